@@ -9,121 +9,240 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// The sums of extend.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of extendSource. A server knows the script by its SHA1.
 const (
-	ExtendSHA1   = "83f434ac245e85b5715920dd5bc5866b21482a26"
-	ExtendSHA256 = "c228efdddf20abac16afa206fe49bcb5f72312db19995905898ca691b3eb9fd9"
+	ExtendSHA1   = "cec50e66e510de073803ac60e3d27c40d752a193"
+	ExtendSHA256 = "cc98260281b11d25270ee1b67aa5a83741884ef7f851218b52efb0dd47a5dbee"
 )
 
-// extendSource is extend.lua, byte for byte.
-const extendSource = `-- Gives every lock of a set a new lease, counted from now, if this token or a former one
--- holds each of them. Otherwise the script changes nothing, and the reply is the position of
--- the first lock that none of these tokens holds; 0 means extended. The script never takes
--- a lock whose lease has ended. For locks that are no set, see extend_many.lua.
+// extendSource is extend.lua with what it includes.
+const extendSource = `-- Gives each of many locks, or a share of a lock, a new lease, counted from now, if its token has it. The
+-- reply has the positions of the other locks, which stay as they are. If one token has all of them, they are a
+-- set: it is extended whole or not at all. The script never takes a lock whose lease has ended.
 --
--- A lock of this token keeps its lease if that ends later than the new one, so calls with one
--- token may overlap, arrive late or arrive twice. To shorten a lease, the caller changes the
--- token: a lock of a former token gets this token and exactly the new lease. From then on,
--- calls with the former token change nothing.
+-- A lock keeps its lease if that ends later than the new one, so calls may overlap, arrive late or arrive
+-- twice. To shorten a lease, the caller changes the token; see Attach.
 --
 -- name: Extend
 -- mode: write retryable
--- KEYS[1..] locks  key        the locks
--- ARGV[1]   token  string     the token that the locks have, or are to have from now on
--- ARGV[2]   ttl    duration?  new lease; absent: the locks never expire
--- ARGV[3..] former string     other tokens that may hold the locks now
--- returns: int
+-- KEYS[1..] keys   key        the locks; of a share its lock and the sorted set of those
+--     who share it
+-- ARGV[1]   ttl    duration?  new lease; absent: it never ends
+-- ARGV[2..] tokens string     token of each lock, or one of all
+-- returns: []int
 
-local token, ttl = ARGV[1], ARGV[2]
-
-local accepted = {[token] = true}
-for i = 3, #ARGV do
-  accepted[ARGV[i]] = true
-end
-
--- All reads come before the first write, so that the script extends the whole set or
--- nothing.
-local holders = {}
-for i, lock in ipairs(KEYS) do
-  local holder = redis.call('GET', lock)
-  if not accepted[holder] then
-    return i
-  end
-  holders[i] = holder
-end
-
--- PEXPIRE and PERSIST come first because a server that is out of memory allows them, and
--- allows any command after the first write of a script, so SET too.
-for i, lock in ipairs(KEYS) do
-  if ttl == '' then
-    redis.call('PERSIST', lock)
-    if holders[i] ~= token then
-      redis.call('SET', lock, token)
-    end
+local ttl, lost = ARGV[1], {}
+if #KEYS == 1 then
+  if redis.call('GET', KEYS[1]) ~= ARGV[2] then
+    lost[1] = 1
+  elseif ttl == '' then
+    redis.call('PERSIST', KEYS[1])
   else
-    redis.call('PEXPIRE', lock, ttl, 'GT')
-    if holders[i] ~= token then
-      redis.call('SET', lock, token, 'PX', ttl)
+    redis.call('PEXPIRE', KEYS[1], ttl, 'GT')
+  end
+  return lost
+end
+if string.sub(ARGV[2] or '', 1, 12) ~= 'rlock:share:' then
+  -- All reads come before the first write. MGET answers nil for a key of another type: GET would fail, and so
+  -- keep all other locks from their lease. unpack() fails at about eight thousand values.
+  local values = {}
+  for first = 1, #KEYS, 1000 do
+    for _, value in ipairs(redis.call('MGET', unpack(KEYS, first, math.min(first + 999, #KEYS)))) do
+      values[#values + 1] = value
     end
   end
+  for i = 1, #KEYS do
+    if values[i] ~= (ARGV[i + 1] or ARGV[2]) then
+      lost[#lost + 1] = i
+      if not values[i] and #ARGV == 2 then
+        redis.call('GET', KEYS[i]) -- the key of a set that is of another type is an error
+      end
+    end
+  end
+  if #lost > 0 and #ARGV == 2 then
+    return lost
+  end
+  for i, lock in ipairs(KEYS) do
+    local held = values[i] == (ARGV[i + 1] or ARGV[2])
+    if held and ttl == '' then
+      redis.call('PERSIST', lock)
+    elseif held then
+      redis.call('PEXPIRE', lock, ttl, 'GT')
+    end
+  end
+  return lost
 end
-return 0
+
+-- include: include/holders.lua
+-- While a lock is shared, its key has the value "rlock:readers <phase>" or "rlock:permits <phase>". The phase
+-- is a fence, which no other phase has. A sorted set beside the key has the holders: for each a member
+-- "<phase> <permits> <token>", whose score is the end of its lease by the server's clock, in milliseconds. One
+-- more member, "<phase>", has as its score how many permits are in use, which is below every end of a lease. If
+-- the first member is not that of the key's phase, the set was lost: nobody knows who shares the lock then,
+-- and nobody is let in until the key is gone.
+--
+-- The token of a share is "rlock:share:<limit>:<permits>:<id>". A limit of 0 is a reader's: any number of
+-- them share a lock, each with one permit. The holder of permits has them within the limit that it names
+-- itself: others may name another one.
+
+-- Returns limit and permits that a token asks for, nil if it asks for the whole lock.
+local function share_of(token)
+  return string.match(token, '^rlock:share:(%d+):(%d+):')
+end
+
+local function mode_of(limit)
+  return limit == '0' and 'readers' or 'permits'
+end
+
+-- Has the key and the set last as long as a new lease. They may last longer, so that not every lease that
+-- ends later moves their end: each write of the key is told to all who watch it.  Nobody counts a holder whose own lease is over.
+local function keep(lock, holders, ends, lease, now)
+  if ends == '+inf' then
+    redis.call('PERSIST', holders)
+    redis.call('PERSIST', lock)
+    return
+  end
+  local left = redis.call('PTTL', lock)
+  if left >= 0 and now + left < tonumber(ends) then
+    local last = string.format('%.0f', now + 2 * tonumber(lease))
+    redis.call('PEXPIREAT', holders, last)
+    redis.call('PEXPIREAT', lock, last)
+  end
+end
+
+-- Has both keys end with the leases that are left, after one that may have been the longest is gone.
+local function shorten(lock, holders, now)
+  local last = redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')
+  if not last[2] or last[2] == 'inf' then
+    return
+  end
+  local most = 2 * (tonumber(last[2]) - now)
+  local left = redis.call('PTTL', lock)
+  if left < 0 or left > most then
+    redis.call('PEXPIREAT', holders, string.format('%.0f', now + most))
+    redis.call('PEXPIREAT', lock, string.format('%.0f', now + most))
+  end
+end
+
+-- Reads who has a lock. In the table, value is that of the key, false if the lock is free; mode and phase are
+-- those of a shared lock, used is how many permits are in use, nil if the set was lost, and soonest is the end
+-- of the lease that ends first. Holders whose lease is over are removed, 64 at most: those that remain still
+-- count. now is the clock in milliseconds.
+local function look(lock, holders, now)
+  local s = {value = redis.call('GET', lock)}
+  if not s.value then
+    return s
+  end
+  local mode, phase = string.match(s.value, '^rlock:(%a+) (%d+)$')
+  if mode ~= 'readers' and mode ~= 'permits' then
+    return s
+  end
+  s.mode, s.phase = mode, phase
+  local first = redis.call('ZRANGE', holders, 0, 1, 'WITHSCORES')
+  if first[1] ~= s.phase then
+    return s
+  end
+  s.used, s.soonest = tonumber(first[2]), first[4]
+  if s.soonest and (s.soonest == 'inf' or tonumber(s.soonest) > now) then
+    return s
+  end
+  local last = redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')
+  if last[2] ~= 'inf' and tonumber(last[2]) <= now then
+    redis.call('DEL', holders)
+    redis.call('DEL', lock)
+    return {value = false}
+  end
+  for _, member in ipairs(redis.call('ZRANGE', holders, 100000000000, string.format('%.0f', now), 'BYSCORE', 'LIMIT', 0, 64)) do
+    redis.call('ZREM', holders, member)
+    s.used = s.used - (tonumber(string.match(member, '^%d+ (%d+) ')) or 0)
+  end
+  redis.call('ZADD', holders, string.format('%.0f', s.used), s.phase)
+  s.soonest = redis.call('ZRANGE', holders, 1, 1, 'WITHSCORES')[2]
+  return s
+end
+
+-- Reports whether what a token asks for is free: by its own limit.
+local function fits(s, limit, permits)
+  if not limit then
+    return not s.value
+  end
+  if not s.value then
+    return true
+  end
+  return s.mode == mode_of(limit) and s.used ~= nil and (limit == '0' or s.used + permits <= tonumber(limit))
+end
+
+local lock, holders, token = KEYS[1], KEYS[2], ARGV[2]
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local ends = '+inf'
+if ttl ~= '' then
+  if now + ttl >= 4503599627370496 then
+    return redis.error_reply('ERR the lease is too long')
+  end
+  ends = string.format('%.0f', now + ttl)
+end
+local s = look(lock, holders, now)
+local _, permits = share_of(token)
+local member = (s.phase or '') .. ' ' .. (permits or '') .. ' ' .. token
+local score = s.phase and redis.call('ZSCORE', holders, member)
+if not score or score ~= 'inf' and tonumber(score) <= now then
+  return {1}
+end
+redis.call('PEXPIRE', lock, 1, 'GT') -- changes nothing: after this write a full memory refuses no other
+redis.call('ZADD', holders, 'XX', 'GT', ends, member)
+keep(lock, holders, ends, ttl, now)
+return lost
 `
 
 // ExtendParams are the keys and arguments of [Scripts.Extend].
 type ExtendParams struct {
-	Locks  []string      // KEYS[1..]: the locks
-	Token  string        // ARGV[1]: the token that the locks have, or are to have from now on
-	TTL    time.Duration // ARGV[2]: new lease; absent: the locks never expire (zero: absent)
-	Former []string      // ARGV[3..]: other tokens that may hold the locks now
+	Keys   []string      // KEYS[1..]: the locks; of a share its lock and the sorted set of those who share it
+	TTL    time.Duration // ARGV[1]: new lease; absent: it never ends (zero: absent)
+	Tokens []string      // ARGV[2..]: token of each lock, or one of all
 }
 
-// Extend gives every lock of a set a new lease, counted from now, if this token or a former one
-// holds each of them. Otherwise the script changes nothing, and the reply is the position of
-// the first lock that none of these tokens holds; 0 means extended. The script never takes
-// a lock whose lease has ended. For locks that are no set, see extend_many.lua.
+// Extend gives each of many locks, or a share of a lock, a new lease, counted from now, if its token has it. The
+// reply has the positions of the other locks, which stay as they are. If one token has all of them, they are a
+// set: it is extended whole or not at all. The script never takes a lock whose lease has ended.
 //
-// A lock of this token keeps its lease if that ends later than the new one, so calls with one
-// token may overlap, arrive late or arrive twice. To shorten a lease, the caller changes the
-// token: a lock of a former token gets this token and exactly the new lease. From then on,
-// calls with the former token change nothing.
+// A lock keeps its lease if that ends later than the new one, so calls may overlap, arrive late or arrive
+// twice. To shorten a lease, the caller changes the token; see Attach.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
-func (s *Scripts) Extend(ctx context.Context, c rueidis.Client, p ExtendParams) (int64, error) {
+func (s *Scripts) Extend(ctx context.Context, c rueidis.Client, p ExtendParams) ([]int64, error) {
 	var (
 		keyArray [3]string
-		argArray [5]string
+		argArray [4]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	return decodeExtendReply(&s.extendScript, s.extendScript.exec(ctx, c, keys, args))
 }
 
 // ExtendBatch calls [Scripts.Extend] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ExtendBatch(ctx context.Context, c rueidis.Client, params []ExtendParams) []Reply[int64] {
+func (s *Scripts) ExtendBatch(ctx context.Context, c rueidis.Client, params []ExtendParams) []Reply[[]int64] {
 	return batch(ctx, c, &s.extendScript, params, ExtendParams.encode, decodeExtendReply)
 }
 
 // encode appends the words of the call, in the order of the header.
 func (p ExtendParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("Extend", "locks", p.Locks...); err != nil {
+	if err := checkKeys("Extend", "keys", p.Keys...); err != nil {
 		return nil, nil, err
 	}
-	keys = append(keys, p.Locks...)
-	args = append(args, p.Token)
+	keys = append(keys, p.Keys...)
 	ttlText, err := encodeOptionalDuration("Extend", "ttl", p.TTL)
 	if err != nil {
 		return nil, nil, err
 	}
 	args = append(args, ttlText)
-	args = append(args, p.Former...)
+	args = append(args, p.Tokens...)
 	return keys, args, nil
 }
 
-func decodeExtendReply(s *luaScript, reply rueidis.RedisResult) (int64, error) {
-	return decodeValue(s, reply, decodeInt)
+func decodeExtendReply(s *luaScript, reply rueidis.RedisResult) ([]int64, error) {
+	return decodeValue(s, reply, list(decodeInt))
 }

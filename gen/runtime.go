@@ -386,7 +386,7 @@ func checkShared(script, param string, lock Shared) error {
 
 // sharedValue is the value that the lock's key has while these readers share it.
 func sharedValue(lock Shared) string {
-	return "rlock:shared " + strconv.FormatUint(lock.Fence(), 10) + " 0"
+	return "rlock:readers " + strconv.FormatUint(lock.Fence(), 10)
 }
 
 // encodeFence writes a lock's fence.

@@ -13,29 +13,19 @@ import (
 // Scripts calls the scripts. Make one with [New] and share it: it is safe for
 // concurrent use and holds no connection.
 type Scripts struct {
-	acquireScript       luaScript
-	acquireAllScript    luaScript
-	acquireSharedScript luaScript
-	attachScript        luaScript
-	changeLimitScript   luaScript
-	extendScript        luaScript
-	extendManyScript    luaScript
-	extendSharedScript  luaScript
-	handOverScript      luaScript
-	holderScript        luaScript
-	inspectScript       luaScript
-	inspectSharedScript luaScript
-	joinScript          luaScript
-	passScript          luaScript
-	passAllScript       luaScript
-	passManyScript      luaScript
-	raiseFenceScript    luaScript
-	releaseScript       luaScript
-	releaseSharedScript luaScript
-	requeueScript       luaScript
-	tryScript           luaScript
-	tryManyScript       luaScript
-	waitersScript       luaScript
+	acquireScript     luaScript
+	acquireAllScript  luaScript
+	acquireManyScript luaScript
+	attachScript      luaScript
+	checkScript       luaScript
+	extendScript      luaScript
+	handOverScript    luaScript
+	inspectScript     luaScript
+	raiseFenceScript  luaScript
+	releaseScript     luaScript
+	releaseManyScript luaScript
+	requeueScript     luaScript
+	waitScript        luaScript
 }
 
 // New returns the scripts. After a network error, or while the server loads its data,
@@ -47,29 +37,19 @@ type Scripts struct {
 func New(opts ...Option) *Scripts {
 	o := newOptions(opts)
 	return &Scripts{
-		acquireAllScript:    newLuaScript("AcquireAll", AcquireAllSHA1, acquireAllSource, o.retry, nil, o.lua),
-		acquireScript:       newLuaScript("Acquire", AcquireSHA1, acquireSource, o.retry, nil, o.lua),
-		acquireSharedScript: newLuaScript("AcquireShared", AcquireSharedSHA1, acquireSharedSource, false, nil, o.lua),
-		attachScript:        newLuaScript("Attach", AttachSHA1, attachSource, o.retry, nil, o.lua),
-		changeLimitScript:   newLuaScript("ChangeLimit", ChangeLimitSHA1, changeLimitSource, o.retry, nil, o.lua),
-		extendManyScript:    newLuaScript("ExtendMany", ExtendManySHA1, extendManySource, o.retry, nil, o.lua),
-		extendScript:        newLuaScript("Extend", ExtendSHA1, extendSource, o.retry, nil, o.lua),
-		extendSharedScript:  newLuaScript("ExtendShared", ExtendSharedSHA1, extendSharedSource, o.retry, nil, o.lua),
-		handOverScript:      newLuaScript("HandOver", HandOverSHA1, handOverSource, o.retry, nil, o.lua),
-		holderScript:        newLuaScript("Holder", HolderSHA1, holderSource, o.retry, nil, o.lua),
-		inspectScript:       newLuaScript("Inspect", InspectSHA1, inspectSource, o.retry, nil, o.lua),
-		inspectSharedScript: newLuaScript("InspectShared", InspectSharedSHA1, inspectSharedSource, o.retry, nil, o.lua),
-		joinScript:          newLuaScript("Join", JoinSHA1, joinSource, false, nil, o.lua),
-		passAllScript:       newLuaScript("PassAll", PassAllSHA1, passAllSource, o.retry, nil, o.lua),
-		passManyScript:      newLuaScript("PassMany", PassManySHA1, passManySource, false, nil, o.lua),
-		passScript:          newLuaScript("Pass", PassSHA1, passSource, o.retry, nil, o.lua),
-		raiseFenceScript:    newLuaScript("RaiseFence", RaiseFenceSHA1, raiseFenceSource, o.retry, nil, o.lua),
-		releaseScript:       newLuaScript("Release", ReleaseSHA1, releaseSource, o.retry, nil, o.lua),
-		releaseSharedScript: newLuaScript("ReleaseShared", ReleaseSharedSHA1, releaseSharedSource, o.retry, nil, o.lua),
-		requeueScript:       newLuaScript("Requeue", RequeueSHA1, requeueSource, o.retry, nil, o.lua),
-		tryManyScript:       newLuaScript("TryMany", TryManySHA1, tryManySource, false, nil, o.lua),
-		tryScript:           newLuaScript("Try", TrySHA1, trySource, false, nil, o.lua),
-		waitersScript:       newLuaScript("Waiters", WaitersSHA1, waitersSource, o.retry, nil, o.lua),
+		acquireAllScript:  newLuaScript("AcquireAll", AcquireAllSHA1, acquireAllSource, o.retry, nil, o.lua),
+		acquireManyScript: newLuaScript("AcquireMany", AcquireManySHA1, acquireManySource, false, nil, o.lua),
+		acquireScript:     newLuaScript("Acquire", AcquireSHA1, acquireSource, o.retry, nil, o.lua),
+		attachScript:      newLuaScript("Attach", AttachSHA1, attachSource, o.retry, nil, o.lua),
+		checkScript:       newLuaScript("Check", CheckSHA1, checkSource, o.retry, nil, o.lua),
+		extendScript:      newLuaScript("Extend", ExtendSHA1, extendSource, o.retry, nil, o.lua),
+		handOverScript:    newLuaScript("HandOver", HandOverSHA1, handOverSource, o.retry, nil, o.lua),
+		inspectScript:     newLuaScript("Inspect", InspectSHA1, inspectSource, o.retry, nil, o.lua),
+		raiseFenceScript:  newLuaScript("RaiseFence", RaiseFenceSHA1, raiseFenceSource, o.retry, nil, o.lua),
+		releaseManyScript: newLuaScript("ReleaseMany", ReleaseManySHA1, releaseManySource, false, nil, o.lua),
+		releaseScript:     newLuaScript("Release", ReleaseSHA1, releaseSource, o.retry, nil, o.lua),
+		requeueScript:     newLuaScript("Requeue", RequeueSHA1, requeueSource, o.retry, nil, o.lua),
+		waitScript:        newLuaScript("Wait", WaitSHA1, waitSource, false, nil, o.lua),
 	}
 }
 
@@ -82,27 +62,17 @@ func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 	for _, script := range []*luaScript{
 		&s.acquireScript,
 		&s.acquireAllScript,
-		&s.acquireSharedScript,
+		&s.acquireManyScript,
 		&s.attachScript,
-		&s.changeLimitScript,
+		&s.checkScript,
 		&s.extendScript,
-		&s.extendManyScript,
-		&s.extendSharedScript,
 		&s.handOverScript,
-		&s.holderScript,
 		&s.inspectScript,
-		&s.inspectSharedScript,
-		&s.joinScript,
-		&s.passScript,
-		&s.passAllScript,
-		&s.passManyScript,
 		&s.raiseFenceScript,
 		&s.releaseScript,
-		&s.releaseSharedScript,
+		&s.releaseManyScript,
 		&s.requeueScript,
-		&s.tryScript,
-		&s.tryManyScript,
-		&s.waitersScript,
+		&s.waitScript,
 	} {
 		failed = errors.Join(failed, script.load(ctx, c))
 	}
@@ -116,49 +86,29 @@ type Caller interface {
 	AcquireBatch(ctx context.Context, c rueidis.Client, params []AcquireParams) []Reply[AcquireResult]
 	AcquireAll(ctx context.Context, c rueidis.Client, p AcquireAllParams) (AcquireAllResult, error)
 	AcquireAllBatch(ctx context.Context, c rueidis.Client, params []AcquireAllParams) []Reply[AcquireAllResult]
-	AcquireShared(ctx context.Context, c rueidis.Client, p AcquireSharedParams) (AcquireSharedResult, error)
-	AcquireSharedBatch(ctx context.Context, c rueidis.Client, params []AcquireSharedParams) []Reply[AcquireSharedResult]
+	AcquireMany(ctx context.Context, c rueidis.Client, p AcquireManyParams) ([]AcquireManyItem, error)
+	AcquireManyBatch(ctx context.Context, c rueidis.Client, params []AcquireManyParams) []Reply[[]AcquireManyItem]
 	Attach(ctx context.Context, c rueidis.Client, p AttachParams) (AttachResult, error)
 	AttachBatch(ctx context.Context, c rueidis.Client, params []AttachParams) []Reply[AttachResult]
-	ChangeLimit(ctx context.Context, c rueidis.Client, p ChangeLimitParams) (int64, error)
-	ChangeLimitBatch(ctx context.Context, c rueidis.Client, params []ChangeLimitParams) []Reply[int64]
-	Extend(ctx context.Context, c rueidis.Client, p ExtendParams) (int64, error)
-	ExtendBatch(ctx context.Context, c rueidis.Client, params []ExtendParams) []Reply[int64]
-	ExtendMany(ctx context.Context, c rueidis.Client, p ExtendManyParams) ([]int64, error)
-	ExtendManyBatch(ctx context.Context, c rueidis.Client, params []ExtendManyParams) []Reply[[]int64]
-	ExtendShared(ctx context.Context, c rueidis.Client, p ExtendSharedParams) (bool, error)
-	ExtendSharedBatch(ctx context.Context, c rueidis.Client, params []ExtendSharedParams) []Reply[bool]
+	Check(ctx context.Context, c rueidis.Client, p CheckParams) (Null[string], error)
+	CheckBatch(ctx context.Context, c rueidis.Client, params []CheckParams) []Reply[Null[string]]
+	CheckCached(ctx context.Context, c rueidis.Client, p CheckParams, ttl time.Duration) (Cached[Null[string]], error)
+	Extend(ctx context.Context, c rueidis.Client, p ExtendParams) ([]int64, error)
+	ExtendBatch(ctx context.Context, c rueidis.Client, params []ExtendParams) []Reply[[]int64]
 	HandOver(ctx context.Context, c rueidis.Client, p HandOverParams) (HandOverResult, error)
 	HandOverBatch(ctx context.Context, c rueidis.Client, params []HandOverParams) []Reply[HandOverResult]
-	Holder(ctx context.Context, c rueidis.Client, p HolderParams) (Null[string], error)
-	HolderBatch(ctx context.Context, c rueidis.Client, params []HolderParams) []Reply[Null[string]]
-	HolderCached(ctx context.Context, c rueidis.Client, p HolderParams, ttl time.Duration) (Cached[Null[string]], error)
 	Inspect(ctx context.Context, c rueidis.Client, p InspectParams) (InspectResult, error)
 	InspectBatch(ctx context.Context, c rueidis.Client, params []InspectParams) []Reply[InspectResult]
-	InspectShared(ctx context.Context, c rueidis.Client, p InspectSharedParams) (InspectSharedResult, error)
-	InspectSharedBatch(ctx context.Context, c rueidis.Client, params []InspectSharedParams) []Reply[InspectSharedResult]
-	Join(ctx context.Context, c rueidis.Client, p JoinParams) (JoinResult, error)
-	JoinBatch(ctx context.Context, c rueidis.Client, params []JoinParams) []Reply[JoinResult]
-	Pass(ctx context.Context, c rueidis.Client, p PassParams) (int64, error)
-	PassBatch(ctx context.Context, c rueidis.Client, params []PassParams) []Reply[int64]
-	PassAll(ctx context.Context, c rueidis.Client, p PassAllParams) (int64, error)
-	PassAllBatch(ctx context.Context, c rueidis.Client, params []PassAllParams) []Reply[int64]
-	PassMany(ctx context.Context, c rueidis.Client, p PassManyParams) ([]int64, error)
-	PassManyBatch(ctx context.Context, c rueidis.Client, params []PassManyParams) []Reply[[]int64]
 	RaiseFence(ctx context.Context, c rueidis.Client, p RaiseFenceParams) (int64, error)
 	RaiseFenceBatch(ctx context.Context, c rueidis.Client, params []RaiseFenceParams) []Reply[int64]
 	Release(ctx context.Context, c rueidis.Client, p ReleaseParams) (int64, error)
 	ReleaseBatch(ctx context.Context, c rueidis.Client, params []ReleaseParams) []Reply[int64]
-	ReleaseShared(ctx context.Context, c rueidis.Client, p ReleaseSharedParams) (bool, error)
-	ReleaseSharedBatch(ctx context.Context, c rueidis.Client, params []ReleaseSharedParams) []Reply[bool]
+	ReleaseMany(ctx context.Context, c rueidis.Client, p ReleaseManyParams) ([]int64, error)
+	ReleaseManyBatch(ctx context.Context, c rueidis.Client, params []ReleaseManyParams) []Reply[[]int64]
 	Requeue(ctx context.Context, c rueidis.Client, p RequeueParams) (RequeueResult, error)
 	RequeueBatch(ctx context.Context, c rueidis.Client, params []RequeueParams) []Reply[RequeueResult]
-	Try(ctx context.Context, c rueidis.Client, p TryParams) (TryResult, error)
-	TryBatch(ctx context.Context, c rueidis.Client, params []TryParams) []Reply[TryResult]
-	TryMany(ctx context.Context, c rueidis.Client, p TryManyParams) ([]TryManyItem, error)
-	TryManyBatch(ctx context.Context, c rueidis.Client, params []TryManyParams) []Reply[[]TryManyItem]
-	Waiters(ctx context.Context, c rueidis.Client, p WaitersParams) ([]string, error)
-	WaitersBatch(ctx context.Context, c rueidis.Client, params []WaitersParams) []Reply[[]string]
+	Wait(ctx context.Context, c rueidis.Client, p WaitParams) (WaitResult, error)
+	WaitBatch(ctx context.Context, c rueidis.Client, params []WaitParams) []Reply[WaitResult]
 	Load(ctx context.Context, c rueidis.Client) error
 }
 

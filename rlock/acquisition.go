@@ -40,7 +40,7 @@ func noLockOf(claim *remote.Claim, why attempt.Setback) noLock {
 	case attempt.Transient, attempt.Ended:
 		return noLock{ErrGaveUp, why.Err}
 	}
-	return noLock{err: limitError(claim, remote.NoAnswer(why.Err))}
+	return noLock{err: remote.NoAnswer(why.Err)}
 }
 
 // contended notes that another holds the key or, if local is true, that another acquisition or lock of

@@ -82,8 +82,8 @@ func (l *Locker) Check(ctx context.Context, key string) (State, error) {
 	s := State{Key: full, Held: peeked.Held, Token: peeked.Token, Cached: peeked.Cached}
 	if s.Held {
 		s.Owner, s.cachedUntil = remote.OwnerIn(s.Token), peeked.Until
-		if _, limit, shared := remote.SharedValue(s.Token); shared {
-			s.Shared = &SharedState{Limit: limit}
+		if _, reads, shared := remote.SharedValue(s.Token); shared {
+			s.Shared = &SharedState{Readers: reads}
 		}
 	}
 	return s, nil
@@ -192,7 +192,7 @@ func (l *Locker) Waiters(ctx context.Context, key string) ([]Waiter, error) {
 
 // inspectShared asks the server who shares a key.
 func (l *Locker) inspectShared(ctx context.Context, op, key string) (State, error) {
-	found, err := l.remote.Shares().Inspect(ctx, key)
+	found, err := remote.InspectShared(ctx, l.remote, key)
 	if err != nil {
 		return State{}, unanswered(ctx, op, key, err)
 	}
@@ -200,18 +200,21 @@ func (l *Locker) inspectShared(ctx context.Context, op, key string) (State, erro
 	if found.Phase == 0 {
 		return s, nil
 	}
-	s.Shared = &SharedState{Limit: found.Limit}
+	s.Shared = &SharedState{Readers: found.Reads}
 	for i := range found.Sharers {
 		h := &found.Sharers[i]
 		s.Shared.Permits += h.Permits
-		s.Shared.Holders = append(s.Shared.Holders, Sharer{remote.OwnerIn(h.Token), h.Permits, &h.Token, h.End})
+		share, _, _ := remote.ShareOf(h.Token)
+		s.Shared.Limit = max(s.Shared.Limit, share.Limit)
+		s.Shared.Holders = append(s.Shared.Holders, Sharer{remote.OwnerIn(h.Token), h.Permits, share.Limit, &h.Token, h.End})
 	}
 	return s, nil
 }
 
 // SharedState says who shares a lock.
 type SharedState struct {
-	Limit   int      // how many permits there are; 0: none, readers share the lock
+	Readers bool     // readers share it; false: they have permits
+	Limit   int      // the highest that a holder of permits has named; 0: not known, or there is none
 	Permits int      // how many are in use; of readers, how many holders: several of a process may be one
 	Holders []Sharer // in the order in which their leases end
 }
@@ -220,6 +223,7 @@ type SharedState struct {
 type Sharer struct {
 	Owner   string // what the holder says about itself, see WithOwner; "" when it says nothing
 	Permits int    // that it has
+	Limit   int    // that it has named; 0: it is a reader
 
 	token *string // a pointer, because package fmt would show a string
 	until clock.Instant

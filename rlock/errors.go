@@ -82,7 +82,7 @@ type AcquireError struct {
 	Attempts  int           // how often the acquisition tried, see Lock.Attempts
 	Waited    time.Duration // from the call to this error
 
-	// Err is ErrHeld, ErrAlreadyHeld, ErrExpired, ErrClosed, a *LimitError, the server's or the
+	// Err is ErrHeld, ErrAlreadyHeld, ErrExpired, ErrClosed, the server's or the
 	// client's error, or matches ErrGaveUp: errors.Is then also finds what ended the waiting, such as
 	// the context's error or the server's last one, and ErrNoAnswer or, if a holder was seen, ErrHeld.
 	Err error
@@ -229,41 +229,6 @@ func waitEnded(err error) noLock {
 		return noLock{err: err}
 	}
 	return noLock{ErrGaveUp, err}
-}
-
-// ErrLimit: the present holders of permits have another limit than the call. LimitError names both.
-var ErrLimit = errors.New("rlock: another limit than that of the present holders")
-
-// LimitError reports a call that named another limit than the present holders have. Nothing was
-// taken. It matches ErrLimit.
-type LimitError struct {
-	Limit   int // of the call; 0: none, it is a reader's
-	Present int // of those who hold the key; 0: none, they are readers
-}
-
-func (e *LimitError) Error() string {
-	switch {
-	case e.Present == 0:
-		return fmt.Sprintf("rlock: readers share the key, and this call names a limit of permits, %d; "+
-			"permits need a key of their own, or come when no reader holds it", e.Limit)
-	case e.Limit == 0:
-		return fmt.Sprintf("rlock: permits of the key are held, with a limit of %d, and this call is a reader's; "+
-			"readers need a key of their own, or come when no permit is held", e.Present)
-	}
-	return fmt.Sprintf("rlock: the limit of those who hold permits is %d, and this call names %d; "+
-		"name the same, or change it with ChangeLimit", e.Present, e.Limit)
-}
-
-// Unwrap returns ErrLimit.
-func (e *LimitError) Unwrap() error { return ErrLimit }
-
-// limitError makes the error of package remote that is about a limit a *LimitError.
-func limitError(claim *remote.Claim, err error) error {
-	if other := (*remote.LimitError)(nil); errors.As(err, &other) {
-		share, _ := claim.Share()
-		return &LimitError{Limit: share.Limit, Present: other.Present}
-	}
-	return err
 }
 
 // kinds has the error for each kind of a wrong argument.

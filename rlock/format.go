@@ -63,7 +63,7 @@ func (s *SharedState) text() string {
 	if s == nil {
 		return ""
 	}
-	return text.Share(s.Permits, s.Limit)
+	return text.Share(s.Readers, s.Permits, s.Limit)
 }
 
 // Format writes String for every verb of package fmt, so that none shows the token.

@@ -54,7 +54,7 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 	l.remote.Queues().Choose(set.queue)
 	l.background, l.stop = context.WithCancel(context.Background())
 	l.grants = notify.NewGrants(l.background, client, l.remote.Queues().Channel, func(g notify.Grant) {
-		l.remote.Queues().DiscardStray(g.Key, g.Token, g.Lease, false)
+		l.remote.Queues().DiscardStray(g.Key, g.Token)
 	})
 	l.closed = l.background.Done()
 	l.server = l

@@ -23,7 +23,6 @@ const (
 	ReasonCanceled                             // the caller has cancelled the context
 	ReasonGaveUp                               // the caller's time or policy was over while others held it
 	ReasonHeld                                 // others held the lock, and the call does not wait
-	ReasonLimit                                // ErrLimit: others say that there are more or fewer permits
 	ReasonExpired                              // the lease was over before it was confirmed
 	ReasonInterrupted                          // code of the user, such as an Observer, has panicked
 	ReasonRefused                              // the server or the client refused it: NOPERM, OOM …
@@ -38,7 +37,6 @@ var reasonNames = [failureReasons]string{
 	ReasonCanceled:    "canceled",
 	ReasonGaveUp:      "gave_up",
 	ReasonHeld:        "held",
-	ReasonLimit:       "limit",
 	ReasonExpired:     "expired",
 	ReasonInterrupted: "interrupted",
 	ReasonRefused:     "refused",
@@ -82,8 +80,6 @@ func reasonOf(err error) FailureReason {
 		return ReasonGaveUp
 	case is(ErrHeld):
 		return ReasonHeld
-	case is(ErrLimit):
-		return ReasonLimit
 	case is(ErrExpired):
 		return ReasonExpired
 	case is(remote.ErrInterrupted):

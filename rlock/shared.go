@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
@@ -19,8 +18,8 @@ import (
 // share of it: release the lock, and acquire a share.
 //
 // Options, waiting and errors are those of Acquire, but WithToken and WithAtLeast are refused, and
-// there is a fence whatever WithFence says. While permits of the key are held (see AcquirePermit), the
-// error is a *LimitError. To other lock libraries the key is that of a held lock.
+// there is a fence whatever WithFence says. Readers wait while permits of the key are held (see
+// AcquirePermit). To other lock libraries the key is that of a held lock.
 //
 // Readers of one Locker with the same TTL and owner share what one of them has at the server, so that
 // many short reads cost few commands: for 10 ms (see WithTurn), those who come get the lock without a
@@ -42,7 +41,8 @@ func (l *Locker) TryAcquireShared(ctx context.Context, key string, opts ...Optio
 // permits until its lease ends. Options, waiting and errors are those of AcquireShared.
 //
 // The server gives permits to those who wait in the order in which they came. One who wants several
-// waits until so many are free, and those behind it wait too, so that large requests do not starve.
+// waits until so many are free, and those behind it wait too, so that neither large requests nor low limits
+// starve.
 //
 // One of the callers of a Locker, or a few, wait at the server for all of them. For a turn (see WithTurn)
 // after the server has granted permits, Release hands them to the first of the others who wants as many
@@ -52,9 +52,10 @@ func (l *Locker) TryAcquireShared(ctx context.Context, key string, opts ...Optio
 // for no longer. A holder of all permits, one WithUniqueToken, and one that was asked for its Token
 // hand nothing over.
 //
-// All callers must name the same limit: if it is not that of the present holders, or readers hold the
-// key, the error is a *LimitError. While nobody has a permit, the next caller sets the limit;
-// ChangeLimit changes it meanwhile.
+// The limit is the caller's own: it gets permits when those in use and its own are no more than that. So callers
+// with another limit can work beside it, as they do while a new version of a program is deployed. One of
+// them with a higher limit may come later, and then more are in use than the lower one says. While readers hold
+// the key, callers wait for them.
 func (l *Locker) AcquirePermit(ctx context.Context, key string, limit int, opts ...Option) (*Lock, error) {
 	return l.acquireShare(ctx, key, ofLimit(limit), opts, method{wait: true})
 }
@@ -120,36 +121,4 @@ func (l *Locker) acquireShare(
 	claim := remote.One(full)
 	claim.Wants(share)
 	return l.acquireClaim(ctx, claim, set, by)
-}
-
-// ChangeLimit changes how many permits of key there are, and returns how many there were. It returns 0
-// and changes nothing if nobody has a permit, because the next caller sets the limit. Those who have
-// permits keep them, and nobody gets one until they are fewer than the new limit. A call that names the
-// former limit fails with a *LimitError from then on, also one that waits already, unless a permit is
-// free for it at once or handed over in its process.
-//
-// If readers share the key, the error is a *LimitError. If the server does not answer, ChangeLimit asks
-// again for 2 seconds, while ctx lasts. If a call without an answer has changed the limit, former is the
-// new one; and if it arrives only after a later ChangeLimit, it undoes that one.
-func (l *Locker) ChangeLimit(ctx context.Context, key string, limit int) (former int, err error) {
-	full, err := l.begun(ctx, "change limit", key)
-	if err != nil {
-		return 0, err
-	}
-	if limit < 1 {
-		return 0, invalid("limit", fmt.Sprintf("%d is below 1; to let nobody in, acquire the whole lock", limit))
-	}
-	if ctx.Err() != nil {
-		return 0, &LockError{"change limit", full, clock.ContextError(ctx, nil)}
-	}
-	former, err = l.remote.Shares().ChangeLimit(ctx, full, limit)
-	switch {
-	case err != nil:
-		return 0, unanswered(ctx, "change limit", full, err)
-	case former == remote.NotShared:
-		return 0, nil
-	case former == 0:
-		return 0, &LockError{"change limit", full, &LimitError{Limit: limit}}
-	}
-	return former, nil
 }

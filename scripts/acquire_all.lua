@@ -2,7 +2,7 @@
 -- a caller that lost the reply may safely send the same call again. If another token holds
 -- one of the locks, the reply has the position of that lock, and the script changes nothing.
 -- The same holds for a lock that is free and that others wait for: nobody overtakes them. What is
--- left of its lease is then -2, and Join passes it on to the first of them. If the caller asks for a
+-- left of its lease is then -2, and Wait passes it on to the first of them. If the caller asks for a
 -- part, the script takes the locks before the one in the reply.
 --
 -- name: AcquireAll
@@ -26,7 +26,7 @@ end
 
 -- Takes or confirms the first count locks, with one command for each. One MSET would not do,
 -- because it sets no lease, and unpack() fails at about eight thousand values. GT never
--- shortens a lease, for the reason in acquire.lua. Those that are taken come first: a server that is
+-- shortens a lease, for the reason in include/fence.lua. Those that are taken come first: a server that is
 -- out of memory refuses SET, and after a PEXPIRE it would allow any command.
 local owned, some = {}, false
 local function take(count)
@@ -69,7 +69,7 @@ for i = 1, exist > 0 and locks or 0 do
 end
 
 -- The whole set has one fence. It is above the count of every slot that the set touches, and
--- not behind the server's clock, for the reasons in acquire.lua. The script raises every
+-- not behind the server's clock, for the reasons in include/fence.lua. The script raises every
 -- counter to it, so the next fence of any of these locks is larger.
 local fence, new, counts = 0, false, {}
 for i = names + 1, #KEYS do

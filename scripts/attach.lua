@@ -1,25 +1,82 @@
--- Gives every lock of a set a new token, if the new token or a former one holds each of
--- them. From then on, calls with a former token change nothing. The leases stay as they are.
--- Otherwise the script changes nothing, and the reply has the position of the first lock
--- that none of these tokens holds; 0 means attached. A caller that lost the reply may safely
--- send the same call again.
+-- Gives every lock of a set, or a share of a lock, a new token, if the new token or a former one has each of
+-- them. From then on, calls with a former token change nothing. The leases stay as they are, or get exactly
+-- the new lease, counted from now, if the token is new to the lock: that is how a lease is made shorter. Of a
+-- lock that has the new token already, the lease never gets shorter.
+--
+-- Otherwise the script changes nothing, and the reply has the position of the first lock that none of these
+-- tokens has; 0 means attached. A caller that lost the reply may safely send the same call again.
 --
 -- name: Attach
 -- mode: write retryable
--- KEYS[1..] locks  key     the locks
--- ARGV[1]   token  string  the new token
--- ARGV[2..] former string  tokens that may hold the locks now
+-- KEYS[1..] keys   key        the locks; of a share its lock and the sorted set of those who share it
+-- ARGV[1]   token  string     the new token
+-- ARGV[2]   keep   bool       whether the leases stay as they are
+-- ARGV[3]   ttl    duration?  otherwise the new lease; absent: it never ends
+-- ARGV[4..] former string     tokens that may have the locks now
 -- returns: position int, remaining duration
 
-local token = ARGV[1]
+-- include: include/holders.lua
+
+local token, keeps, ttl = ARGV[1], ARGV[2] == '1', ARGV[3]
+
+if share_of(token) then
+  local lock, holders = KEYS[1], KEYS[2]
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local s = look(lock, holders, now)
+  local _, permits = share_of(token)
+  local before = (s.phase or '') .. ' ' .. permits .. ' '
+  -- A former token is looked for first: a call that shortens the lease must find it.
+  local found
+  for i = #ARGV, 4, -1 do
+    if not found and s.phase and redis.call('ZSCORE', holders, before .. ARGV[i]) then
+      found = ARGV[i]
+    end
+  end
+  local score = s.phase and redis.call('ZSCORE', holders, before .. (found or token))
+  if not score or score ~= 'inf' and tonumber(score) <= now then
+    return {1, 0}
+  end
+  local ends = score
+  if not keeps then
+    ends = '+inf'
+    if ttl ~= '' then
+      if now + ttl >= 4503599627370496 then
+        return redis.error_reply('ERR the lease is too long')
+      end
+      ends = string.format('%.0f', now + ttl)
+    end
+  end
+  -- PEXPIRE GT 1 changes nothing. It comes first because a server that is out of memory allows it, and
+  -- allows any command after the first write of a script, so ZADD too.
+  redis.call('PEXPIRE', lock, 1, 'GT')
+  if found and found ~= token then
+    local added = redis.call('ZADD', holders, ends, before .. token)
+    redis.call('ZREM', holders, before .. found)
+    if added == 0 and s.used then -- both had their permits, because a call of the former token was late
+      redis.call('ZADD', holders, string.format('%.0f', s.used - permits), s.phase)
+    end
+  elseif not keeps then
+    redis.call('ZADD', holders, 'XX', 'GT', ends, before .. token)
+  end
+  if not keeps then
+    keep(lock, holders, ends, ttl, now)
+    shorten(lock, holders, now)
+  end
+  local left = redis.call('ZSCORE', holders, before .. token)
+  if left == 'inf' then
+    return {0, -1}
+  end
+  return {0, left - now}
+end
 
 local accepted = {[token] = true}
-for i = 2, #ARGV do
+for i = 4, #ARGV do
   accepted[ARGV[i]] = true
 end
 
--- All reads come before the first write, so that the script attaches the whole set or
--- nothing. remaining is what is left of the shortest lease; -1 ms: no lock expires.
+-- All reads come before the first write, so that the script attaches the whole set or nothing. remaining is
+-- what is left of the shortest lease; -1 ms: no lock expires.
 local holders, remaining = {}, -1
 for i, lock in ipairs(KEYS) do
   local holder = redis.call('GET', lock)
@@ -34,11 +91,23 @@ for i, lock in ipairs(KEYS) do
 end
 
 for i, lock in ipairs(KEYS) do
-  if holders[i] ~= token then
-    -- PEXPIRE GT 1 changes nothing. It comes first because a server that is out of memory
-    -- allows it, and allows any command after the first write of a script, so SET too.
-    redis.call('PEXPIRE', lock, 1, 'GT')
+  -- PEXPIRE GT 1 changes nothing. It comes first for the reason above.
+  redis.call('PEXPIRE', lock, 1, 'GT')
+  if keeps and holders[i] ~= token then
     redis.call('SET', lock, token, 'KEEPTTL')
+  elseif not keeps and ttl == '' then
+    redis.call('PERSIST', lock)
+    if holders[i] ~= token then
+      redis.call('SET', lock, token)
+    end
+  elseif not keeps then
+    redis.call('PEXPIRE', lock, ttl, 'GT')
+    if holders[i] ~= token then
+      redis.call('SET', lock, token, 'PX', ttl)
+    end
   end
+end
+if not keeps then
+  remaining = tonumber(ttl) or -1
 end
 return {0, remaining}

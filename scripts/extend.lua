@@ -1,52 +1,80 @@
--- Gives every lock of a set a new lease, counted from now, if this token or a former one
--- holds each of them. Otherwise the script changes nothing, and the reply is the position of
--- the first lock that none of these tokens holds; 0 means extended. The script never takes
--- a lock whose lease has ended. For locks that are no set, see extend_many.lua.
+-- Gives each of many locks, or a share of a lock, a new lease, counted from now, if its token has it. The
+-- reply has the positions of the other locks, which stay as they are. If one token has all of them, they are a
+-- set: it is extended whole or not at all. The script never takes a lock whose lease has ended.
 --
--- A lock of this token keeps its lease if that ends later than the new one, so calls with one
--- token may overlap, arrive late or arrive twice. To shorten a lease, the caller changes the
--- token: a lock of a former token gets this token and exactly the new lease. From then on,
--- calls with the former token change nothing.
+-- A lock keeps its lease if that ends later than the new one, so calls may overlap, arrive late or arrive
+-- twice. To shorten a lease, the caller changes the token; see Attach.
 --
 -- name: Extend
 -- mode: write retryable
--- KEYS[1..] locks  key        the locks
--- ARGV[1]   token  string     the token that the locks have, or are to have from now on
--- ARGV[2]   ttl    duration?  new lease; absent: the locks never expire
--- ARGV[3..] former string     other tokens that may hold the locks now
--- returns: int
+-- KEYS[1..] keys   key        the locks; of a share its lock and the sorted set of those
+--     who share it
+-- ARGV[1]   ttl    duration?  new lease; absent: it never ends
+-- ARGV[2..] tokens string     token of each lock, or one of all
+-- returns: []int
 
-local token, ttl = ARGV[1], ARGV[2]
-
-local accepted = {[token] = true}
-for i = 3, #ARGV do
-  accepted[ARGV[i]] = true
-end
-
--- All reads come before the first write, so that the script extends the whole set or
--- nothing.
-local holders = {}
-for i, lock in ipairs(KEYS) do
-  local holder = redis.call('GET', lock)
-  if not accepted[holder] then
-    return i
-  end
-  holders[i] = holder
-end
-
--- PEXPIRE and PERSIST come first because a server that is out of memory allows them, and
--- allows any command after the first write of a script, so SET too.
-for i, lock in ipairs(KEYS) do
-  if ttl == '' then
-    redis.call('PERSIST', lock)
-    if holders[i] ~= token then
-      redis.call('SET', lock, token)
-    end
+local ttl, lost = ARGV[1], {}
+if #KEYS == 1 then
+  if redis.call('GET', KEYS[1]) ~= ARGV[2] then
+    lost[1] = 1
+  elseif ttl == '' then
+    redis.call('PERSIST', KEYS[1])
   else
-    redis.call('PEXPIRE', lock, ttl, 'GT')
-    if holders[i] ~= token then
-      redis.call('SET', lock, token, 'PX', ttl)
+    redis.call('PEXPIRE', KEYS[1], ttl, 'GT')
+  end
+  return lost
+end
+if string.sub(ARGV[2] or '', 1, 12) ~= 'rlock:share:' then
+  -- All reads come before the first write. MGET answers nil for a key of another type: GET would fail, and so
+  -- keep all other locks from their lease. unpack() fails at about eight thousand values.
+  local values = {}
+  for first = 1, #KEYS, 1000 do
+    for _, value in ipairs(redis.call('MGET', unpack(KEYS, first, math.min(first + 999, #KEYS)))) do
+      values[#values + 1] = value
     end
   end
+  for i = 1, #KEYS do
+    if values[i] ~= (ARGV[i + 1] or ARGV[2]) then
+      lost[#lost + 1] = i
+      if not values[i] and #ARGV == 2 then
+        redis.call('GET', KEYS[i]) -- the key of a set that is of another type is an error
+      end
+    end
+  end
+  if #lost > 0 and #ARGV == 2 then
+    return lost
+  end
+  for i, lock in ipairs(KEYS) do
+    local held = values[i] == (ARGV[i + 1] or ARGV[2])
+    if held and ttl == '' then
+      redis.call('PERSIST', lock)
+    elseif held then
+      redis.call('PEXPIRE', lock, ttl, 'GT')
+    end
+  end
+  return lost
 end
-return 0
+
+-- include: include/holders.lua
+
+local lock, holders, token = KEYS[1], KEYS[2], ARGV[2]
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local ends = '+inf'
+if ttl ~= '' then
+  if now + ttl >= 4503599627370496 then
+    return redis.error_reply('ERR the lease is too long')
+  end
+  ends = string.format('%.0f', now + ttl)
+end
+local s = look(lock, holders, now)
+local _, permits = share_of(token)
+local member = (s.phase or '') .. ' ' .. (permits or '') .. ' ' .. token
+local score = s.phase and redis.call('ZSCORE', holders, member)
+if not score or score ~= 'inf' and tonumber(score) <= now then
+  return {1}
+end
+redis.call('PEXPIRE', lock, 1, 'GT') -- changes nothing: after this write a full memory refuses no other
+redis.call('ZADD', holders, 'XX', 'GT', ends, member)
+keep(lock, holders, ends, ttl, now)
+return lost

@@ -20,7 +20,7 @@
 -- ARGV[5]   barging duration?  for how long in each second a free lock stays free although others wait
 -- returns: handed_over bool, fence int, fences int, waits int
 
--- include: queue/barging.lua
+-- include: include/barging.lua
 
 local lock, queue, counter = KEYS[1], KEYS[2], KEYS[3]
 local token, next, ttl, fences, barging = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -35,13 +35,16 @@ end
 local waits = 0
 if queue ~= lock then
   local head = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
-  if head[2] then
+  if head[2] or barging ~= '' then
     local time = redis.call('TIME')
-    waits = math.max(time[1] * 1000000 + time[2] - tonumber(head[2]), 1)
-  end
-  local open = open_for(barging)
-  if barging ~= '' and open > 0 then
-    waits = math.max(waits, (tonumber(barging) - open) * 1000, 1)
+    local now = time[1] * 1000000 + time[2]
+    if head[2] then
+      waits = math.max(now - tonumber(head[2]), 1)
+    end
+    local open = open_for(barging, math.floor(now / 1000))
+    if open > 0 then
+      waits = math.max(waits, ((tonumber(barging) or 0) - open) * 1000, 1)
+    end
   end
 end
 
@@ -50,7 +53,7 @@ end
 redis.call('PEXPIRE', lock, 1, 'GT')
 
 -- The first fence is the next number of the counter, and not behind the server's clock, for
--- the reasons in acquire.lua. The script always reserves that one. It reserves others only
+-- the reasons in include/fence.lua. The script always reserves that one. It reserves others only
 -- up to the clock, because a counter that the server loses starts again at the clock: it must
 -- not give out a reserved fence.
 local fence, reserved = 0, 0

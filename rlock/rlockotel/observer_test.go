@@ -124,7 +124,6 @@ func TestWords(t *testing.T) {
 	}
 	for word, event := range map[string]rlock.Event{
 		"outcome=already_held": failed(rlock.ErrAlreadyHeld),
-		"outcome=limit":        failed(rlock.ErrLimit),
 		"outcome=closed":       failed(rlock.ErrClosed),
 		"outcome=expired":      failed(rlock.ErrExpired),
 		"outcome=gave_up":      failed(errors.Join(rlock.ErrGaveUp, rlock.ErrHeld)),

@@ -27,12 +27,12 @@ func Command(name string) Match {
 
 // Acquires matches calls that ask for a lock of one key, or for a place among those who wait for it.
 func Acquires(words []string) bool {
-	return Script(gen.TrySHA1)(words) || Script(gen.JoinSHA1)(words) || Script(gen.TryManySHA1)(words) || Script(gen.AcquireSHA1)(words)
+	return Script(gen.AcquireSHA1)(words) || Script(gen.WaitSHA1)(words) || Script(gen.AcquireManySHA1)(words)
 }
 
 // Releases matches calls that release locks, or give up a place among those who wait.
 func Releases(words []string) bool {
-	return Script(gen.PassSHA1)(words) || Script(gen.PassManySHA1)(words) || Script(gen.PassAllSHA1)(words) || Script(gen.RequeueSHA1)(words) || Script(gen.ReleaseSHA1)(words)
+	return Script(gen.ReleaseSHA1)(words) || Script(gen.ReleaseManySHA1)(words) || Script(gen.RequeueSHA1)(words)
 }
 
 // Script matches calls of the script with that SHA-1, by its text or by the SHA-1. The

@@ -80,7 +80,7 @@ func TestForceReleaseBeforeTheCallReturns(t *testing.T) {
 				gate.Await(t)
 				require.NoError(t, first.Release(t.Context()))
 			case "the server":
-				answered(gen.TrySHA1)
+				answered(gen.AcquireSHA1)
 				go func() { next <- env.MustLock(t)(l.Acquire(t.Context(), "job")) }()
 			case "another process":
 				handoff := env.Detach(t, env.MustLock(t)(l.Acquire(t.Context(), "job")))
@@ -109,7 +109,7 @@ func TestForceReleaseBeforeTheCallReturns(t *testing.T) {
 func TestForceReleaseBesideARepeatedCommand(t *testing.T) {
 	t.Parallel()
 	f, l, client := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(time.Hour))
-	f.When(env.Once(gen.TrySHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+	f.When(env.Once(gen.AcquireSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 		run()
 		require.NoError(t, l.ForceRelease(t.Context(), "job", env.Get(t, client, "job")))
 		return env.NoReply()

@@ -83,5 +83,5 @@ func TestSharesInWords(t *testing.T) {
 	fence = fmt.Sprint(permit.Fence())
 	text(permit, `lock "slots", fence `+fence+`, 3 of 5 permits: held`, `v.key=slots v.fence=`+fence+` v.share="3 of 5 permits" v.state=held`)
 	text(inspected("slots"), `lock "slots": 3 of 5 permits in use, never expires`, `v.key=slots v.held=true v.shared="3 of 5 permits in use" v.remaining="never expires"`)
-	require.Contains(t, cached("slots").String(), `lock "slots": some of 5 permits in use, `)
+	require.Contains(t, cached("slots").String(), `lock "slots": permits of it in use, `)
 }

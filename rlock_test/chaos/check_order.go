@@ -24,12 +24,11 @@ const (
 	free                       // the key was the owner's, and is so no more
 	miss                       // the key was not the owner's
 	refuse                     // what the owner wants of the key was somebody's
-	differ                     // the key was shared in another way than the owner wants
 	mayExpire                  // the key is the owner's no more, if it was
 )
 
 func (o operation) String() string {
-	return [...]string{"take", "keep", "free", "miss", "refuse", "differ", "may expire"}[o]
+	return [...]string{"take", "keep", "free", "miss", "refuse", "may expire"}[o]
 }
 
 // step is the input of an operation.
@@ -43,7 +42,7 @@ type step struct {
 // so that the order in which they came makes no difference.
 type holders struct {
 	whole   owner
-	limit   int
+	reads   bool
 	permits int // in use
 	sharers string
 }
@@ -58,7 +57,7 @@ func (s step) fits(h holders) bool {
 	if s.share.whole() {
 		return h == holders{}
 	}
-	return h.whole == owner{} && (h.sharers == "" || h.limit == s.share.Limit) && (s.share.Limit == 0 || h.permits+s.share.Permits <= s.share.Limit)
+	return h.whole == owner{} && (h.sharers == "" || h.reads == (s.share.Limit == 0)) && (s.share.Limit == 0 || h.permits+s.share.Permits <= s.share.Limit)
 }
 
 func (s step) has(h holders) bool {
@@ -79,7 +78,7 @@ func (s step) with(h holders) holders {
 	for at < len(h.sharers) && h.sharers[at:at+len(name)] < name {
 		at += len(name)
 	}
-	return holders{limit: s.share.Limit, permits: h.permits + s.share.Permits, sharers: h.sharers[:at] + name + h.sharers[at:]}
+	return holders{reads: s.share.Limit == 0, permits: h.permits + s.share.Permits, sharers: h.sharers[:at] + name + h.sharers[at:]}
 }
 
 func (s step) without(h holders) holders {
@@ -110,8 +109,6 @@ var leases = porcupine.Model{
 			return !s.has(h), h
 		case refuse:
 			return !s.fits(h), h
-		case differ:
-			return h.sharers != "" && h.limit != s.share.Limit, h
 		default:
 			if s.has(h) {
 				return true, s.without(h)
@@ -139,7 +136,7 @@ func (h *history) checkOrder(grants map[string][]*grant) (o order, found []viola
 	for key, list := range h.steps(grants) {
 		o.operations += len(list)
 		for _, op := range list {
-			if is := op.Input.(step).operation; is == refuse || is == differ {
+			if is := op.Input.(step).operation; is == refuse {
 				o.refusals++
 			}
 		}
@@ -188,8 +185,6 @@ func (h *history) steps(grants map[string][]*grant) map[string][]porcupine.Opera
 			case strangers.meet(key, during):
 			case tried && e.Outcome == held && (e.Share.whole() || nobodyWaits(key)):
 				add(key, step{refuse, who, e.Share}, e.Call, e.Return)
-			case tried && e.Outcome == otherMode && strings.HasPrefix(e.Method, "Try"):
-				add(key, step{differ, who, e.Share}, e.Call, e.Return)
 			}
 		}
 	}

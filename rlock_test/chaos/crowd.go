@@ -59,8 +59,8 @@ func (w *worker) join(limit time.Duration, key string) {
 func (r *round) loseMany(proxies [processes]*env.Proxy) fault {
 	return fault{kind: "replies to many dropped", target: "server", begin: func() {
 		for _, p := range proxies {
-			r.dropMany(p, gen.TryManySHA1)
-			r.dropMany(p, gen.PassManySHA1)
+			r.dropMany(p, gen.AcquireManySHA1)
+			r.dropMany(p, gen.ReleaseManySHA1)
 		}
 	}}
 }
@@ -68,7 +68,7 @@ func (r *round) loseMany(proxies [processes]*env.Proxy) fault {
 // dropManyReplies has scripts for many calls of a process run whose callers do not learn it.
 func (r *round) dropManyReplies(name string, p *env.Proxy) func() fault {
 	return func() fault {
-		sha, count := []string{gen.TryManySHA1, gen.PassManySHA1}[r.random.IntN(2)], 1+r.random.IntN(3)
+		sha, count := []string{gen.AcquireManySHA1, gen.ReleaseManySHA1}[r.random.IntN(2)], 1+r.random.IntN(3)
 		return fault{kind: "replies to many dropped", target: name, begin: func() {
 			for range count {
 				r.dropMany(p, sha)

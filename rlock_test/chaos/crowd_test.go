@@ -59,7 +59,7 @@ type mixingClient struct{ rueidis.Client }
 
 func (c *mixingClient) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
 	words := command.Commands()
-	if len(words) < 2 || words[1] != gen.TryManySHA1 {
+	if len(words) < 2 || words[1] != gen.AcquireManySHA1 {
 		return c.Client.Do(ctx, command)
 	}
 	reply := c.Client.Do(ctx, command)

@@ -66,18 +66,18 @@
 // holders are told apart by process and acquisition.
 //
 // Some keys are shared: by readers, or by holders of two or three permits, beside those who want the
-// whole lock, and a few callers who are wrong about the limit. The checks know that:
+// whole lock, and a few callers who name another limit or share the key in another way. The checks know that:
 //
-//   - two holders: one who has the whole lock is alone, and all who share a key have the same limit.
+//   - two holders: one who has the whole lock is alone, and readers and holders of permits exclude each other.
 //
-//   - too many permits: those that are valid at once are never more than the limit.
+//   - too many permits: those that are valid at once are never more than the highest limit that one of them names.
 //
 //   - fences: those who share a key in one phase have one fence, which is larger than that of every
 //     holder before the phase. Where data is lost, the server may have an earlier phase back: who shares
 //     the key then has the fence of that, but never that of one who had the whole lock.
 //
-//   - no order: a share is granted while the key is free or shared with this limit and enough permits are
-//     left, and is refused only where nobody waits for the key, because one who waits stops those who
+//   - no order: a share is granted while the key is free or shared in this way and enough permits are
+//     left by its own limit, and is refused only where nobody waits for the key, because one who waits stops those who
 //     come later.
 //
 // With make chaos TOPOLOGY=cluster, only rounds on clusters run.

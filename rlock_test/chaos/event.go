@@ -32,7 +32,6 @@ type outcome string
 const (
 	done      outcome = "done"
 	held      outcome = "held"      // rlock.ErrHeld, at once
-	otherMode outcome = "other"     // rlock.ErrLimit: others share the key with another limit
 	gaveUp    outcome = "gave up"   // the context ended
 	lost      outcome = "lost"      // rlock.ErrLost
 	notHeld   outcome = "not held"  // rlock.ErrNotHeld of another kind

@@ -108,8 +108,10 @@ func (r *round) slotMoves(nodes []*env.Server) []func() fault {
 }
 
 // commands that a faulty network picks out.
-var commands = []string{gen.AcquireSHA1, gen.TrySHA1, gen.JoinSHA1, gen.TryManySHA1, gen.AcquireAllSHA1, gen.ReleaseSHA1, gen.PassSHA1, gen.PassManySHA1, gen.PassAllSHA1, gen.RequeueSHA1, gen.ExtendSHA1, gen.ExtendManySHA1, gen.HandOverSHA1,
-	gen.AcquireSharedSHA1, gen.ReleaseSharedSHA1, gen.ExtendSharedSHA1, "SET", "EVALSHA"}
+var commands = []string{
+	gen.AcquireSHA1, gen.AcquireManySHA1, gen.AcquireAllSHA1, gen.WaitSHA1, gen.ReleaseSHA1, gen.ReleaseManySHA1, gen.RequeueSHA1,
+	gen.ExtendSHA1, gen.AttachSHA1, gen.HandOverSHA1, "SET", "EVALSHA",
+}
 
 // networkFaults are those of the network between one process and the server.
 func (r *round) networkFaults(place int, p *env.Proxy) []func() fault {

@@ -69,7 +69,7 @@ func (s share) String() string {
 
 // together reports whether two may hold a key at once, unless there are too few permits.
 func (s share) together(other share) bool {
-	return !s.whole() && !other.whole() && s.Limit == other.Limit
+	return !s.whole() && !other.whole() && (s.Limit == 0) == (other.Limit == 0)
 }
 
 // attempt is a lock, or why there is none.
@@ -185,8 +185,6 @@ func outcomeOf(err error) (outcome, string) {
 		return gaveUp, ""
 	case errors.Is(err, rlock.ErrHeld):
 		return held, ""
-	case errors.Is(err, rlock.ErrLimit):
-		return otherMode, ""
 	case errors.Is(err, rlock.ErrLost):
 		return lost, ""
 	case errors.Is(err, rlock.ErrNotHeld):

@@ -187,7 +187,7 @@ func (s *simple) acquire(ctx context.Context, keys []string, w wish) (lock, erro
 		case fence > 0:
 			return l, nil
 		case fence < 0:
-			return nil, rlock.ErrLimit
+			return nil, rlock.ErrHeld
 		case !w.wait:
 			return nil, rlock.ErrHeld
 		}

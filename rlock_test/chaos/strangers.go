@@ -61,8 +61,6 @@ func (h *history) addStranger(s strangers, e event) {
 		stay = during
 	case e.Outcome == done || e.Outcome == held && calm:
 		return
-	case e.Outcome == otherMode && calm && strings.HasPrefix(e.Method, "Try"): // it has not stood in the queue
-		return
 	case calm && !collects && e.Outcome != failed: // it can have been at its last attempt
 		stay = span{e.Return.add(-inFlight), e.Return.add(inFlight)}
 	default:

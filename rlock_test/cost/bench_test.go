@@ -60,7 +60,7 @@ func BenchmarkCheck(b *testing.B) {
 	lock, err := locker.Acquire(ctx, "bench", rlock.WithTTL(time.Hour))
 	require.NoError(b, err)
 	defer lock.Release(ctx)
-	text, err := os.ReadFile("../../scripts/holder.lua")
+	text, err := os.ReadFile("../../scripts/check.lua")
 	require.NoError(b, err)
 	for name, check := range map[string]func() error{
 		"cached": func() error {

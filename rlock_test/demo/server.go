@@ -105,12 +105,12 @@ type look struct {
 // that holder's.
 func (s *server) look(ctx context.Context, name string) (l look, err error) {
 	l.asked = time.Now()
-	seen, err := gen.New().Inspect(ctx, s.client, gen.InspectParams{Locks: []string{s.lockKey(name)}})
+	seen, err := gen.New().Inspect(ctx, s.client, gen.InspectParams{Keys: []string{s.lockKey(name)}, Waiters: -1})
 	l.answered = time.Now()
 	if err != nil {
 		return l, err
 	}
-	l.token, l.left = seen.Holders[0].V, seen.Remaining[0]
+	l.token, l.left = seen.Values[0].V, seen.Remaining[0]
 	return l, nil
 }
 

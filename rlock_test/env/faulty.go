@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -97,12 +98,21 @@ func Once(sha string, instead func(run func() rueidis.RedisResult) rueidis.Redis
 	}
 }
 
-// Calls reports whether the words call the script with that SHA1.
-func Calls(words []string, sha string) bool { return len(words) > 1 && words[1] == sha }
+// Calls reports whether the words call the script with that SHA1. A call that makes a lease shorter extends too,
+// although it is one of attach.lua, because the lock gets another token.
+func Calls(words []string, sha string) bool {
+	return len(words) > 1 && (words[1] == sha || sha == gen.ExtendSHA1 && words[1] == gen.AttachSHA1 && !keeps(words))
+}
+
+// keeps reports whether the words of a call of attach.lua keep the leases.
+func keeps(words []string) bool {
+	keys, err := strconv.Atoi(words[2])
+	return err == nil && words[4+keys] == "1"
+}
 
 // IsAcquire reports whether the words ask for a lock of one key.
 func IsAcquire(words []string) bool {
-	return Calls(words, gen.TrySHA1) || Calls(words, gen.JoinSHA1) || Calls(words, gen.TryManySHA1) || Calls(words, gen.AcquireSHA1)
+	return Calls(words, gen.AcquireSHA1) || Calls(words, gen.WaitSHA1) || Calls(words, gen.AcquireManySHA1)
 }
 
 // IsAttach reports whether the words attach a lock.
@@ -112,4 +122,14 @@ func IsAttach(words []string) bool { return Calls(words, gen.AttachSHA1) }
 func IsExtend(words []string) bool { return Calls(words, gen.ExtendSHA1) }
 
 // IsExtendTo reports whether the words give one lock a lease of that many milliseconds.
-func IsExtendTo(words []string, ttl string) bool { return IsExtend(words) && words[5] == ttl }
+func IsExtendTo(words []string, ttl string) bool {
+	if !IsExtend(words) {
+		return false
+	}
+	keys, err := strconv.Atoi(words[2])
+	at := 3 + keys
+	if words[1] == gen.AttachSHA1 {
+		at += 2
+	}
+	return err == nil && words[at] == ttl
+}

@@ -129,7 +129,7 @@ func TestLateAcquireAfterAttach(t *testing.T) {
 		t.Run("a permit", func(t *testing.T) {
 			f, locker, direct := env.NewFaulty(t, e)
 			l := &late{client: direct}
-			f.When(l.lose(func(words []string) bool { return env.Calls(words, gen.AcquireSharedSHA1) }))
+			f.When(l.lose(func(words []string) bool { return env.Calls(words, gen.WaitSHA1) }))
 			again := attach(t, direct, env.MustLock(t)(locker.AcquirePermit(t.Context(), "job", 2, rlock.WithTTL(rlock.NoExpiry))))
 			l.deliver(t)
 			env.Soon(t, func() bool {

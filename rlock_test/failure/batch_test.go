@@ -71,7 +71,7 @@ func TestBatchRepeatsLostReplies(t *testing.T) {
 				return run()
 			})
 		}
-		lose(gen.TrySHA1)
+		lose(gen.AcquireSHA1)
 		locks := env.TakeEach(t, locker, env.Keys(5))
 		require.Equal(t, int32(6), calls.Load())
 		lose(gen.ExtendSHA1)
@@ -79,7 +79,7 @@ func TestBatchRepeatsLostReplies(t *testing.T) {
 			require.NoError(t, err)
 		}
 		require.Equal(t, int32(6), calls.Load())
-		lose(gen.PassSHA1)
+		lose(gen.ReleaseSHA1)
 		for _, err := range locker.ReleaseEach(t.Context(), locks) {
 			require.NoError(t, err, "an earlier try did it")
 		}

@@ -161,9 +161,6 @@ func TestCancelledCallsWithTheErrorOfAnother(t *testing.T) {
 		"Waiters": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error {
 			return env.ErrorOf(l.Waiters(ctx, "b"))
 		},
-		"ChangeLimit": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error {
-			return env.ErrorOf(l.ChangeLimit(ctx, "b", 2))
-		},
 		"ForceRelease": func(ctx context.Context, l *rlock.Locker, lock *rlock.Lock) error {
 			return l.ForceRelease(ctx, "a", lock.Token())
 		},

@@ -47,7 +47,7 @@ func TestCleaningUpSurvivesRefusals(t *testing.T) {
 			case env.IsAcquire(words):
 				run()
 				return env.NoReply()
-			case env.Calls(words, gen.PassSHA1) && releases.Add(1) <= 2:
+			case env.Calls(words, gen.ReleaseSHA1) && releases.Add(1) <= 2:
 				return f.Refuse("LOADING for now")
 			}
 			return run()
@@ -65,7 +65,7 @@ func TestCleaningUpIsSparing(t *testing.T) {
 		f, locker, _ := env.NewFaulty(t, e)
 		var releases atomic.Int32
 		f.When(func(words []string, _ func() rueidis.RedisResult) rueidis.RedisResult {
-			if env.Calls(words, gen.PassSHA1) {
+			if env.Calls(words, gen.ReleaseSHA1) {
 				releases.Add(1)
 			}
 			return env.NoReply()
@@ -87,7 +87,7 @@ func TestNoCleaningUpWithOnesOwnToken(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		f, locker, direct := env.NewFaulty(t, e)
 		ctx, exceed := env.Deadline(t.Context())
-		f.When(env.Once(gen.TrySHA1, func(func() rueidis.RedisResult) rueidis.RedisResult {
+		f.When(env.Once(gen.AcquireSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult {
 			exceed()
 			return rueidis.NewErrorResult(context.DeadlineExceeded) // it never reached the server
 		}))

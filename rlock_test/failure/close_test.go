@@ -21,7 +21,7 @@ func TestCloseDuringAnAcquisition(t *testing.T) {
 		for name, reply := range map[string]bool{"answered": true, "not answered": false} {
 			t.Run(name, func(t *testing.T) {
 				f, locker, direct := env.NewFaulty(t, e)
-				f.When(env.Once(gen.TrySHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+				f.When(env.Once(gen.AcquireSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 					answer := run()
 					locker.Close()
 					if !reply {

@@ -51,7 +51,7 @@ func crowd(t *testing.T, locker *rlock.Locker, prefix string, turns int) (keys [
 func TestLostReplyOfManyCalls(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
-		for name, sha := range map[string]string{"acquire": gen.TryManySHA1, "release": gen.PassManySHA1} {
+		for name, sha := range map[string]string{"acquire": gen.AcquireManySHA1, "release": gen.ReleaseManySHA1} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				l := newLink(t, e)
@@ -197,7 +197,7 @@ func TestForbiddenKeysAmongManyCalls(t *testing.T) {
 		var refused atomic.Int64
 		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			reply := run()
-			if env.Calls(words, gen.TryManySHA1) && reply.Error() != nil {
+			if env.Calls(words, gen.AcquireManySHA1) && reply.Error() != nil {
 				refused.Add(1)
 			}
 			return reply

@@ -84,7 +84,7 @@ func (p proxied) refuseAcquire(t *testing.T) (again func()) {
 	return func() { p.Do(t, "CONFIG", "SET", "maxmemory", "0") }
 }
 
-func (p proxied) loseAcquire() { p.proxy.DropReply(env.Contains(gen.TrySHA1)) }
+func (p proxied) loseAcquire() { p.proxy.DropReply(env.Contains(gen.AcquireSHA1)) }
 
 func (p proxied) silence() (lift func()) {
 	p.proxy.BlackHole(true)
@@ -182,7 +182,7 @@ func failAlike(t *testing.T, start func(t *testing.T) failing) {
 		require.NoError(t, err)
 		defer client.Close()
 		server.loseAcquire()
-		_, err = gen.New(gen.WithoutRetry()).Try(t.Context(), client, gen.TryParams{Lock: "job", Queue: "queue", Token: "other", TTL: time.Minute})
+		_, err = gen.New(gen.WithoutRetry()).Acquire(t.Context(), client, gen.AcquireParams{Lock: "job", Queue: "queue", Token: "other", TTL: time.Minute})
 		require.Error(t, err)
 		_, answered := rueidis.IsRedisErr(err)
 		require.False(t, answered, "%v", err)

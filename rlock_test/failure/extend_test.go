@@ -27,7 +27,7 @@ func loseOne(match func(words []string) bool) func([]string, func() rueidis.Redi
 	}
 }
 
-func renewal(words []string) bool { return env.Calls(words, gen.ExtendManySHA1) }
+func renewal(words []string) bool { return env.Calls(words, gen.ExtendSHA1) }
 
 // lasts checks that a lock has a lease of about ttl, here and on the server.
 func lasts(t *testing.T, client rueidis.Client, lock *rlock.Lock, ttl time.Duration) {
@@ -439,7 +439,7 @@ func TestExtendKeepsItsTTL(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		f, locker, direct := env.NewFaulty(t, e)
 		gate := env.NewGate(t)
-		f.When(env.Once(gen.ExtendManySHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+		f.When(env.Once(gen.ExtendSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 			reply := run()
 			gate.Pass()
 			return reply

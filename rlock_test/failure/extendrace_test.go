@@ -62,8 +62,8 @@ func TestExtensionsRaceTheLease(t *testing.T) {
 					return false, err
 				}
 				time.Sleep(wait)
-				position, err := s.Extend(t.Context(), client, gen.ExtendParams{Locks: []string{key}, Token: "token", TTL: time.Minute})
-				return position == 0, err
+				lost, err := s.Extend(t.Context(), client, gen.ExtendParams{Keys: []string{key}, Tokens: []string{"token"}, TTL: time.Minute})
+				return len(lost) == 0, err
 			})
 		})
 		t.Run("lock", func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestExtensionsRaceTheLease(t *testing.T) {
 		t.Run("without a lease", func(t *testing.T) {
 			require.NoError(t, env.Do(t, client, "SET", "job", "token").Error())
 			for _, ttl := range []time.Duration{-1, 1, time.Millisecond - 1, -time.Second} {
-				_, err := gen.New().Extend(t.Context(), client, gen.ExtendParams{Locks: []string{"job"}, Token: "token", TTL: ttl})
+				_, err := gen.New().Extend(t.Context(), client, gen.ExtendParams{Keys: []string{"job"}, Tokens: []string{"token"}, TTL: ttl})
 				var param *gen.ParamError
 				require.ErrorAs(t, err, &param, "%v, which would delete the key", ttl)
 			}

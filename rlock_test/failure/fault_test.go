@@ -54,7 +54,7 @@ func TestLostReplyOnAcquire(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Run("one key", func(t *testing.T) {
 			l := newLink(t, e)
-			l.proxy.DropReply(env.Contains(gen.TrySHA1))
+			l.proxy.DropReply(env.Contains(gen.AcquireSHA1))
 			lock, err := l.locker.Acquire(t.Context(), "job")
 			require.NoError(t, err, "the question is repeated, and the owner confirmed")
 			require.Equal(t, 1, l.proxy.Dropped())
@@ -74,7 +74,7 @@ func TestLostReplyOnAcquire(t *testing.T) {
 		t.Run("every reply", func(t *testing.T) {
 			l := newLink(t, e)
 			for range 10 {
-				l.proxy.DropReply(env.Contains(gen.TrySHA1))
+				l.proxy.DropReply(env.Contains(gen.AcquireSHA1))
 			}
 			_, err := l.locker.TryAcquire(t.Context(), "job")
 			require.Error(t, err)
@@ -104,7 +104,7 @@ func TestLostReplyOnRelease(t *testing.T) {
 		l := newLink(t, e)
 		lock, err := l.locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
-		l.proxy.DropReply(env.Contains(gen.PassSHA1))
+		l.proxy.DropReply(env.Contains(gen.ReleaseSHA1))
 		require.NoError(t, lock.Release(t.Context()), "the first try did the work")
 		require.Equal(t, 1, l.proxy.Dropped())
 		l.free(t, "job")
@@ -124,7 +124,7 @@ func TestLostReplyOnExtend(t *testing.T) {
 
 		// The server may have shortened the lease although nobody says so.
 		for range 100 {
-			l.proxy.DropReply(env.Contains(gen.ExtendSHA1))
+			l.proxy.DropReply(env.Contains(gen.AttachSHA1))
 		}
 		require.Error(t, lock.Extend(t.Context(), 30*time.Second))
 		require.True(t, lock.Valid())
@@ -155,7 +155,7 @@ func TestContextEndsMidAcquire(t *testing.T) {
 		})
 		t.Run("request under way", func(t *testing.T) {
 			l := newLink(t, e)
-			deliver := l.proxy.Hold(env.Contains(gen.TrySHA1))
+			deliver := l.proxy.Hold(env.Contains(gen.AcquireSHA1))
 			ctx, cancel := context.WithCancel(t.Context())
 			soonCancelled := make(chan error, 1)
 			go func() {
@@ -216,7 +216,7 @@ func TestVerifyIsAnsweredLate(t *testing.T) {
 				var delay time.Duration
 				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 					answer := run()
-					if env.Calls(words, gen.InspectSHA1) || env.Calls(words, gen.InspectSharedSHA1) {
+					if env.Calls(words, gen.InspectSHA1) {
 						time.Sleep(delay)
 					}
 					return answer
@@ -270,7 +270,7 @@ func TestAutoExtendSurvivesAnOutage(t *testing.T) {
 		lock, err := l.locker.Acquire(t.Context(), "job", rlock.WithTTL(6*time.Second), rlock.WithAutoExtend(true))
 		require.NoError(t, err)
 		for range 2 {
-			l.proxy.DropReply(env.Contains(gen.ExtendManySHA1))
+			l.proxy.DropReply(env.Contains(gen.ExtendSHA1))
 		}
 		env.Soon(t, func() bool { return l.proxy.Dropped() == 2 }, "two extensions are lost")
 		time.Sleep(4 * time.Second)

@@ -354,7 +354,7 @@ func TestReleaseAfterOneThatPanics(t *testing.T) {
 				f, locker, direct := env.NewFaulty(t, env.Engines(t)[0]) // of its own: the reaper repeats the release
 				lock, err := locker.Acquire(t.Context(), "a", opts...)
 				require.NoError(t, err)
-				f.When(env.Once(gen.PassSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+				f.When(env.Once(gen.ReleaseSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 					run()
 					panic("hook")
 				}))

@@ -283,12 +283,12 @@ func TestOwnChangesAreNoLoss(t *testing.T) {
 func TestLossIsToldDespiteALostReply(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
-		lostOnce := func() func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
-			return env.Once(gen.PassSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult { return env.NoReply() })
+		lostOnce := func(sha string) func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
+			return env.Once(sha, func(func() rueidis.RedisResult) rueidis.RedisResult { return env.NoReply() })
 		}
 		t.Run("do", func(t *testing.T) {
 			f, locker, direct := env.NewFaulty(t, e, rlock.WithTTL(3*time.Second))
-			f.When(lostOnce())
+			f.When(lostOnce(gen.ReleaseSHA1))
 			err := locker.Do(t.Context(), "job", func(ctx context.Context, _ *rlock.Lock) error {
 				require.NoError(t, env.Do(t, direct, "SET", "job", "thief").Error())
 				<-ctx.Done()
@@ -301,7 +301,7 @@ func TestLossIsToldDespiteALostReply(t *testing.T) {
 			lock, err := locker.AcquireAll(t.Context(), []string{"x", "y", "z"})
 			require.NoError(t, err)
 			require.NoError(t, env.Do(t, direct, "SET", "y", "thief").Error())
-			f.When(lostOnce())
+			f.When(lostOnce(gen.ReleaseManySHA1))
 			require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrLost)
 		})
 	})

@@ -302,7 +302,7 @@ func TestGrantDuringThePauseOfAnOutage(t *testing.T) {
 	lost := make(chan struct{})
 	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 		answer := run()
-		if env.Calls(words, gen.AcquireSharedSHA1) && slices.Contains(words, "heartbeat") {
+		if env.Calls(words, gen.WaitSHA1) && slices.Contains(words, "heartbeat") {
 			f.When(nil)
 			close(lost)
 			return env.NoReply()

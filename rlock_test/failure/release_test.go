@@ -26,7 +26,7 @@ func TestReleaseOutlastsAnOutage(t *testing.T) {
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-			if env.Calls(words, gen.PassSHA1) {
+			if env.Calls(words, gen.ReleaseSHA1) {
 				return env.NoReply()
 			}
 			return run()
@@ -47,7 +47,7 @@ func TestReleaseOfAnExpiredLockWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	f, locker, _ := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(4*time.Second))
 	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-		if env.Calls(words, gen.PassSHA1) {
+		if env.Calls(words, gen.ReleaseSHA1) {
 			return env.NoReply()
 		}
 		return run()
@@ -79,7 +79,7 @@ func TestReleaseAfterCloseWithoutAnAnswer(t *testing.T) {
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		locker.Close()
-		f.When(env.Once(gen.PassSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+		f.When(env.Once(gen.ReleaseSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 			run()
 			return env.NoReply()
 		}))
@@ -97,7 +97,7 @@ func TestReleaseWithAClosedClient(t *testing.T) {
 		require.NoError(t, err)
 		var tries atomic.Int32
 		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-			if env.Calls(words, gen.PassSHA1) {
+			if env.Calls(words, gen.ReleaseSHA1) {
 				tries.Add(1)
 				return rueidis.NewErrorResult(rueidis.ErrClosing)
 			}
@@ -186,7 +186,7 @@ func TestRefusedReleaseIsFinishedInTheBackground(t *testing.T) {
 		require.NoError(t, err)
 		var refused atomic.Int32
 		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-			if env.Calls(words, gen.PassSHA1) && refused.Add(1) <= 3 {
+			if env.Calls(words, gen.ReleaseSHA1) && refused.Add(1) <= 3 {
 				return f.Refuse("READONLY for now")
 			}
 			return run()
@@ -242,8 +242,8 @@ func TestReleaseAfterAnAnswerThatCannotBe(t *testing.T) {
 	f, locker, direct := env.NewFaulty(t, env.Engines(t)[0])
 	lock, err := locker.AcquireAll(t.Context(), []string{"job", "other"})
 	require.NoError(t, err)
-	f.When(env.Once(gen.PassAllSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult {
-		return f.Client.Do(t.Context(), f.Client.B().Eval().Script("return 7").Numkeys(0).Build())
+	f.When(env.Once(gen.ReleaseManySHA1, func(func() rueidis.RedisResult) rueidis.RedisResult {
+		return f.Client.Do(t.Context(), f.Client.B().Eval().Script("return {7, 1}").Numkeys(0).Build())
 	}))
 	require.ErrorContains(t, lock.Release(t.Context()), "something between them changes answers")
 	env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "it is freed in the background")
@@ -260,7 +260,7 @@ func TestExtendWhileReleaseIsRefused(t *testing.T) {
 			lock, err := locker.Acquire(t.Context(), "job")
 			require.NoError(t, err)
 			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-				if env.Calls(words, gen.PassSHA1) {
+				if env.Calls(words, gen.ReleaseSHA1) {
 					return f.Refuse("READONLY for now")
 				}
 				return run()
@@ -350,7 +350,7 @@ func TestConcurrentRelease(t *testing.T) {
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		gate := env.NewGate(t)
-		f.When(env.Once(gen.PassSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult {
+		f.When(env.Once(gen.ReleaseSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult {
 			gate.Pass()
 			return f.Refuse("READONLY for now")
 		}))
@@ -374,7 +374,7 @@ func TestContextEndsBeforeTheKeysAreFree(t *testing.T) {
 		require.NoError(t, err)
 		ctx := lock.Context()
 		var ended atomic.Bool
-		f.When(env.Once(gen.PassSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+		f.When(env.Once(gen.ReleaseSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 			ended.Store(ctx.Err() != nil)
 			return run()
 		}))

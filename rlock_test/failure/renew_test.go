@@ -24,13 +24,13 @@ func TestRenewScript(t *testing.T) {
 		require.NoError(t, env.Do(t, client, "SET", "eternal", "e").Error())
 		require.NoError(t, env.Do(t, client, "SET", "theirs", "t", "PX", "5000").Error())
 		require.NoError(t, env.Do(t, client, "RPUSH", "list", "l").Error())
-		params := gen.ExtendManyParams{
-			Locks:  []string{"gone", "mine", "list", "eternal", "theirs"},
+		params := gen.ExtendParams{
+			Keys:   []string{"gone", "mine", "list", "eternal", "theirs"},
 			Tokens: []string{"g", "m", "l", "e", "mine"},
 			TTL:    time.Hour,
 		}
 		for range 2 { // safe to repeat
-			lost, err := s.ExtendMany(t.Context(), client, params)
+			lost, err := s.Extend(t.Context(), client, params)
 			require.NoError(t, err)
 			require.Equal(t, []int64{1, 3, 5}, lost)
 		}
@@ -44,7 +44,7 @@ func TestRenewScript(t *testing.T) {
 		require.LessOrEqual(t, left("theirs"), 5*time.Second)
 		require.Empty(t, env.Get(t, client, "gone"))
 
-		lost, err := s.ExtendMany(t.Context(), client, gen.ExtendManyParams{Locks: []string{"mine"}, Tokens: []string{"m"}, TTL: time.Minute})
+		lost, err := s.Extend(t.Context(), client, gen.ExtendParams{Keys: []string{"mine"}, Tokens: []string{"m"}, TTL: time.Minute})
 		require.NoError(t, err)
 		require.Empty(t, lost)
 		require.Greater(t, left("mine"), 55*time.Minute, "with one token a lease only grows")
@@ -169,7 +169,7 @@ func TestHookEndsARenewal(t *testing.T) {
 	locker := env.NewLocker(t, f, rlock.WithInvalidations(hook), rlock.WithObserver(observer), rlock.WithTTL(12*time.Second))
 	lock, err := locker.Acquire(t.Context(), "job", rlock.WithAutoExtend(true))
 	require.NoError(t, err)
-	f.When(env.Once(gen.ExtendManySHA1, func(func() rueidis.RedisResult) rueidis.RedisResult {
+	f.When(env.Once(gen.ExtendSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult {
 		runtime.Goexit()
 		return rueidis.RedisResult{}
 	}))

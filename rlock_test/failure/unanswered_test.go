@@ -10,7 +10,6 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
@@ -36,7 +35,7 @@ func testRenewalBesideAShortening(t *testing.T, e env.Engine, late int32) {
 	shortened, arrived := env.NewGate(t), make(chan struct{})
 	var calls atomic.Int32
 	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-		if !env.IsExtend(words) && !renewal(words) {
+		if !env.IsExtend(words) {
 			return run()
 		}
 		switch calls.Add(1) {
@@ -99,7 +98,7 @@ func TestShorteningThatIsNeverAnswered(t *testing.T) {
 
 // anyExtension reports whether a command extends leases, of whole locks or of shares.
 func anyExtension(words []string) bool {
-	return env.IsExtend(words) || renewal(words) || env.Calls(words, gen.ExtendSharedSHA1)
+	return env.IsExtend(words)
 }
 
 // A lock that expires after an Extend that lengthens got no answer leaves no key behind with the longer

@@ -83,7 +83,7 @@ func refused(string) value { return value{kind: '-', text: "ERR no", wire: "-ERR
 
 // granted answers that a lock is acquired.
 func granted(sha string) value {
-	if sha == gen.TrySHA1 {
+	if sha == gen.AcquireSHA1 {
 		return taken
 	}
 	return replies[0]
@@ -95,7 +95,7 @@ func held(times int, left int64) func(sha string) value {
 		if times--; times < 0 {
 			return refused(sha)
 		}
-		if sha == gen.TrySHA1 {
+		if sha == gen.AcquireSHA1 {
 			return list(integer(2), integer(left))
 		}
 		return list(integer(0), integer(0), integer(left), integer(0), integer(0))

@@ -157,7 +157,7 @@ func (p *puppet) subscribe(conn net.Conn, channel string) string {
 // publish pushes a message about the token of a call, or about the one that it is to insert. The
 // caller holds mu.
 func (p *puppet) publish(sha string, words []string) {
-	if p.hears == nil || sha != gen.JoinSHA1 && sha != gen.PassSHA1 && sha != gen.RequeueSHA1 {
+	if p.hears == nil || sha != gen.WaitSHA1 && sha != gen.ReleaseSHA1 && sha != gen.RequeueSHA1 {
 		return
 	}
 	keys, _ := strconv.Atoi(words[2])

@@ -157,18 +157,13 @@ func takes(v value) bool {
 
 // granted counts the answers that say that a lock of one key was acquired.
 func (r *replied) granted() (n int) {
-	for _, answer := range r.answers(gen.TrySHA1) {
+	for _, answer := range r.answers(gen.AcquireSHA1) {
 		if takes(answer) {
 			n++
 		}
 	}
-	for _, answer := range r.answers(gen.JoinSHA1) {
+	for _, answer := range r.answers(gen.WaitSHA1) {
 		if grants(answer, 5) {
-			n++
-		}
-	}
-	for _, answer := range r.answers(gen.AcquireSHA1) {
-		if grants(answer, 3) {
 			n++
 		}
 	}
@@ -177,20 +172,16 @@ func (r *replied) granted() (n int) {
 
 func (r *replied) acquire(ctx context.Context) {
 	lock, err := r.locker.TryAcquire(ctx, "job")
-	answer, at := r.last(gen.TrySHA1), 1
+	answer := r.last(gen.AcquireSHA1)
 	granted := takes(answer)
-	switch {
-	case len(r.answers(gen.AcquireSHA1)) > 0: // the user may not use the queue
-		answer, at = r.last(gen.AcquireSHA1), 2
-		granted = grants(answer, 3)
-	case !granted && len(r.answers(gen.JoinSHA1)) > 0: // the try has done nothing; one that is repeated may take it
-		answer = r.last(gen.JoinSHA1)
+	if !granted && len(r.answers(gen.WaitSHA1)) > 0 { // the try has done nothing; one that is repeated may take it
+		answer = r.last(gen.WaitSHA1)
 		granted = grants(answer, 5)
 	}
 	r.means(granted, err)
 	if err == nil {
 		require.True(r.t, lock.Valid())
-		fence, _ := answer.items[at].int()
+		fence, _ := answer.items[1].int()
 		require.Equal(r.t, uint64(fence), lock.Fence())
 	}
 }
@@ -216,7 +207,11 @@ func (r *replied) acquireEach(ctx context.Context) {
 
 // owner returns whom an answer of inspect.lua for one key names, and whether it is one.
 func owner(v value) (token string, ok bool) {
-	if !v.isList(2) || !v.items[0].isList(1) || !v.items[1].isList(1) {
+	if !v.isList(5) || !v.items[0].isList(1) || !v.items[1].isList(1) || len(v.items[2].items) != len(v.items[3].items) {
+		return "", false
+	}
+	isInt := func(v value) bool { _, ok := v.int(); return ok }
+	if !v.items[2].isListOf(value.isText) || !v.items[3].isListOf(isInt) || !v.items[4].isListOf(value.isText) {
 		return "", false
 	}
 	name := v.items[0].items[0]
@@ -242,7 +237,7 @@ func (r *replied) check(ctx context.Context) {
 		r.means(ok, err)
 		return
 	}
-	answer := r.last(gen.HolderSHA1)
+	answer := r.last(gen.CheckSHA1)
 	r.means(answer.isText() || answer.isNil(), err)
 	require.Equal(r.t, answer.isText(), state.Held)
 }
@@ -285,8 +280,8 @@ func requeues(v value) (freed int64, ok bool) {
 	return freed, true
 }
 
-// freed reports whether pass.lua or requeue.lua says that the key was freed, or that it is not there
-// after a try that may have done it. Where the user may not use the queue, release.lua says so.
+// freed reports whether release.lua or requeue.lua says that the key was freed, or that it is not there
+// after a try that may have done it. Where the user may not use the queue, release_many.lua says so.
 func (r *replied) freed() bool {
 	var n int64
 	var ok, unsure bool
@@ -295,17 +290,15 @@ func (r *replied) freed() bool {
 		n, ok = requeues(answer)
 		note(answer)
 	}
-	for _, answer := range r.answers(gen.PassSHA1) {
-		if n, ok = answer.int(); n == 2 { // others wait for a share, which says nothing of the lock
-			n = 0
-		}
+	for _, answer := range r.answers(gen.ReleaseSHA1) {
+		n, ok = answer.int()
 		note(answer)
 	}
-	for _, sha := range []string{gen.ReleaseSHA1, gen.PassAllSHA1} {
-		for _, answer := range r.answers(sha) {
-			n, ok = answer.int()
-			note(answer)
+	for _, answer := range r.answers(gen.ReleaseManySHA1) {
+		if ok = answer.isList(1); ok {
+			n, ok = answer.items[0].int()
 		}
+		note(answer)
 	}
 	return ok && (n == 1 || n == 0 && unsure)
 }
@@ -324,7 +317,11 @@ func (r *replied) release(ctx context.Context) {
 func (r *replied) extend(ctx context.Context) {
 	err := r.lock.Extend(ctx, time.Hour)
 	answer := r.last(gen.ExtendSHA1)
-	position, ok := answer.int()
+	ok := answer.isListOf(func(v value) bool { _, ok := v.int(); return ok })
+	position := int64(0)
+	if ok && len(answer.items) > 0 {
+		position, _ = answer.items[0].int()
+	}
 	r.means(ok && position == 0, err)
 	require.Equal(r.t, ok && position != 0, errors.Is(err, rlock.ErrLost))
 	require.Equal(r.t, !errors.Is(err, rlock.ErrLost), r.lock.Valid())
@@ -343,7 +340,7 @@ func (r *replied) renew(context.Context) {
 	end := r.lock.Deadline()
 	for ; r.lock.Valid(); time.Sleep(time.Second) {
 		leases := 0
-		for _, answer := range r.answers(gen.ExtendManySHA1) {
+		for _, answer := range r.answers(gen.ExtendSHA1) {
 			if answer.kind == '*' || answer.kind == '~' {
 				leases++
 			}

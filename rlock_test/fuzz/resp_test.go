@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -61,6 +62,11 @@ func (v value) isNil() bool { return v.kind == 'N' || v.kind == '#' && v.n == 0 
 
 // isList reports whether the value is a list of n values.
 func (v value) isList(n int) bool { return (v.kind == '*' || v.kind == '~') && len(v.items) == n }
+
+// isListOf reports whether the value is a list of which each item is of a kind.
+func (v value) isListOf(is func(value) bool) bool {
+	return v.isList(len(v.items)) && !slices.ContainsFunc(v.items, func(item value) bool { return !is(item) })
+}
 
 // source has the bytes of a fuzzer, of which values and choices are made. When there are
 // no more it goes on with zeros.

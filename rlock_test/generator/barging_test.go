@@ -51,13 +51,6 @@ func TestReleaseLeavesALockFree(t *testing.T) {
 	for name, release := range map[string]func(l line){
 		"pass":    func(l line) { require.True(l, l.pass("p1", "").Freed) },
 		"requeue": func(l line) { require.NotZero(l, l.pass("p1", "p2").Score) },
-		"pass many": func(l line) {
-			freed, err := l.scripts.PassMany(l.Context(), l.client, gen.PassManyParams{
-				Grants: grants, Keys: []string{contested, queued, fences}, Barging: barging, Tokens: []string{"p1"},
-			})
-			require.NoError(l, err)
-			require.Equal(l, []int64{1}, freed)
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -135,36 +128,30 @@ func TestSharedLockBecomesFree(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		l := newLine(t, e.Start(t).Client(t))
-		const holders = "rlock:holders:{1}:k"
-		ask := func(name string, how gen.AcquireSharedHow) gen.AcquireSharedResult {
-			r, err := l.scripts.AcquireShared(l.Context(), l.client, gen.AcquireSharedParams{Lock: contested, Holders: holders, Queue: queued, Counter: fences,
-				Grants: grants, Token: share(0, name), TTL: queueLease, How: how, Barging: barging})
+		l.barging = barging
+		ask := func(name string, how gen.WaitHow) gen.WaitResult {
+			r, err := l.ask(share(0, name), how, 0)
 			require.NoError(t, err)
 			return r
 		}
-		release := func(name string) {
-			freed, err := l.scripts.ReleaseShared(l.Context(), l.client, gen.ReleaseSharedParams{Lock: contested, Holders: holders, Queue: queued, Counter: fences,
-				Grants: grants, Token: share(0, name), TTL: queueLease, Barging: barging})
-			require.NoError(t, err)
-			require.True(t, freed)
-		}
+		release := func(name string) { require.True(t, l.pass(share(0, name), "").Freed) }
 		l.shut()
-		require.True(t, ask("a", gen.AcquireSharedHowJoin).Granted)
-		require.True(t, ask("b", gen.AcquireSharedHowJoin).Granted)
+		require.True(t, ask("a", gen.WaitHowJoin).Granted)
+		require.True(t, ask("b", gen.WaitHowJoin).Granted)
 
 		l.open()
-		late := ask("c", gen.AcquireSharedHowJoin)
+		late := ask("c", gen.WaitHowJoin)
 		require.False(t, late.Granted)
 		require.NotZero(t, late.Score)
 		require.LessOrEqual(t, late.Remaining, barging)
-		require.True(t, ask("a", gen.AcquireSharedHowHeartbeat).Granted, "who has a share keeps it")
+		require.True(t, ask("a", gen.WaitHowHeartbeat).Granted, "who has a share keeps it")
 		release("a")
-		require.False(t, ask("c", gen.AcquireSharedHowHeartbeat).Granted)
+		require.False(t, ask("c", gen.WaitHowHeartbeat).Granted)
 		release("b")
-		require.False(t, ask("c", gen.AcquireSharedHowHeartbeat).Granted)
+		require.False(t, ask("c", gen.WaitHowHeartbeat).Granted)
 		require.Empty(t, env.Get(t, l.client, contested))
 
 		l.shut()
-		require.True(t, ask("c", gen.AcquireSharedHowHeartbeat).Granted)
+		require.True(t, ask("c", gen.WaitHowHeartbeat).Granted)
 	})
 }

@@ -10,19 +10,19 @@ import (
 	"github.com/rlock-go/toolkit/gen"
 )
 
-// fake answers Holder and has no other call.
+// fake answers Check and has no other call.
 type fake struct {
 	gen.Caller
 	holder string
 }
 
-func (f fake) Holder(_ context.Context, _ rueidis.Client, p gen.HolderParams) (gen.Null[string], error) {
+func (f fake) Check(_ context.Context, _ rueidis.Client, p gen.CheckParams) (gen.Null[string], error) {
 	return gen.Null[string]{V: f.holder + " of " + p.Lock, Valid: f.holder != ""}, nil
 }
 
 // owner is code under test: it takes the calls as an interface.
 func owner(ctx context.Context, scripts gen.Caller, lock string) (string, error) {
-	holder, err := scripts.Holder(ctx, nil, gen.HolderParams{Lock: lock})
+	holder, err := scripts.Check(ctx, nil, gen.CheckParams{Lock: lock})
 	return holder.V, err
 }
 
@@ -33,5 +33,5 @@ func TestCallerIsForFakes(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "token of lock", got)
 	_, err = owner(t.Context(), gen.New(), "")
-	require.EqualError(t, err, "gen: Holder: lock: it is an empty key; give its name", "the client is nil: nothing is sent")
+	require.EqualError(t, err, "gen: Check: lock: it is an empty key; give its name", "the client is nil: nothing is sent")
 }

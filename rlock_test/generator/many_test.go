@@ -18,22 +18,28 @@ import (
 
 // one is a lock among many, and what the server has of it before a call.
 type one struct {
-	lock, queue, counter, token string
-	fenced                      bool
-	state                       [][]string
+	lock, queue, waiters, holders, counter, token string
+	fenced                                        bool
+	state                                         [][]string
 }
 
-// The states of a lock, of its queue and of its fence counter. <K>, <Q>, <C> and <T> stand for their keys
-// and for the token of the call.
+// The states of a lock, of its queue and of its fence counter. <K>, <Q>, <W>, <H>, <C> and <T> stand for their
+// keys and for the token of the call, a tilde for a space within a word, and <NOW> for the time of the server.
 var (
 	lockStates = map[string]string{
 		"free": "", "own": "SET <K> <T> PX 6000000", "another's": "SET <K> other PX 6000000", "another's for ever": "SET <K> other",
 		"no string": "RPUSH <K> x", "empty": "SET <K>|", // the bar stands for an empty string
+		"shared": "SET <K> rlock:readers~7 PX 6000000;ZADD <H> 1 7 99999999999999 7~1~rlock:share:0:1:x",
 	}
 	queueStates = map[string]string{
-		"no queue": "", "one listens": "ZADD <Q> 5 2000000:p:p-<T>", "nobody listens": "ZADD <Q> 5 2000000:gone:g-<T>",
-		"the second listens": "ZADD <Q> 5 2000000:gone:g-<T> 6 2000000:p:p-<T>", "silent": "ZADD <Q> 5 2000000::s-<T>",
-		"no waiter": "ZADD <Q> 5 nobody", "own place": "ZADD <Q> 5 2000000:p:<T> 7 2000000:p:p-<T>", "no queue but a string": "SET <Q> x",
+		"no queue": "", "one listens": "ZADD <Q> 5 p-<T>;HSET <W> p-<T> <NOW>~60000~2000000~p",
+		"nobody listens":        "ZADD <Q> 5 g-<T>;HSET <W> g-<T> <NOW>~60000~2000000~gone",
+		"the second listens":    "ZADD <Q> 5 g-<T> 6 p-<T>;HSET <W> g-<T> <NOW>~60000~2000000~gone p-<T> <NOW>~60000~2000000~p",
+		"silent":                "ZADD <Q> 5 s-<T>;HSET <W> s-<T> <NOW>~60000~2000000~",
+		"dead":                  "ZADD <Q> 5 s-<T>;HSET <W> s-<T> 1~2000~2000000~p",
+		"not known":             "ZADD <Q> 5 nobody",
+		"own place":             "ZADD <Q> 5 <T> 7 p-<T>;HSET <W> <T> <NOW>~60000~2000000~p p-<T> <NOW>~60000~2000000~p",
+		"no queue but a string": "SET <Q> x",
 	}
 	counterStates = map[string]string{
 		"unfenced": "none", "new": "", "behind the clock": "SET <C> 5", "before the clock": "SET <C> 9000000000000000",
@@ -58,12 +64,15 @@ func everyone() []one {
 // named returns the lock with that number in these states.
 func named(n int, lock, queue, counter string) one {
 	i := strconv.Itoa(n)
-	o := one{lock: "{1}k" + i, queue: "rlock:queue:{1}:k" + i, counter: "{1}c" + i, token: "token" + i, fenced: counter != "none"}
+	o := one{lock: "{1}k" + i, queue: "rlock:queue:{1}:k" + i, waiters: "rlock:waiters:{1}:k" + i, holders: "rlock:holders:{1}:k" + i, counter: "{1}c" + i, token: "token" + i, fenced: counter != "none"}
 	for _, words := range []string{lock, queue, counter} {
 		if words == "" || words == "none" {
 			continue
 		}
-		o.state = append(o.state, strings.Split(strings.NewReplacer(" ", "\n", "|", "\n", "<K>", o.lock, "<Q>", o.queue, "<C>", o.counter, "<T>", o.token).Replace(words), "\n"))
+		names := strings.NewReplacer(" ", "\n", "|", "\n", "<K>", o.lock, "<Q>", o.queue, "<W>", o.waiters, "<H>", o.holders, "<C>", o.counter, "<T>", o.token, "~", " ")
+		for command := range strings.SplitSeq(words, ";") {
+			o.state = append(o.state, strings.Split(names.Replace(command), "\n"))
+		}
 	}
 	return o
 }
@@ -83,24 +92,24 @@ type world struct {
 	denied string // what the user may not do; a counter may then count for a call that fails, and once more when it is repeated
 }
 
-// tryEach takes each lock with Join, or with Try where that is enough, and tells what came of it. It leaves out
-// what Try does not look at because another has the lock: a queue of another type, and a place of the token, which
-// no token has before its first try.
+// tryEach takes each lock with Wait, or with Acquire where that is enough, and tells what came of it. It leaves out
+// what Acquire does not look at because somebody has the lock: a queue of another type, and a place of the token,
+// which no token has before its first try.
 func (w world) tryEach(short bool) []string {
 	told := make([]string, len(w.locks))
 	for i, o := range w.locks {
 		state := fmt.Sprint(o.state)
-		if o.others() && (strings.Contains(state, "SET "+o.queue) || strings.Contains(state, ":p:"+o.token+" ")) {
+		if o.others() && strings.Contains(state, "SET "+o.queue) || strings.Contains(state, " 5 "+o.token+" ") {
 			continue
 		}
 		ttl := ttlOf(i)
 		if short {
-			p := gen.TryParams{Lock: o.lock, Queue: o.queue, Token: o.token, TTL: ttl}
+			p := gen.AcquireParams{Lock: o.lock, Queue: o.queue, Token: o.token, TTL: ttl}
 			if o.fenced {
 				p.Counter = []string{o.counter}
 			}
-			r, err := w.scripts.Try(w.Context(), w.user, p)
-			if told[i] = tried(r.Outcome, r.Value, ttl, err); told[i] != "" {
+			r, err := w.scripts.Acquire(w.Context(), w.user, p)
+			if told[i] = tried(r.Outcome, r.Value, err); told[i] != "" {
 				continue
 			}
 		}
@@ -112,26 +121,24 @@ func (w world) tryEach(short bool) []string {
 // ttlOf is the lease for which the lock with that number is taken; every other one never expires.
 func ttlOf(i int) time.Duration { return []time.Duration{2000 * time.Second, 0}[i%2] }
 
-// join takes a lock with Join, and tells what came of it.
+// join takes a lock with Wait, and tells what came of it.
 func (w world) join(o one, ttl time.Duration) string {
-	p := gen.JoinParams{Lock: o.lock, Queue: o.queue, Grants: grants, Token: o.token, TTL: ttl, Process: "p", How: gen.JoinHowTry}
+	p := gen.WaitParams{Lock: o.lock, Queue: o.queue, Waiters: o.waiters, Holders: o.holders, Grants: grants, Token: o.token, TTL: ttl, Process: "p", How: gen.WaitHowTry}
 	if o.fenced {
 		p.Counter = []string{o.counter}
 	}
-	return result(w.scripts.Join(w.Context(), w.user, p))
+	return result(w.scripts.Wait(w.Context(), w.user, p))
 }
 
-// tried tells what came of a try as Join would; "": nothing is done.
-func tried(outcome, value int64, ttl time.Duration, err error) string {
+// tried tells what came of a try as Wait would; "": nothing is done.
+func tried(outcome, value int64, err error) string {
 	switch {
 	case err != nil:
 		return failure(err)
-	case outcome == 1 && ttl == 0:
-		return result(gen.JoinResult{Granted: true, Fence: value, Remaining: -time.Millisecond}, nil)
 	case outcome == 1:
-		return result(gen.JoinResult{Granted: true, Fence: value, Remaining: ttl}, nil)
+		return result(gen.WaitResult{Granted: true, Fence: value}, nil)
 	case outcome == 2:
-		return result(gen.JoinResult{Remaining: time.Duration(value) * time.Millisecond}, nil)
+		return result(gen.WaitResult{Remaining: time.Duration(value) * time.Millisecond}, nil)
 	}
 	return ""
 }
@@ -141,7 +148,7 @@ func (w world) try(together bool) []string {
 	told := make([]string, len(w.locks))
 	if together {
 		var order []int
-		var p gen.TryManyParams
+		var p gen.AcquireManyParams
 		for _, fenced := range []bool{true, false} {
 			for i, o := range w.locks {
 				if o.fenced == fenced {
@@ -161,13 +168,13 @@ func (w world) try(together bool) []string {
 				p.Keys = append(p.Keys, w.locks[i].counter)
 			}
 		}
-		items, err := w.scripts.TryMany(w.Context(), w.user, p)
+		items, err := w.scripts.AcquireMany(w.Context(), w.user, p)
 		if err != nil {
-			items = make([]gen.TryManyItem, len(order))
+			items = make([]gen.AcquireManyItem, len(order))
 		}
 		for n, i := range order {
 			r := items[n]
-			told[i] = tried(r.Outcome, r.Value, ttlOf(i), nil)
+			told[i] = tried(r.Outcome, r.Value, nil)
 		}
 	}
 	for i, o := range w.locks {
@@ -182,7 +189,7 @@ func (w world) try(together bool) []string {
 func (w world) passAll(together bool) []string {
 	freed := make([]int64, len(w.locks))
 	if together {
-		p := gen.PassManyParams{Grants: grants}
+		p := gen.ReleaseManyParams{Locks: int64(len(w.locks))}
 		for _, o := range w.locks {
 			p.Keys = append(p.Keys, o.lock)
 			p.Tokens = append(p.Tokens, o.token)
@@ -190,17 +197,16 @@ func (w world) passAll(together bool) []string {
 		for _, o := range w.locks {
 			p.Keys = append(p.Keys, o.queue)
 		}
-		for _, o := range w.locks {
-			p.Keys = append(p.Keys, o.counter)
-		}
-		if replies, err := w.scripts.PassMany(w.Context(), w.user, p); err == nil {
+		if replies, err := w.scripts.ReleaseMany(w.Context(), w.user, p); err == nil {
 			freed = replies
 		}
 	}
 	told := make([]string, len(w.locks))
 	for i, o := range w.locks {
 		if told[i] = "true <nil>"; freed[i] == 0 {
-			ok, err := w.scripts.Pass(w.Context(), w.user, gen.PassParams{Lock: o.lock, Queue: o.queue, Grants: grants, Counter: []string{o.counter}, Token: o.token, Process: "p"})
+			ok, err := w.scripts.Release(w.Context(), w.user, gen.ReleaseParams{
+				Lock: o.lock, Queue: o.queue, Waiters: o.waiters, Holders: o.holders, Grants: grants, Counter: []string{o.counter}, Token: o.token,
+			})
 			if told[i] = fmt.Sprint(ok == 1, " <nil>"); err != nil {
 				told[i] = failure(err)
 			}
@@ -210,9 +216,12 @@ func (w world) passAll(together bool) []string {
 }
 
 // result writes what two runs have in common.
-func result(r gen.JoinResult, err error) string {
+func result(r gen.WaitResult, err error) string {
 	if err != nil {
 		return failure(err)
+	}
+	if r.Granted { // what was confirmed keeps the longer lease, which not every script tells
+		r.Remaining = 0
 	}
 	return fmt.Sprint(r.Granted, " ", number(r.Fence), " ", about(r.Remaining), " ", r.Score, " ", r.Ahead)
 }
@@ -231,7 +240,7 @@ func about(left time.Duration) string {
 // failure writes an error without the line of the script.
 func failure(err error) string {
 	text, _, _ := strings.Cut(err.Error(), " script: ")
-	return strings.Replace(text, "gen: Try: ", "gen: Join: ", 1)
+	return strings.Replace(text, "gen: Acquire: ", "gen: Wait: ", 1)
 }
 
 // number writes a fence. Those that come from the clock differ between two runs.
@@ -245,7 +254,7 @@ func number(n int64) string {
 // dump writes what the server has of a lock.
 func (w world) dump(o one) string {
 	var text []string
-	for _, key := range []string{o.lock, o.queue, o.counter} {
+	for _, key := range []string{o.lock, o.queue, o.waiters, o.holders, o.counter} {
 		kind, err := env.Do(w.T, w.client, "TYPE", key).ToString()
 		require.NoError(w, err)
 		value := ""
@@ -261,6 +270,11 @@ func (w world) dump(o one) string {
 			members, err := env.Do(w.T, w.client, "ZRANGE", key, "0", "-1", "WITHSCORES").ToAny()
 			require.NoError(w, err)
 			value = fmt.Sprint(members)
+		case "hash":
+			tokens, err := env.Do(w.T, w.client, "HKEYS", key).AsStrSlice()
+			require.NoError(w, err)
+			slices.Sort(tokens)
+			value = fmt.Sprint(tokens)
 		}
 		left, err := env.Do(w.T, w.client, "PTTL", key).ToInt64()
 		require.NoError(w, err)
@@ -291,8 +305,10 @@ func (w world) run(call func(together bool) []string, together bool) (told []str
 	require.NoError(w, env.Do(w.T, w.client, "CONFIG", "SET", "maxmemory", "0").Error())
 	require.NoError(w, env.Do(w.T, w.client, "FLUSHALL").Error())
 	var commands rueidis.Commands
+	now := strconv.FormatInt(time.Now().UnixMilli(), 10)
 	for _, o := range w.locks {
 		for _, words := range o.state {
+			words = strings.Split(strings.ReplaceAll(strings.Join(words, "\n"), "<NOW>", now), "\n")
 			commands = append(commands, w.client.B().Arbitrary(words...).Build())
 		}
 	}
@@ -376,8 +392,8 @@ func TestManyAreAsEachWithoutARight(t *testing.T) {
 			if name == "release" && denied == "-set" || name != "release" && (denied == "-get" || denied == "-zrange") {
 				continue // who may not SET has no lock to release; to take a lock that is free, the short scripts need neither GET nor ZRANGE
 			}
-			if name == "take one" && denied == "-exists" {
-				continue // a lock that the token has is confirmed without EXISTS by Join, which nobody calls after a refusal
+			if name == "take one" {
+				continue // Acquire needs fewer rights than Wait
 			}
 			t.Run(name+", with "+denied, func(t *testing.T) {
 				w := w
@@ -389,7 +405,7 @@ func TestManyAreAsEachWithoutARight(t *testing.T) {
 			for _, key := range []string{"{1}k0", "rlock:queue:{1}:k100", "{1}c335"} {
 				rules := []string{"resetkeys", "~" + grants}
 				for _, o := range everyone() {
-					for _, k := range []string{o.lock, o.queue, o.counter} {
+					for _, k := range []string{o.lock, o.queue, o.waiters, o.holders, o.counter} {
 						if k != key {
 							rules = append(rules, "~"+k)
 						}
@@ -437,7 +453,7 @@ func TestManyReleasesOfOneLock(t *testing.T) {
 				{"a a", "wrong wrong", []int64{0, 0}, "A B"},
 				{"b a", "B A", []int64{1, 1}, " "},
 			} {
-				p := gen.PassManyParams{Grants: grants}
+				var p gen.ReleaseManyParams
 				for _, key := range strings.Fields(test.names) {
 					p.Keys = append(p.Keys, "{1}"+key)
 				}
@@ -453,7 +469,8 @@ func TestManyReleasesOfOneLock(t *testing.T) {
 				}
 				require.NoError(t, env.Do(t, client, "MSET", "{1}a", "A", "{1}b", "B").Error())
 				require.NoError(t, env.Do(t, client, "ZADD", "rlock:queue:{1}c", "1", "1000::w").Error())
-				freed, err := scripts.PassMany(t.Context(), client, p)
+				p.Locks = int64(len(p.Tokens))
+				freed, err := scripts.ReleaseMany(t.Context(), client, p)
 				require.NoError(t, err)
 				require.Equal(t, test.freed, freed, "%s, number %d", name, i)
 				require.Equal(t, test.left, env.Get(t, client, "{1}a")+" "+env.Get(t, client, "{1}b"), "%s, number %d", name, i)
@@ -471,7 +488,7 @@ func TestManyTakesAskOnce(t *testing.T) {
 		server := e.Start(t)
 		client := server.Client(t)
 		const locks = 128
-		var p gen.TryManyParams
+		var p gen.AcquireManyParams
 		for i := range locks {
 			p.Keys, p.Words = append(p.Keys, fmt.Sprint("{1}k", i)), append(p.Words, "token", "60000")
 		}
@@ -482,7 +499,7 @@ func TestManyTakesAskOnce(t *testing.T) {
 			p.Keys = append(p.Keys, "{1}c")
 		}
 		server.Do(t, "CONFIG", "RESETSTAT")
-		taken, err := gen.New().TryMany(t.Context(), client, p)
+		taken, err := gen.New().AcquireMany(t.Context(), client, p)
 		require.NoError(t, err)
 		require.Len(t, taken, locks)
 		for i, lock := range taken {

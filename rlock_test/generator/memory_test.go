@@ -27,24 +27,27 @@ const (
 	memoryLock, memoryOther     = "{m}lock", "{m}other"
 	memoryQueue, memoryQueue2   = "{m}queue", "{m}queue of other"
 	memoryHolders, memoryFence  = "{m}holders", "{m}fence"
+	memoryWaiters               = "{m}waiters"
 	memoryGrants                = "{m}grant:"
 	memoryReader, memoryReader2 = "rlock:share:0:1:a", "rlock:share:0:1:b"
 	memoryPermit, memoryPermit2 = "rlock:share:4:2:a", "rlock:share:4:2:b"
 )
 
-func (f fullServer) join(how gen.JoinHow, token string, fenced bool) func(context.Context) error {
-	p := gen.JoinParams{Lock: memoryLock, Queue: memoryQueue, Grants: memoryGrants,
-		Token: token, TTL: time.Minute, How: how}
-	if fenced {
-		p.Counter = []string{memoryFence}
-	}
-	return func(ctx context.Context) error { return env.ErrorOf(f.scripts.Join(ctx, f.client, p)) }
+func (f fullServer) wait(how gen.WaitHow, token string, counter ...string) func(context.Context) error {
+	return does(f, f.scripts.Wait, gen.WaitParams{
+		Lock: memoryLock, Queue: memoryQueue, Waiters: memoryWaiters, Holders: memoryHolders, Grants: memoryGrants,
+		Counter: counter, Token: token, TTL: time.Minute, How: how,
+	})
 }
 
-func (f fullServer) share(how gen.AcquireSharedHow, token string) func(context.Context) error {
-	return does(f, f.scripts.AcquireShared, gen.AcquireSharedParams{
-		Lock: memoryLock, Holders: memoryHolders, Queue: memoryQueue, Counter: memoryFence, Grants: memoryGrants,
-		Token: token, TTL: time.Minute, How: how,
+func (f fullServer) share(how gen.WaitHow, token string) func(context.Context) error {
+	return f.wait(how, token, memoryFence)
+}
+
+func (f fullServer) release(token string) func(context.Context) error {
+	return does(f, f.scripts.Release, gen.ReleaseParams{
+		Lock: memoryLock, Queue: memoryQueue, Waiters: memoryWaiters, Holders: memoryHolders, Grants: memoryGrants,
+		Counter: []string{memoryFence}, Token: token,
 	})
 }
 
@@ -70,8 +73,8 @@ func does[P, R any](
 
 var errNotTaken = errors.New("it has taken nothing")
 
-func (f fullServer) tryMany(ctx context.Context) error {
-	got, err := f.scripts.TryMany(ctx, f.client, gen.TryManyParams{
+func (f fullServer) acquireMany(ctx context.Context) error {
+	got, err := f.scripts.AcquireMany(ctx, f.client, gen.AcquireManyParams{
 		Keys: []string{memoryLock, memoryOther, memoryQueue, memoryQueue2, memoryFence}, Words: []string{"t", "60000", "u", "60000"},
 	})
 	if err == nil && got[0].Outcome == 0 && got[1].Outcome == 0 {
@@ -103,96 +106,73 @@ func TestScriptsWithoutMemory(t *testing.T) {
 		type calls []func(context.Context) error
 		counter := []string{memoryFence}
 		held, mine := f.has(memoryLock, "another"), f.has(memoryLock, "t")
-		waits := f.join(gen.JoinHowJoin, "w", true)
-		shared := calls{f.share(gen.AcquireSharedHowTry, memoryReader)}
+		waits := f.wait(gen.WaitHowJoin, "w", memoryFence)
+		shared := calls{f.share(gen.WaitHowTry, memoryReader)}
 		refused := map[string]calls{ // the last of the calls is the one
 			"Acquire": {does(f, f.scripts.Acquire, gen.AcquireParams{
-				Lock: memoryLock, Token: "t", TTL: time.Minute, Counter: counter,
+				Lock: memoryLock, Queue: memoryQueue, Token: "t", TTL: time.Minute, Counter: counter,
 			})},
-			"Acquire, no fence": {does(f, f.scripts.Acquire, gen.AcquireParams{
-				Lock: memoryLock, Token: "t", TTL: time.Minute,
+			"Acquire, no fence, no queue": {does(f, f.scripts.Acquire, gen.AcquireParams{
+				Lock: memoryLock, Queue: memoryLock, Token: "t", TTL: time.Minute,
 			})},
 			"AcquireAll":                          {f.all(false, memoryLock, memoryOther, memoryFence)},
 			"AcquireAll, one own":                 {mine, f.all(false, memoryLock, memoryOther, memoryFence)},
 			"AcquireAll, one own, no fence":       {mine, f.all(false, memoryLock, memoryOther)},
 			"AcquireAll, the other own, no fence": {f.has(memoryOther, "t"), f.all(false, memoryLock, memoryOther)},
 			"AcquireAll, a part":                  {f.has(memoryOther, "another"), f.all(true, memoryLock, memoryOther, memoryFence)},
-			"Try": {func(ctx context.Context) error {
-				r, err := f.scripts.Try(ctx, f.client, gen.TryParams{
-					Lock: memoryLock, Queue: memoryQueue, Token: "t", TTL: time.Minute, Counter: counter,
-				})
-				if err == nil && r.Outcome == 0 {
-					return errNotTaken
-				}
-				return err
-			}},
-			"Try, no fence": {does(f, f.scripts.Try, gen.TryParams{
-				Lock: memoryLock, Queue: memoryQueue, Token: "t", TTL: time.Minute,
-			})},
-			"TryMany":                               {f.tryMany},
-			"Join":                                  {f.join(gen.JoinHowJoin, "t", true)},
-			"Join, no fence":                        {f.join(gen.JoinHowJoin, "t", false)},
-			"Join, a try":                           {f.join(gen.JoinHowTry, "t", true)},
-			"Join, a place":                         {held, f.join(gen.JoinHowJoin, "t", true)},
-			"Join, a second place":                  {held, waits, f.join(gen.JoinHowJoin, "t", true)},
-			"AcquireShared, a reader":               {f.share(gen.AcquireSharedHowJoin, memoryReader)},
-			"AcquireShared, a reader that tries":    {f.share(gen.AcquireSharedHowTry, memoryReader)},
-			"AcquireShared, a permit":               {f.share(gen.AcquireSharedHowJoin, memoryPermit)},
-			"AcquireShared, a permit that is tried": {f.share(gen.AcquireSharedHowTry, memoryPermit)},
-			"AcquireShared, a second reader":        append(shared, f.share(gen.AcquireSharedHowJoin, memoryReader2)),
-			"AcquireShared, a second permit":        {f.share(gen.AcquireSharedHowTry, memoryPermit), f.share(gen.AcquireSharedHowTry, memoryPermit2)},
-			"AcquireShared, a place":                {held, f.share(gen.AcquireSharedHowJoin, memoryReader)},
-			"AcquireShared, a second place":         {held, waits, f.share(gen.AcquireSharedHowJoin, memoryPermit)},
-			"ChangeLimit": {f.share(gen.AcquireSharedHowTry, memoryPermit), does(f, f.scripts.ChangeLimit, gen.ChangeLimitParams{
-				Lock: memoryLock, Holders: memoryHolders, Queue: memoryQueue, Grants: memoryGrants,
-				Limit: 8,
-			})},
+			"AcquireMany":                         {f.acquireMany},
+			"Wait":                                {f.wait(gen.WaitHowJoin, "t", memoryFence)},
+			"Wait, no fence":                      {f.wait(gen.WaitHowJoin, "t")},
+			"Wait, a try":                         {f.wait(gen.WaitHowTry, "t", memoryFence)},
+			"Wait, a place":                       {held, f.wait(gen.WaitHowJoin, "t", memoryFence)},
+			"Wait, a second place":                {held, waits, f.wait(gen.WaitHowJoin, "t", memoryFence)},
+			"Wait, a reader":                      {f.share(gen.WaitHowJoin, memoryReader)},
+			"Wait, a reader that tries":           {f.share(gen.WaitHowTry, memoryReader)},
+			"Wait, a permit":                      {f.share(gen.WaitHowJoin, memoryPermit)},
+			"Wait, a permit that is tried":        {f.share(gen.WaitHowTry, memoryPermit)},
+			"Wait, a second reader":               append(shared, f.share(gen.WaitHowJoin, memoryReader2)),
+			"Wait, a second permit":               {f.share(gen.WaitHowTry, memoryPermit), f.share(gen.WaitHowTry, memoryPermit2)},
+			"Wait, a place of a reader":           {held, f.share(gen.WaitHowJoin, memoryReader)},
+			"Wait, a second place of a permit":    {held, waits, f.share(gen.WaitHowJoin, memoryPermit)},
 			"RaiseFence": {mine, does(f, f.scripts.RaiseFence, gen.RaiseFenceParams{
 				Keys: []string{memoryLock, memoryFence}, Token: "t", Fence: 1 << 50, Locks: 1,
 			})},
 		}
 		worked := map[string]calls{
-			"Release": {mine, does(f, f.scripts.Release, gen.ReleaseParams{
-				Locks: []string{memoryLock}, Token: "t",
-			})},
-			"Pass": {mine, waits, does(f, f.scripts.Pass, gen.PassParams{
-				Lock: memoryLock, Queue: memoryQueue, Grants: memoryGrants, Counter: counter, Token: "t",
-			})},
-			"PassAll": {mine, waits, does(f, f.scripts.PassAll, gen.PassAllParams{
-				Grants: memoryGrants, Keys: []string{memoryLock, memoryQueue, memoryFence},
-				Token: "t", Locks: 1,
-			})},
-			"PassMany": {mine, waits, does(f, f.scripts.PassMany, gen.PassManyParams{
-				Grants: memoryGrants, Keys: []string{memoryLock, memoryQueue, memoryFence},
-				Tokens: []string{"t"},
+			"Release":              {mine, f.release("t")},
+			"Release, passed on":   {mine, waits, f.release("t")},
+			"Release, of a reader": append(shared, f.release(memoryReader)),
+			"ReleaseMany": {mine, does(f, f.scripts.ReleaseMany, gen.ReleaseManyParams{
+				Keys: []string{memoryLock, memoryQueue}, Locks: 1, Tokens: []string{"t"},
 			})},
 			"Requeue": {mine, waits, does(f, f.scripts.Requeue, gen.RequeueParams{
-				Lock: memoryLock, Queue: memoryQueue, Grants: memoryGrants, Counter: counter,
-				Token: "t", Again: "u", AgainTTL: time.Minute,
+				Lock: memoryLock, Queue: memoryQueue, Waiters: memoryWaiters, Holders: memoryHolders, Grants: memoryGrants,
+				Counter: counter, Token: "t", Again: "u", TTL: time.Minute,
 			})},
 			"HandOver": {mine, does(f, f.scripts.HandOver, gen.HandOverParams{
 				Lock: memoryLock, Queue: memoryQueue, Counter: counter, Token: "t", Next: "u",
 				TTL: time.Minute, Fences: 1,
 			})},
 			"Attach": {mine, does(f, f.scripts.Attach, gen.AttachParams{
-				Locks: []string{memoryLock}, Token: "u", Former: []string{"t"},
+				Keys: []string{memoryLock}, Token: "u", Keep: true, Former: []string{"t"},
 			})},
+			"Attach, shorter": {mine, does(f, f.scripts.Attach, gen.AttachParams{
+				Keys: []string{memoryLock}, Token: "u", TTL: time.Minute, Former: []string{"t"},
+			})},
+			"Attach, of a reader": append(shared, does(f, f.scripts.Attach, gen.AttachParams{
+				Keys: []string{memoryLock, memoryHolders}, Token: memoryReader2, TTL: time.Second, Former: []string{memoryReader},
+			})),
 			"Extend": {mine, does(f, f.scripts.Extend, gen.ExtendParams{
-				Locks: []string{memoryLock}, Token: "u", TTL: time.Minute, Former: []string{"t"},
+				Keys: []string{memoryLock}, TTL: time.Hour, Tokens: []string{"t"},
 			})},
-			"ExtendMany": {mine, does(f, f.scripts.ExtendMany, gen.ExtendManyParams{
-				Locks: []string{memoryLock}, TTL: time.Hour, Tokens: []string{"t"},
+			"Extend, of a reader": append(shared, does(f, f.scripts.Extend, gen.ExtendParams{
+				Keys: []string{memoryLock, memoryHolders}, TTL: time.Hour, Tokens: []string{memoryReader},
+			})),
+			"Acquire, what it has": {mine, does(f, f.scripts.Acquire, gen.AcquireParams{
+				Lock: memoryLock, Queue: memoryQueue, Token: "t", TTL: time.Minute, Counter: counter,
 			})},
-			"ExtendShared": append(shared, does(f, f.scripts.ExtendShared, gen.ExtendSharedParams{
-				Lock: memoryLock, Holders: memoryHolders, Token: memoryReader, TTL: time.Hour,
-			})),
-			"ReleaseShared": append(shared, does(f, f.scripts.ReleaseShared, gen.ReleaseSharedParams{
-				Lock: memoryLock, Holders: memoryHolders, Queue: memoryQueue, Counter: memoryFence,
-				Grants: memoryGrants, Token: memoryReader,
-			})),
-			"Join, what was granted":          {mine, f.join(gen.JoinHowHeartbeat, "t", true)},
-			"AcquireShared, what was granted": {f.has(memoryLock, memoryReader), f.share(gen.AcquireSharedHowHeartbeat, memoryReader)},
-			"AcquireShared, what it has":      append(shared, f.share(gen.AcquireSharedHowHeartbeat, memoryReader)),
+			"Wait, what was granted": {mine, f.wait(gen.WaitHowHeartbeat, "t", memoryFence)},
+			"Wait, what it has":      append(shared, f.share(gen.WaitHowHeartbeat, memoryReader)),
 		}
 		run := func(t *testing.T, list calls) (before map[string]string, err error) {
 			t.Helper()
@@ -215,7 +195,7 @@ func TestScriptsWithoutMemory(t *testing.T) {
 		for _, name := range slices.Sorted(maps.Keys(worked)) {
 			before, err := run(t, worked[name])
 			require.NoError(t, err, name)
-			if !strings.HasPrefix(name, "Extend") && name != "AcquireShared, what it has" { // a dump has no lease
+			if !strings.HasPrefix(name, "Extend") && name != "Wait, what it has" { // a dump has no lease
 				require.NotEqual(t, before, f.image(t), name)
 			}
 		}

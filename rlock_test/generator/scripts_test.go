@@ -33,19 +33,19 @@ func TestScripts(t *testing.T) {
 		t.Run("tokens are compared whole", func(t *testing.T) {
 			for _, token := range []string{"job-1", "job-123", "JOB-12", "job-12\x00", ""} {
 				set("a", "job-12", "b", "job-12")
-				one, err := s.Acquire(ctx, client, gen.AcquireParams{Lock: "a", Token: token, TTL: time.Hour})
+				one, err := s.Acquire(ctx, client, gen.AcquireParams{Lock: "a", Queue: "a", Token: token, TTL: time.Hour})
 				require.NoError(t, err)
-				require.False(t, one.Acquired)
+				require.EqualValues(t, 2, one.Outcome)
 				all, err := s.AcquireAll(ctx, client, gen.AcquireAllParams{Keys: []string{"c", "b"}, Token: token, TTL: time.Hour, Locks: 2})
 				require.NoError(t, err)
 				require.False(t, all.Acquired)
 				require.Equal(t, int64(2), all.Held)
-				position, err := s.Extend(ctx, client, gen.ExtendParams{Locks: []string{"a", "b"}, Token: token, TTL: time.Hour})
+				lost, err := s.Extend(ctx, client, gen.ExtendParams{Keys: []string{"a", "b"}, Tokens: []string{token}, TTL: time.Hour})
 				require.NoError(t, err)
-				require.Equal(t, int64(1), position)
-				freed, err := s.Release(ctx, client, gen.ReleaseParams{Locks: []string{"a", "b"}, Token: token})
+				require.Equal(t, []int64{1, 2}, lost)
+				freed, err := s.ReleaseMany(ctx, client, gen.ReleaseManyParams{Keys: []string{"a", "b"}, Locks: 2, Tokens: []string{token}})
 				require.NoError(t, err)
-				require.Zero(t, freed)
+				require.Equal(t, []int64{0, 0}, freed)
 				require.Equal(t, "job-12", env.Get(t, client, "a"))
 				require.Equal(t, "job-12", env.Get(t, client, "b"))
 				require.LessOrEqual(t, left("a"), time.Minute)
@@ -58,9 +58,9 @@ func TestScripts(t *testing.T) {
 				{0, -time.Millisecond, -time.Millisecond},
 			} {
 				set("a", "mine", "b", "mine")
-				one, err := s.Acquire(ctx, client, gen.AcquireParams{Lock: "a", Token: "mine", TTL: test.ask})
+				one, err := s.Acquire(ctx, client, gen.AcquireParams{Lock: "a", Queue: "a", Token: "mine", TTL: test.ask})
 				require.NoError(t, err)
-				require.Equal(t, gen.AcquireResult{Acquired: true}, one)
+				require.Equal(t, gen.AcquireResult{Outcome: 1}, one)
 				all, err := s.AcquireAll(ctx, client, gen.AcquireAllParams{Keys: []string{"b", "c"}, Token: "mine", TTL: test.ask, Locks: 2})
 				require.NoError(t, err)
 				require.Equal(t, gen.AcquireAllResult{Acquired: true}, all)
@@ -98,9 +98,9 @@ func TestScripts(t *testing.T) {
 
 			// A counter that lags behind the clock is raised to it.
 			require.NoError(t, env.Do(t, client, "SET", "y", "7").Error())
-			one, err := s.Acquire(ctx, client, gen.AcquireParams{Lock: "b", Counter: []string{"y"}, Token: "mine", TTL: time.Second})
+			one, err := s.Acquire(ctx, client, gen.AcquireParams{Lock: "b", Queue: "b", Counter: []string{"y"}, Token: "mine", TTL: time.Second})
 			require.NoError(t, err)
-			require.InDelta(t, time.Now().UnixMicro(), one.Fence, 1e8)
+			require.InDelta(t, time.Now().UnixMicro(), one.Value, 1e8)
 			require.NoError(t, env.Do(t, client, "SET", "y", "7").Error())
 			all, err = s.AcquireAll(ctx, client, gen.AcquireAllParams{Keys: []string{"c", "y"}, Token: "mine", TTL: time.Second, Locks: 1})
 			require.NoError(t, err)
@@ -134,16 +134,16 @@ func TestScripts(t *testing.T) {
 		t.Run("batches answer each call", func(t *testing.T) {
 			set("held", "other")
 			require.NoError(t, env.Do(t, client, "SCRIPT", "FLUSH").Error())
-			for _, acquired := range []bool{true, true} { // unknown to the server, then known
+			for range 2 { // unknown to the server, then known
 				replies := s.AcquireBatch(ctx, client, []gen.AcquireParams{
-					{Lock: "a", Token: "mine", TTL: time.Minute},
-					{Lock: "held", Token: "mine", TTL: time.Minute},
-					{Lock: "b", Token: "mine", TTL: time.Microsecond},
+					{Lock: "a", Queue: "a", Token: "mine", TTL: time.Minute},
+					{Lock: "held", Queue: "held", Token: "mine", TTL: time.Minute},
+					{Lock: "b", Queue: "b", Token: "mine", TTL: time.Microsecond},
 				})
 				require.Len(t, replies, 3)
-				require.Equal(t, gen.Reply[gen.AcquireResult]{Value: gen.AcquireResult{Acquired: acquired}}, replies[0])
+				require.Equal(t, gen.Reply[gen.AcquireResult]{Value: gen.AcquireResult{Outcome: 1}}, replies[0])
 				require.NoError(t, replies[1].Err)
-				require.False(t, replies[1].Value.Acquired)
+				require.EqualValues(t, 2, replies[1].Value.Outcome)
 				var wrong *gen.ParamError
 				require.ErrorAs(t, replies[2].Err, &wrong)
 				require.Empty(t, env.Get(t, client, "b"))

@@ -237,10 +237,10 @@ func TestSentinel(t *testing.T) {
 		option := sentinel.Option()
 		client := redis.NewUniversalClient(&redis.UniversalOptions{MasterName: option.Sentinel.MasterSet, Addrs: option.InitAddress})
 		defer client.Close()
-		lock := gen.AcquireParams{Lock: "job", Token: "mine", TTL: time.Hour}
+		lock := gen.AcquireParams{Lock: "job", Queue: "job", Token: "mine", TTL: time.Hour}
 		got, err := gen.New().Acquire(t.Context(), client, lock)
 		require.NoError(t, err)
-		require.True(t, got.Acquired)
+		require.EqualValues(t, 1, got.Outcome)
 		reply := sentinel.Primary.Do(t, "GET", "job")
 		value, err := reply.ToString()
 		require.NoError(t, err)

@@ -230,12 +230,9 @@ func TestProbeNamesRightsForShares(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		for name, test := range map[string]struct{ without, grant string }{
-			"the key of the holders": {"resetkeys ~app:* ~rlock:fence:* ~rlock:queue:* ~rlock:grant:*", "~rlock:holders:*"},
+			"the key of the holders": {"resetkeys ~app:* ~rlock:fence:* ~rlock:queue:* ~rlock:waiters:* ~rlock:grant:*", "~rlock:holders:*"},
 			"the end of a lease":     {"-pexpireat", "+pexpireat ~rlock:holders:*"},
-			"to read that":           {"-pexpiretime", "+pexpiretime"},
-			"all that is new": {"resetkeys ~app:* ~rlock:fence:* ~rlock:queue:* ~rlock:grant:* -pexpireat -pexpiretime",
-				"~rlock:holders:* +pexpireat +pexpiretime"},
-			"the queue": {"resetkeys ~app:* ~rlock:fence:* ~rlock:holders:* ~rlock:grant:*", ""},
+			"the queue":              {"resetkeys ~app:* ~rlock:fence:* ~rlock:holders:* ~rlock:grant:*", ""},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

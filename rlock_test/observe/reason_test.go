@@ -54,10 +54,6 @@ func TestReasons(t *testing.T) {
 			s.FailNext(rlocktest.Acquires, "OOM no")
 			return acquire(ctx, l)
 		},
-		rlock.ReasonLimit: func(ctx context.Context, l *rlock.Locker, _ *rlocktest.Server) error {
-			env.MustLock(t)(l.AcquirePermit(ctx, "job", 3))
-			return env.ErrorOf(l.AcquirePermit(ctx, "job", 4))
-		},
 		rlock.ReasonExpired: func(ctx context.Context, l *rlock.Locker, s *rlocktest.Server) error {
 			s.Delay(100 * time.Millisecond)
 			return env.ErrorOf(l.Acquire(ctx, "job", rlock.WithTTL(50*time.Millisecond)))

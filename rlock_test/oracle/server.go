@@ -161,7 +161,7 @@ func (p *Program) lock() string {
 // phase is the fence of the readers who share the lock.
 const phase = "7"
 
-func shareOf(fence string) string { return "rlock:shared " + fence + " 0" }
+func shareOf(fence string) string { return "rlock:readers " + fence }
 
 // share is what the key of the lock has while a reader shares it whose share is good, or is not.
 func share(good bool, r *rand.Rand) string {

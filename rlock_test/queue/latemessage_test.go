@@ -18,9 +18,6 @@ func says(t *testing.T, client rueidis.Client, key, member string) {
 	t.Helper()
 	part := strings.SplitN(member, ":", 3)
 	message := fmt.Sprintf("%s 1 0 %d %s %s", part[0], len(key), key, part[2])
-	if strings.HasPrefix(part[2], "rlock:share:") {
-		message = "share " + message
-	}
 	heard := false
 	for _, channel := range channels(t, client) {
 		if strings.HasSuffix(channel, part[1]) {

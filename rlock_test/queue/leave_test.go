@@ -269,7 +269,7 @@ func TestSetFailsBeforeItsPlaceHasEnded(t *testing.T) {
 				switch {
 				case env.Calls(words, gen.AcquireAllSHA1) && !taken.Swap(true):
 					_ = held.Release(context.Background()) // the server grants the set its first key
-				case env.Calls(words, gen.JoinSHA1) && taken.Load():
+				case env.Calls(words, gen.WaitSHA1) && taken.Load():
 					f.When(nil)
 					return fails(f, cancel)
 				}

@@ -192,7 +192,7 @@ func TestLeaseOfASilentWaiter(t *testing.T) {
 	require.Greater(t, env.TTL(t, client, "k"), time.Minute)
 
 	got = waits(t, client, l, "k")
-	require.NoError(t, env.Do(t, client, "ZADD", queueOf(t, client, "k"), "1", "3600000::dead").Error())
+	stands(t, client, queueOf(t, client, "k"), "1", "3600000::dead")
 	require.NoError(t, held.Release(t.Context()))
 	require.Equal(t, "dead", env.Get(t, client, "k"))
 	require.LessOrEqual(t, env.TTL(t, client, "k"), 2*time.Second)
@@ -246,7 +246,7 @@ func TestPlaceAfterAMomentWithoutMemory(t *testing.T) {
 	oom := f.Refuse("OOM command not allowed when used memory > 'maxmemory'.")
 	var refused, asked atomic.Int32
 	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-		if env.Calls(words, gen.JoinSHA1) && slices.Contains(words, "join") && refused.Load() < 3 {
+		if env.Calls(words, gen.WaitSHA1) && slices.Contains(words, "join") && refused.Load() < 3 {
 			refused.Add(1)
 			return oom
 		}
@@ -270,41 +270,6 @@ func arrives(t *testing.T, client rueidis.Client, words []string) {
 	require.NotZero(t, score)
 }
 
-// A copy of a call for a silent place, which arrives late, leaves no place behind, although the place that
-// has taken its turn since was asked for twice too.
-func TestLateCopyOfASilentPlace(t *testing.T) {
-	t.Parallel()
-	server := env.Start(t)
-	client := server.Client(t)
-	held := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "k", rlock.WithTTL(time.Minute)))
-	f := &env.Faulty{Client: server.Client(t, func(o *rueidis.ClientOption) { o.BlockingPoolSize = 1 })}
-	_, listens := f.Client.Dedicate()
-	late := make(chan []string, 1)
-	var told atomic.Bool
-	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-		if how := slices.Index(words, "join"); env.Calls(words, gen.JoinSHA1) && how > 0 {
-			switch silent := words[how-1] == ""; { // the process
-			case silent && len(late) == 0:
-				late <- words
-				return env.NoReply()
-			case !silent && told.CompareAndSwap(false, true):
-				run()
-				return env.NoReply()
-			}
-		}
-		return run()
-	})
-	l := env.NewLocker(t, f)
-	got := waits(t, client, l, "k")
-	listens()
-	env.Soon(t, func() bool { return len(queued(t, client, "k")) == 1 && !silent(t, client, "k") }, "it is told")
-	require.True(t, told.Load())
-	time.Sleep(200 * time.Millisecond)
-	arrives(t, client, env.Receive(t, late))
-	env.Soon(t, func() bool { return !silent(t, client, "k") }, "the late place is given up")
-	passesOn(t, client, "k", held, got)
-}
-
 // A set waits for one key after the other, and the first call for a place in the queue of each got no answer.
 // Copies of those calls, which arrive after the set was released, leave no place behind.
 func TestLateCopiesOfTheCallsOfASet(t *testing.T) {
@@ -318,7 +283,7 @@ func TestLateCopiesOfTheCallsOfASet(t *testing.T) {
 	}
 	var late sync.Map // the words of the first call for each key
 	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-		if env.Calls(words, gen.JoinSHA1) && slices.Contains(words, "join") {
+		if env.Calls(words, gen.WaitSHA1) && slices.Contains(words, "join") {
 			if _, asked := late.LoadOrStore(words[3], words); !asked {
 				return env.NoReply()
 			}

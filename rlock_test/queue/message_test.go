@@ -50,7 +50,7 @@ func TestGrantArrivesAfterItsLease(t *testing.T) {
 			held := env.MustLock(t)(other.Acquire(t.Context(), "k"))
 			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 				answer := run()
-				if env.Calls(words, gen.JoinSHA1) {
+				if env.Calls(words, gen.WaitSHA1) {
 					time.Sleep(lease)
 				}
 				return answer

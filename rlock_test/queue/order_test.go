@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -31,12 +32,40 @@ func queueOf(t *testing.T, client rueidis.Client, key string) string {
 	return strings.Join(names, " ")
 }
 
-// queued returns who waits for a key on the server.
-func queued(t *testing.T, client rueidis.Client, key string) []string {
+// queued returns who waits for a key on the server: of each "<lease>:<process>:<token>".
+func queued(t *testing.T, client rueidis.Client, key string) (members []string) {
 	t.Helper()
-	members, err := env.Do(t, client, "ZRANGE", queueOf(t, client, key), "0", "-1").AsStrSlice()
+	queue := queueOf(t, client, key)
+	tokens, err := env.Do(t, client, "ZRANGE", queue, "0", "-1").AsStrSlice()
 	require.NoError(t, err)
+	for _, token := range tokens {
+		entry, err := env.Do(t, client, "HGET", waitersOf(queue), token).ToString()
+		if rueidis.IsRedisNil(err) {
+			continue // it was served meanwhile
+		}
+		require.NoError(t, err)
+		words := strings.SplitN(entry, " ", 4) // heard, for how long, lease and process
+		members = append(members, words[2]+":"+words[3]+":"+token)
+	}
 	return members
+}
+
+// waitersOf returns the name of the hash that says who waits in a queue.
+func waitersOf(queue string) string {
+	return strings.Replace(queue, "rlock:queue:", "rlock:waiters:", 1)
+}
+
+// stands puts a place into a queue, whose process was heard of just now. member is as queued has it.
+func stands(t *testing.T, client rueidis.Client, queue, score, member string) {
+	t.Helper()
+	now, err := env.Do(t, client, "TIME").AsStrSlice()
+	require.NoError(t, err)
+	words := strings.SplitN(member, ":", 3)
+	micros, err := strconv.Atoi(now[1])
+	require.NoError(t, err)
+	entry := fmt.Sprintf("%s%03d 2000 %s %s", now[0], micros/1000, words[0], words[1])
+	require.NoError(t, env.Do(t, client, "ZADD", queue, score, words[2]).Error())
+	require.NoError(t, env.Do(t, client, "HSET", waitersOf(queue), words[2], entry).Error())
 }
 
 // waits has a Locker of another process acquire a key, and returns once it stands in the queue.

@@ -22,10 +22,10 @@ type place struct{ queue, score, member string }
 func places(t *testing.T, client rueidis.Client, key string) (all []place) {
 	t.Helper()
 	name := queueOf(t, client, key)
-	members, err := env.Do(t, client, "ZRANGE", name, "0", "-1", "WITHSCORES").AsZScores()
+	scores, err := env.Do(t, client, "ZRANGE", name, "0", "-1", "WITHSCORES").AsZScores()
 	require.NoError(t, err)
-	for _, m := range members {
-		all = append(all, place{name, strconv.FormatFloat(m.Score, 'f', -1, 64), m.Member})
+	for i, member := range queued(t, client, key) {
+		all = append(all, place{name, strconv.FormatFloat(scores[i].Score, 'f', -1, 64), member})
 	}
 	return all
 }
@@ -35,7 +35,7 @@ func revives(t *testing.T, client rueidis.Client, key string, all []place) {
 	t.Helper()
 	require.NoError(t, env.Do(t, client, "SET", key, "released, which the replica does not know", "PX", "1000").Error())
 	for _, p := range all {
-		require.NoError(t, env.Do(t, client, "ZADD", p.queue, p.score, p.member).Error())
+		stands(t, client, p.queue, p.score, p.member)
 	}
 }
 

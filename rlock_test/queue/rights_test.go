@@ -294,7 +294,7 @@ func TestCallsGoTogetherInSpiteOfAForbiddenKey(t *testing.T) {
 		var together atomic.Int64
 		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			reply := run()
-			if env.Calls(words, gen.TryManySHA1) && reply.Error() == nil {
+			if env.Calls(words, gen.AcquireManySHA1) && reply.Error() == nil {
 				together.Add(1)
 			}
 			return reply

@@ -84,7 +84,7 @@ func TestInterruptedJoinArrivesLate(t *testing.T) {
 				require.NoError(t, env.Do(t, client, "SET", "k", "stranger").Error())
 				arrived := make(chan rueidis.RedisResult, 1)
 				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-					if !env.Calls(words, gen.JoinSHA1) || !slices.Contains(words, "join") {
+					if !env.Calls(words, gen.WaitSHA1) || !slices.Contains(words, "join") {
 						return run()
 					}
 					f.When(nil)

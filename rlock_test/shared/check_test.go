@@ -35,8 +35,9 @@ func TestCheckOfSharedLocks(t *testing.T) {
 		// of requires that both say how the lock is shared, and each of them what it can know.
 		of := func(what string, limit, permits, holders int) {
 			t.Helper()
-			s := eventually(what, func(s rlock.State) bool { return s.Shared != nil && s.Shared.Limit == limit })
-			require.Equal(t, rlock.SharedState{Limit: limit}, *s.Shared, what)
+			readers := limit == 0
+			s := eventually(what, func(s rlock.State) bool { return s.Shared != nil && s.Shared.Readers == readers })
+			require.Equal(t, rlock.SharedState{Readers: readers}, *s.Shared, what)
 			require.True(t, s.Held, what)
 			require.Positive(t, s.Remaining(), what)
 			require.Empty(t, s.Owner, what)
@@ -60,11 +61,10 @@ func TestCheckOfSharedLocks(t *testing.T) {
 
 		permits := env.MustLock(t)(l.AcquirePermit(ctx, "k", 3, rlock.WithPermits(2)))
 		of("two permits of three", 3, 2, 1)
-		former, err := l.ChangeLimit(ctx, "k", 5)
-		require.NoError(t, err)
-		require.Equal(t, 3, former)
-		of("two permits of five", 5, 2, 1)
+		more := env.MustLock(t)(l.AcquirePermit(ctx, "k", 5))
+		of("three permits, of five at most", 5, 3, 2)
 		require.NoError(t, permits.Release(ctx))
+		require.NoError(t, more.Release(ctx))
 
 		whole := env.MustLock(t)(l.Acquire(ctx, "k", rlock.WithOwner("bob")))
 		s := eventually("the whole lock", func(s rlock.State) bool { return s.Held && s.Shared == nil })

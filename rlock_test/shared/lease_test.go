@@ -24,7 +24,7 @@ func TestReadersAreExtendedTogether(t *testing.T) {
 	sent := 0
 	locks := crowd(t, l, "k", readers, rlock.WithTTL(ttl), rlock.WithAutoExtend(true))
 	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-		if env.Calls(words, gen.ExtendSharedSHA1) {
+		if env.Calls(words, gen.ExtendSHA1) {
 			mu.Lock()
 			sent++
 			mu.Unlock()

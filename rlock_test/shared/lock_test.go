@@ -159,7 +159,7 @@ func TestShareIsALock(t *testing.T) {
 		former := a.Token()
 		require.NoError(t, a.Extend(ctx, 10*time.Second))
 		require.NotEqual(t, former, a.Token())
-		require.InDelta(t, time.Minute, env.TTL(t, client, "k"), float64(20*time.Second))
+		require.Less(t, must(l.Inspect(ctx, "k")).Shared.Holders[0].Remaining(), 20*time.Second)
 		require.Equal(t, []error{nil, nil}, l.ExtendEach(ctx, []*rlock.Lock{a, b}, 2*time.Minute))
 		require.Len(t, l.Locks(), 2)
 
@@ -194,7 +194,7 @@ func TestShareIsLost(t *testing.T) {
 	l, operator := env.OpenOn(t, server), env.NewLocker(t, client)
 	for name, end := range map[string]func(lock *rlock.Lock){
 		"DEL":             func(*rlock.Lock) { env.Do(t, client, "DEL", "k") },
-		"another phase":   func(*rlock.Lock) { env.Do(t, client, "SET", "k", "rlock:shared 1 0") },
+		"another phase":   func(*rlock.Lock) { env.Do(t, client, "SET", "k", "rlock:readers 1") },
 		"somebody else":   func(*rlock.Lock) { env.Do(t, client, "SET", "k", "foreign") },
 		"its member gone": func(lock *rlock.Lock) { require.NoError(t, operator.ForceRelease(t.Context(), "k", lock.Token())) },
 	} {
@@ -285,39 +285,28 @@ func TestShareArguments(t *testing.T) {
 		"too many":             func() error { return env.ErrorOf(l.TryAcquirePermit(ctx, "k", 3000, rlock.WithPermits(1001))) },
 		"a token":              func() error { return env.ErrorOf(l.AcquireShared(ctx, "k", rlock.WithToken("t"))) },
 		"a share's token":      func() error { return env.ErrorOf(l.Acquire(ctx, "k", rlock.WithToken("rlock:share:0:1:x"))) },
-		"a shared key's value": func() error { return env.ErrorOf(l.Acquire(ctx, "k", rlock.WithToken("rlock:shared 1 0"))) },
+		"a shared key's value": func() error { return env.ErrorOf(l.Acquire(ctx, "k", rlock.WithToken("rlock:readers 1"))) },
 		"the holders' name":    func() error { return env.ErrorOf(l.AcquireShared(ctx, "rlock:holders:{1}:k")) },
-		"a new limit":          func() error { return env.ErrorOf(l.ChangeLimit(ctx, "k", 0)) },
 	} {
 		require.ErrorIs(t, call(), rlock.ErrInvalid, name)
 	}
 	require.Empty(t, must(env.Do(t, l.Client(), "KEYS", "*").AsStrSlice()), "nothing was sent")
 
 	lock := env.MustLock(t)(l.AcquirePermit(ctx, "k", 3, rlock.WithPermits(2)))
-	for _, err := range []error{env.ErrorOf(l.AcquirePermit(ctx, "k", 4)), env.ErrorOf(l.TryAcquirePermit(ctx, "k", 4))} {
-		var wrong *rlock.LimitError
-		require.ErrorAs(t, err, &wrong)
-		require.ErrorIs(t, err, rlock.ErrLimit)
-		require.Equal(t, rlock.LimitError{Limit: 4, Present: 3}, *wrong)
-		require.ErrorContains(t, err, "the limit of those who hold permits is 3, and this call names 4; name the same, or change it with ChangeLimit")
-	}
-	reader := env.ErrorOf(l.AcquireShared(ctx, "k"))
-	require.ErrorIs(t, reader, rlock.ErrLimit)
-	require.ErrorContains(t, reader, "permits of the key are held, with a limit of 3, and this call is a reader's")
-	s := must(l.Inspect(ctx, "k"))
-	require.Equal(t, 3, s.Shared.Limit)
-	require.Equal(t, 2, s.Shared.Permits)
-	require.Equal(t, 3, must(l.ChangeLimit(ctx, "k", 4)))
+	require.ErrorIs(t, env.ErrorOf(l.TryAcquireShared(ctx, "k")), rlock.ErrHeld, "readers wait for permits")
 	more := env.MustLock(t)(l.AcquirePermit(ctx, "k", 4, rlock.WithPermits(2)))
+	s := must(l.Inspect(ctx, "k"))
+	require.False(t, s.Shared.Readers)
+	require.Equal(t, 4, s.Shared.Limit, "the highest that a holder has named")
+	require.Equal(t, 4, s.Shared.Permits)
 	require.ErrorIs(t, env.ErrorOf(l.TryAcquirePermit(ctx, "k", 4)), rlock.ErrHeld)
 	require.NoError(t, lock.Release(ctx))
+	require.ErrorIs(t, env.ErrorOf(l.TryAcquirePermit(ctx, "k", 2)), rlock.ErrHeld, "by its own limit")
 	require.NoError(t, more.Release(ctx))
-	require.Zero(t, must(l.ChangeLimit(ctx, "k", 4)))
 
 	share := env.MustLock(t)(l.AcquireShared(ctx, "k"))
-	for _, err := range []error{env.ErrorOf(l.AcquirePermit(ctx, "k", 3)), env.ErrorOf(l.ChangeLimit(ctx, "k", 3))} {
-		require.ErrorContains(t, err, "readers share the key, and this call names a limit of permits, 3")
-	}
+	require.True(t, must(l.Inspect(ctx, "k")).Shared.Readers)
+	require.ErrorIs(t, env.ErrorOf(l.TryAcquirePermit(ctx, "k", 3)), rlock.ErrHeld, "permits wait for readers")
 	require.NoError(t, share.Release(ctx))
 	idle(t, l.Client())
 }

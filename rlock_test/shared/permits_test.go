@@ -87,7 +87,7 @@ func TestPermitsGoToTheNextOfAProcess(t *testing.T) {
 		f, l, client := env.NewFaulty(t, e, rlock.WithTurn(time.Hour))
 		var releases atomic.Int32
 		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-			if env.Calls(words, gen.ReleaseSharedSHA1) {
+			if env.Calls(words, gen.ReleaseSHA1) {
 				releases.Add(1)
 			}
 			return run()
@@ -176,7 +176,7 @@ func TestPermitReleasedDuringAnExtension(t *testing.T) {
 			var once atomic.Bool
 			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 				answer := run()
-				if env.Calls(words, gen.ExtendSharedSHA1) && once.CompareAndSwap(false, true) {
+				if env.Calls(words, gen.ExtendSHA1) && once.CompareAndSwap(false, true) {
 					gate.Pass()
 					if c.loses {
 						return env.NoReply()
@@ -482,27 +482,39 @@ func TestForceReleaseOfAPermitOnItsWay(t *testing.T) {
 	idle(t, client)
 }
 
-// After the limit was lowered there are never more holders than there were, and callers who wait with the
-// former limit get a permit only from each other.
-func TestLimitIsLoweredInATurn(t *testing.T) {
+// Callers with another limit work beside each other, as while a new version of a program is deployed. Each is
+// admitted while no more are in use than its own limit says, and both go on.
+func TestLimitsBesideEachOther(t *testing.T) {
 	t.Parallel()
-	server := env.Start(t)
-	l := openLine(t, server)
-	p := newPermitLine(t, l, server.Client(t))
-	next := waits(t, t.Context(), l, 2)
-	_, err := env.OpenOn(t, server).ChangeLimit(t.Context(), "k", 1)
-	require.NoError(t, err)
-	require.NoError(t, p.a.Release(t.Context()))
-	if got := comes(t, next); got.err == nil {
-		require.Equal(t, 2, held(t, l, "k"))
-		require.NoError(t, got.lock.Release(t.Context()))
-	} else { // a heartbeat of the one who asks has found out before, and the next one has asked
-		require.ErrorIs(t, got.err, rlock.ErrLimit)
-	}
-	require.Equal(t, 1, held(t, l, "k"))
-	require.ErrorIs(t, comes(t, p.asks).err, rlock.ErrLimit)
-	require.NoError(t, p.b.Release(t.Context()))
-	idle(t, server.Client(t))
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		var work sync.WaitGroup
+		for _, limit := range []int{4, 8} {
+			for range 2 {
+				l := env.OpenOn(t, server, rlock.WithTurn(0))
+				for range 8 {
+					work.Go(func() {
+						for range 20 {
+							lock, err := l.AcquirePermit(t.Context(), "k", limit)
+							if err != nil {
+								t.Errorf("limit %d: %v", limit, err)
+								return
+							}
+							s, err := l.Inspect(t.Context(), "k")
+							if err != nil || s.Shared == nil || s.Shared.Permits > 8 {
+								t.Errorf("limit %d: %v, %v", limit, s, err)
+							}
+							if err := lock.Release(t.Context()); err != nil {
+								t.Errorf("limit %d: %v", limit, err)
+							}
+						}
+					})
+				}
+			}
+		}
+		work.Wait()
+		idle(t, server.Client(t))
+	})
 }
 
 // Callers of several processes who want permits all the time, and different numbers of them, never have

@@ -34,7 +34,7 @@ func TestReaderExpiresDuringItsExtension(t *testing.T) {
 	gate := env.NewGate(t)
 	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 		answer := run()
-		if env.Calls(words, gen.ExtendSharedSHA1) {
+		if env.Calls(words, gen.ExtendSHA1) {
 			gate.Pass()
 		}
 		return answer
@@ -116,7 +116,7 @@ func TestReadersWaitForNoObserver(t *testing.T) {
 	var calls atomic.Int32
 	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 		answer := run()
-		if env.Calls(words, gen.AcquireSharedSHA1) && calls.Add(1) == 2 { // the join, after a try
+		if env.Calls(words, gen.WaitSHA1) && calls.Add(1) == 2 { // the join, after a try
 			return env.NoReply()
 		}
 		return answer

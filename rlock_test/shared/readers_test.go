@@ -243,7 +243,7 @@ func TestReadersAndTheirLocker(t *testing.T) {
 func TestReadersWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	f, l, client := env.NewFaulty(t, env.Engines(t)[0])
-	for _, sha := range []string{gen.AcquireSharedSHA1, gen.ReleaseSharedSHA1} {
+	for _, sha := range []string{gen.WaitSHA1, gen.ReleaseSHA1} {
 		for range 5 {
 			var left atomic.Int32
 			left.Store(2)
@@ -388,7 +388,7 @@ func TestLateCopyOfAReadersAcquisition(t *testing.T) {
 	late, gate := make(chan func() rueidis.RedisResult, 1), env.NewGate(t)
 	var first atomic.Bool
 	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-		if env.Calls(words, gen.AcquireSharedSHA1) && first.CompareAndSwap(false, true) {
+		if env.Calls(words, gen.WaitSHA1) && first.CompareAndSwap(false, true) {
 			late <- run
 			gate.Pass()
 			return env.NoReply()

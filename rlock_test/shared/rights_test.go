@@ -47,8 +47,6 @@ func TestRightsForShares(t *testing.T) {
 		require.NoError(t, a.Extend(ctx, rlock.DefaultTTL))
 		require.NoError(t, a.Release(ctx))
 		require.NoError(t, env.Receive(t, next).Release(ctx))
-		_, err = l.ChangeLimit(ctx, "k", 3)
-		require.NoError(t, err)
 		_, err = l.Inspect(ctx, "k")
 		require.NoError(t, err)
 		require.NoError(t, b.Release(ctx))
@@ -91,7 +89,7 @@ func TestScriptNobodyCanBeTold(t *testing.T) {
 		require.Len(t, r.inspect().Members, 2)
 		r.joins(one("d"))
 		require.True(t, r.release(one("c")))
-		require.True(t, r.ask(gen.AcquireSharedHowTry, one("e"), minute).Granted)
+		require.True(t, r.ask(gen.WaitHowTry, one("e"), minute).Granted)
 		for _, name := range []string{"d", "e", "dead"} {
 			r.release(one(name))
 		}
@@ -107,11 +105,11 @@ func TestScriptNobodyCanBeTold(t *testing.T) {
 		r.do("FLUSHALL")
 
 		r.takes(reader("a"), minute)
-		require.NotZero(t, r.write(gen.JoinHowJoin, "w").Score)
+		require.NotZero(t, r.write(gen.WaitHowJoin, "w").Score)
 		r.joins(reader("b"))
 		require.False(t, r.beats(reader("b")))
 		r.refused(reader("c"))
-		require.False(t, r.pass("w"))
+		require.False(t, r.release("w"))
 		require.True(t, r.beats(reader("b")))
 	})
 }

@@ -2,7 +2,6 @@ package shared
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ const (
 	key     = "{t}lock"
 	holders = "{t}holders"
 	queue   = "{t}queue"
+	waiters = "{t}waiters"
 	counter = "{t}fence"
 	grants  = "{t}grant:"
 	minute  = time.Minute
@@ -49,18 +49,23 @@ func share(limit, permits int, name string) string {
 
 func reader(name string) string { return share(0, 1, name) }
 
-func (r raw) ask(how gen.AcquireSharedHow, token string, ttl time.Duration) gen.AcquireSharedResult {
+func (r raw) ask(how gen.WaitHow, token string, ttl time.Duration) gen.WaitResult {
 	r.t.Helper()
-	reply, err := r.scripts.AcquireShared(r.t.Context(), r.client, gen.AcquireSharedParams{
-		Lock: key, Holders: holders, Queue: queue, Counter: counter, Grants: grants, Token: token, TTL: ttl, Process: r.process, How: how,
-	})
+	reply, err := r.scripts.Wait(r.t.Context(), r.client, r.params(how, token, ttl))
 	require.NoError(r.t, err)
 	return reply
 }
 
-func (r raw) try(token string, ttl time.Duration) gen.AcquireSharedResult {
+func (r raw) params(how gen.WaitHow, token string, ttl time.Duration) gen.WaitParams {
+	return gen.WaitParams{
+		Lock: key, Queue: queue, Waiters: waiters, Holders: holders, Grants: grants, Counter: []string{counter},
+		Token: token, TTL: ttl, Process: r.process, How: how,
+	}
+}
+
+func (r raw) try(token string, ttl time.Duration) gen.WaitResult {
 	r.t.Helper()
-	return r.ask(gen.AcquireSharedHowTry, token, ttl)
+	return r.ask(gen.WaitHowTry, token, ttl)
 }
 
 func (r raw) takes(token string, ttl time.Duration) int64 {
@@ -71,7 +76,7 @@ func (r raw) takes(token string, ttl time.Duration) int64 {
 	return reply.Fence
 }
 
-func (r raw) refused(token string) gen.AcquireSharedResult {
+func (r raw) refused(token string) gen.WaitResult {
 	r.t.Helper()
 	reply := r.try(token, minute)
 	require.False(r.t, reply.Granted)
@@ -82,57 +87,51 @@ func (r raw) refused(token string) gen.AcquireSharedResult {
 // joins has a token stand in the queue.
 func (r raw) joins(token string) {
 	r.t.Helper()
-	reply := r.ask(gen.AcquireSharedHowJoin, token, minute)
+	reply := r.ask(gen.WaitHowJoin, token, minute)
 	require.False(r.t, reply.Granted)
 	require.NotZero(r.t, reply.Score)
 }
 
 func (r raw) beats(token string) bool {
 	r.t.Helper()
-	return r.ask(gen.AcquireSharedHowHeartbeat, token, minute).Granted
+	return r.ask(gen.WaitHowHeartbeat, token, minute).Granted
 }
 
 func (r raw) release(token string) bool {
 	r.t.Helper()
-	freed, err := r.scripts.ReleaseShared(r.t.Context(), r.client, gen.ReleaseSharedParams{
-		Lock: key, Holders: holders, Queue: queue, Counter: counter, Grants: grants, Token: token, TTL: minute, Process: r.process,
+	freed, err := r.scripts.Release(r.t.Context(), r.client, gen.ReleaseParams{
+		Lock: key, Queue: queue, Waiters: waiters, Holders: holders, Grants: grants, Counter: []string{counter}, Token: token,
 	})
 	require.NoError(r.t, err)
-	return freed
+	return freed == 1
 }
 
+// extend gives a share another lease, and if a former token has it, another token too.
 func (r raw) extend(token string, ttl time.Duration, former ...string) bool {
 	r.t.Helper()
-	extended, err := r.scripts.ExtendShared(r.t.Context(), r.client, gen.ExtendSharedParams{Lock: key, Holders: holders, Token: token, TTL: ttl, Former: former})
+	keys := []string{key, holders}
+	if len(former) > 0 {
+		reply, err := r.scripts.Attach(r.t.Context(), r.client, gen.AttachParams{Keys: keys, Token: token, TTL: ttl, Former: former})
+		require.NoError(r.t, err)
+		return reply.Position == 0
+	}
+	lost, err := r.scripts.Extend(r.t.Context(), r.client, gen.ExtendParams{Keys: keys, TTL: ttl, Tokens: []string{token}})
 	require.NoError(r.t, err)
-	return extended
+	return len(lost) == 0
 }
 
-func (r raw) inspect() gen.InspectSharedResult {
+func (r raw) inspect() gen.InspectResult {
 	r.t.Helper()
-	found, err := r.scripts.InspectShared(r.t.Context(), r.client, gen.InspectSharedParams{Lock: key, Holders: holders})
+	found, err := r.scripts.Inspect(r.t.Context(), r.client, gen.InspectParams{Keys: []string{key, holders, queue}})
 	require.NoError(r.t, err)
 	require.Len(r.t, found.Left, len(found.Members))
 	return found
 }
 
-// write is a call of Join for the whole lock.
-func (r raw) write(how gen.JoinHow, token string) gen.JoinResult {
+// write is a call for the whole lock.
+func (r raw) write(how gen.WaitHow, token string) gen.WaitResult {
 	r.t.Helper()
-	reply, err := r.scripts.Join(r.t.Context(), r.client, gen.JoinParams{
-		Lock: key, Queue: queue, Grants: grants, Counter: []string{counter}, Token: token, TTL: minute, Process: r.process, How: how,
-	})
-	require.NoError(r.t, err)
-	return reply
-}
-
-func (r raw) pass(token string) bool {
-	r.t.Helper()
-	freed, err := r.scripts.Pass(r.t.Context(), r.client, gen.PassParams{
-		Lock: key, Queue: queue, Grants: grants, Counter: []string{counter}, Token: token, TTL: minute, Process: r.process,
-	})
-	require.NoError(r.t, err)
-	return freed == 1
+	return r.ask(how, token, minute)
 }
 
 func (r raw) do(words ...string) rueidis.RedisResult { return env.Do(r.t, r.client, words...) }
@@ -145,23 +144,30 @@ func (r raw) nothingLeft() {
 	require.Subset(r.t, []string{counter}, names)
 }
 
-// One script removes 64 waiters at most who would not hear of their grant. After so many, whoever asks for a share
+// dead puts a waiter into the queue that nobody would tell of its grant.
+func (r raw) dead(i int) {
+	token := fmt.Sprint("dead", i)
+	require.NoError(r.t, r.do("ZADD", queue, fmt.Sprint(i+1), token).Error())
+	require.NoError(r.t, r.do("HSET", waiters, token, fmt.Sprint(time.Now().UnixMilli(), " 60000 60000 gone")).Error())
+}
+
+// One script removes 100 waiters at most who would not hear of their grant. After so many, whoever asks for a share
 // does not overtake the one that is alive behind them.
 func TestScriptShareBehindManyWhoHaveDied(t *testing.T) {
 	onScripts(t, func(r raw) {
-		for _, dead := range []int{0, 63, 64, 70} {
-			require.True(t, r.write(gen.JoinHowJoin, "w").Granted)
+		for _, dead := range []int{0, 99, 100, 110} {
+			require.True(t, r.write(gen.WaitHowJoin, "w").Granted)
 			for i := range dead {
-				require.NoError(t, r.do("ZADD", queue, fmt.Sprint(i+1), fmt.Sprintf("60000:gone:dead%d", i)).Error())
+				r.dead(i)
 			}
 			r.joins(reader("a"))
 			require.NoError(t, r.do("DEL", key).Error())
-			require.False(t, r.try(reader("b"), minute).Granted, dead)
+			require.False(t, r.write(gen.WaitHowTry, "b").Granted, dead)
 			env.Soon(t, func() bool { return r.beats(reader("a")) }, "it is the first that lives") // the first heartbeat may grant it the lock, as to any waiter
 			require.True(t, r.release(reader("a")), dead)
 		}
-		for i := range 64 {
-			require.NoError(t, r.do("ZADD", queue, fmt.Sprint(i+1), fmt.Sprintf("60000:gone:dead%d", i)).Error())
+		for i := range 100 {
+			r.dead(i)
 		}
 		require.True(t, r.try(reader("b"), minute).Granted, "nobody else is alive")
 		require.True(t, r.release(reader("b")))
@@ -182,12 +188,13 @@ func TestScriptShareOfAWaiterThatCannotBeTold(t *testing.T) {
 			}
 			return left
 		}
-		require.True(t, r.write(gen.JoinHowJoin, "w").Granted)
+		require.True(t, r.write(gen.WaitHowJoin, "w").Granted)
 		for _, name := range []string{"a", "b", "c"} {
 			r.joins(reader(name))
 		}
-		require.True(t, r.pass("w"))
-		require.LessOrEqual(t, env.TTL(r.t, r.client, key), silent, "a has the whole lock")
+		require.True(t, r.release("w"))
+		require.Len(t, lefts(), 3, "all have got in together")
+		require.LessOrEqual(t, lefts()["a"], silent)
 		require.True(t, r.beats(reader("a")))
 		require.True(t, r.beats(reader("b")))
 		left := lefts()
@@ -213,17 +220,18 @@ func TestScriptReaders(t *testing.T) {
 		first := r.takes(reader("a"), minute)
 		require.Equal(t, first, r.takes(reader("b"), 2*minute))
 		require.Equal(t, first, r.takes(reader("c"), minute/2))
-		require.Equal(t, fmt.Sprintf("rlock:shared %d 0", first), env.Get(r.t, r.client, key))
+		require.Equal(t, fmt.Sprint("rlock:readers ", first), env.Get(r.t, r.client, key))
 		require.Error(r.t, r.do("SET", key, "foreign", "NX", "PX", "1000").Error(), "SET NX is refused with nil")
-		require.InDelta(r.t, 2*minute, env.TTL(r.t, r.client, key), slow)
-		require.InDelta(r.t, 2*minute, env.TTL(r.t, r.client, holders), slow)
-		writer := r.write(gen.JoinHowTry, "w")
+		for _, name := range []string{key, holders} { // up to one lease longer than the latest lease
+			require.Greater(r.t, env.TTL(r.t, r.client, name), 2*minute-10*time.Second)
+			require.LessOrEqual(r.t, env.TTL(r.t, r.client, name), 4*minute)
+		}
+		writer := r.write(gen.WaitHowTry, "w")
 		require.False(r.t, writer.Granted)
 		require.Greater(r.t, writer.Remaining, minute)
 		require.Len(r.t, r.inspect().Members, 3)
 
 		require.True(r.t, r.release(reader("b")))
-		require.InDelta(r.t, minute, env.TTL(r.t, r.client, key), slow, "the latest lease is another")
 		require.False(r.t, r.release(reader("b")), "it has nothing any more")
 		require.True(r.t, r.release(reader("a")))
 		require.True(r.t, r.release(reader("c")))
@@ -232,20 +240,20 @@ func TestScriptReaders(t *testing.T) {
 	})
 }
 
-// A waiter that gives up gets nothing by that call, though it is the first now and a share is free. It would
-// keep the share until the lease ends, since nobody knows of it.
+// A waiter that gives up gets nothing by that call, though it is the first now and a permit is free. It would
+// keep the permit until the lease ends, since nobody knows of it.
 func TestScriptLeaverGetsNothing(t *testing.T) {
 	onScripts(t, func(r raw) {
-		r.takes(reader("a"), minute)
-		require.NotZero(r.t, r.write(gen.JoinHowJoin, "w").Score)
-		r.joins(reader("b"))
-		r.joins(reader("c"))
-		require.False(r.t, r.pass("w"))
-		require.False(r.t, r.release(reader("b")))
-		require.Len(r.t, r.inspect().Members, 2, "of a, and of c, which was behind it")
-		require.False(r.t, r.release(reader("b")), "sent again, it changes nothing")
-		require.True(r.t, r.release(reader("a")))
-		require.True(r.t, r.release(reader("c")))
+		a, b, c := share(1, 1, "a"), share(1, 1, "b"), share(1, 1, "c")
+		r.takes(a, 100*time.Millisecond)
+		r.joins(b)
+		r.joins(c)
+		time.Sleep(200 * time.Millisecond)
+		require.False(t, r.release(b))
+		require.Equal(t, 1, len(r.inspect().Members))
+		require.Contains(t, r.inspect().Members[0], c)
+		require.False(t, r.release(b), "sent again, it changes nothing")
+		require.True(t, r.release(c))
 		r.nothingLeft()
 	})
 }
@@ -257,20 +265,16 @@ func TestScriptPermits(t *testing.T) {
 		r.takes(share(3, 1, "b"), 2*minute)
 		reply := r.refused(share(3, 1, "c"))
 		require.InDelta(r.t, minute, reply.Remaining, slow, "the first lease that ends")
-		require.EqualValues(r.t, -1, reply.Limit)
-		require.EqualValues(r.t, 3, r.refused(share(4, 1, "c")).Limit, "another limit")
-		require.EqualValues(r.t, 3, r.refused(reader("c")).Limit)
-		require.Len(r.t, r.inspect().Members, 3)
+		r.refused(reader("c"))
+		require.Len(r.t, r.inspect().Members, 2)
 		require.True(r.t, r.release(share(3, 1, "b")))
 		r.refused(share(3, 2, "c"))
 		r.takes(share(3, 1, "c"), minute)
 		require.True(r.t, r.release(share(3, 2, "a")))
 		require.True(r.t, r.release(share(3, 1, "c")))
 		r.nothingLeft()
-		for _, token := range []string{share(3, 4, "a"), share(3, 0, "a"), "a", "rlock:share:3:x:a"} {
-			_, err := r.scripts.AcquireShared(t.Context(), r.client, gen.AcquireSharedParams{
-				Lock: key, Holders: holders, Queue: queue, Counter: counter, Grants: grants, Token: token, TTL: minute, How: gen.AcquireSharedHowTry,
-			})
+		for _, token := range []string{share(3, 4, "a"), share(3, 0, "a"), "rlock:share:3:x:a"} {
+			_, err := r.scripts.Wait(t.Context(), r.client, r.params(gen.WaitHowTry, token, minute))
 			require.Error(r.t, err, token)
 		}
 		r.nothingLeft()
@@ -327,7 +331,7 @@ func TestScriptForeignValues(t *testing.T) {
 	onScripts(t, func(r raw) {
 		for _, write := range [][]string{
 			{"ZADD", "", "1", "ann", "2", "bob"}, {"RPUSH", "", "a"}, {"SADD", "", "a"}, {"HSET", "", "a", "b"}, {"SET", "", "text"},
-			{"SET", "", "rlock:shared x 0"}, {"SET", "", "rlock:shared 7"}, {"SET", "", "rlock:shared 7 0 "}, {"ZADD", "", "99999999999999", "ann"}, {"XADD", "", "1-1", "a", "b"},
+			{"SET", "", "rlock:readers x"}, {"SET", "", "rlock:shared 7"}, {"SET", "", "rlock:readers 7 "}, {"ZADD", "", "99999999999999", "ann"}, {"XADD", "", "1-1", "a", "b"},
 			{"SETBIT", "", "7", "1"}, {"GEOADD", "", "1", "2", "ann"}, {"PFADD", "", "a"},
 		} {
 			for _, name := range []string{key, holders} {
@@ -349,16 +353,15 @@ func TestScriptForeignValues(t *testing.T) {
 // everyScript calls all of them, and does not look at what they answer.
 func (r raw) everyScript() {
 	ctx, token := r.t.Context(), share(2, 1, "a")
-	for _, how := range []gen.AcquireSharedHow{gen.AcquireSharedHowTry, gen.AcquireSharedHowJoin, gen.AcquireSharedHowHeartbeat} {
-		_, _ = r.scripts.AcquireShared(ctx, r.client, gen.AcquireSharedParams{
-			Lock: key, Holders: holders, Queue: queue, Counter: counter, Grants: grants, Token: token, TTL: minute, How: how,
-		})
+	for _, how := range []gen.WaitHow{gen.WaitHowTry, gen.WaitHowJoin, gen.WaitHowHeartbeat} {
+		_, _ = r.scripts.Wait(ctx, r.client, r.params(how, token, minute))
 	}
-	_, _ = r.scripts.ExtendShared(ctx, r.client, gen.ExtendSharedParams{Lock: key, Holders: holders, Token: token, TTL: minute, Former: []string{"x"}})
-	_, _ = r.scripts.InspectShared(ctx, r.client, gen.InspectSharedParams{Lock: key, Holders: holders})
-	_, _ = r.scripts.ChangeLimit(ctx, r.client, gen.ChangeLimitParams{Lock: key, Holders: holders, Queue: queue, Grants: grants, Limit: 7})
-	_, _ = r.scripts.ReleaseShared(ctx, r.client, gen.ReleaseSharedParams{
-		Lock: key, Holders: holders, Queue: queue, Counter: counter, Grants: grants, Token: token, TTL: minute, Process: r.process,
+	keys := []string{key, holders}
+	_, _ = r.scripts.Extend(ctx, r.client, gen.ExtendParams{Keys: keys, TTL: minute, Tokens: []string{token}})
+	_, _ = r.scripts.Attach(ctx, r.client, gen.AttachParams{Keys: keys, Token: token, TTL: minute, Former: []string{"x"}})
+	_, _ = r.scripts.Inspect(ctx, r.client, gen.InspectParams{Keys: []string{key, holders, queue}, Waiters: 9})
+	_, _ = r.scripts.Release(ctx, r.client, gen.ReleaseParams{
+		Lock: key, Queue: queue, Waiters: waiters, Holders: holders, Grants: grants, Counter: []string{counter}, Token: token,
 	})
 }
 
@@ -369,7 +372,7 @@ func TestScriptRepeats(t *testing.T) {
 		a := share(2, 1, "a")
 		require.Equal(t, r.takes(a, minute), r.takes(a, minute/2))
 		require.Len(r.t, r.inspect().Members, 1)
-		require.InDelta(r.t, minute, env.TTL(r.t, r.client, key), slow, "the longer lease stays")
+		require.InDelta(r.t, minute, r.inspect().Left[0], slow, "the longer lease stays")
 		r.takes(share(2, 1, "b"), minute)
 		require.True(r.t, r.release(a))
 		r.takes(a, minute) // a late first copy
@@ -382,34 +385,13 @@ func TestScriptRepeats(t *testing.T) {
 		require.True(r.t, r.extend(shorter, 10*time.Second, b))
 		require.False(r.t, r.extend(b, time.Hour))
 		require.True(r.t, r.extend(shorter, 5*time.Second, b), "it is repeated")
-		require.InDelta(r.t, minute, env.TTL(r.t, r.client, key), float64(2*time.Second))
+		require.InDelta(r.t, 10*time.Second, r.inspect().Left[0], slow)
 		require.True(r.t, r.release(share(2, 1, "c")))
-		require.InDelta(r.t, 10*time.Second, env.TTL(r.t, r.client, key), slow)
 		require.True(r.t, r.extend(shorter, 0))
 		require.EqualValues(r.t, -time.Millisecond, r.inspect().Left[0], "it never ends")
-		require.EqualValues(r.t, -time.Millisecond, r.inspect().Remaining)
+		require.EqualValues(r.t, -time.Millisecond, r.inspect().Remaining[0])
 		require.True(r.t, r.release(shorter))
 		r.nothingLeft()
-	})
-}
-
-// The only share keeps its expiry when it gets another token, also if its lease ends when it was to end:
-// then nothing about the lock itself changes.
-func TestScriptHoldersExpire(t *testing.T) {
-	onScripts(t, func(r raw) {
-		a, b := share(3, 1, "a"), share(3, 1, "b")
-		for i := range 50 { // some of them within the millisecond in which the lease is computed
-			r.takes(a, minute)
-			end, err := r.do("PEXPIRETIME", key).AsInt64()
-			require.NoError(t, err)
-			now, err := r.do("EVAL", "local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000)", "0").AsInt64()
-			require.NoError(t, err)
-			require.True(t, r.extend(b, time.Duration(end-now)*time.Millisecond, a))
-			require.Positive(t, env.TTL(t, r.client, holders), "try %d", i)
-			require.Len(t, r.inspect().Members, 1)
-			require.True(t, r.release(b))
-			r.nothingLeft()
-		}
 	})
 }
 
@@ -419,75 +401,58 @@ func TestScriptPhases(t *testing.T) {
 	onScripts(t, func(r raw) {
 		r.takes(reader("a"), minute)
 		r.takes(reader("b"), minute)
-		require.NotZero(r.t, r.write(gen.JoinHowJoin, "w").Score)
+		require.NotZero(r.t, r.write(gen.WaitHowJoin, "w").Score)
 		r.refused(reader("c"))
 		for i := range 10 {
 			r.joins(reader(fmt.Sprint("late", i)))
 		}
-		require.NotZero(r.t, r.write(gen.JoinHowJoin, "w2").Score)
+		require.NotZero(r.t, r.write(gen.WaitHowJoin, "w2").Score)
 		r.joins(reader("after w2"))
 		require.True(r.t, r.release(reader("a")))
-		require.False(r.t, r.write(gen.JoinHowHeartbeat, "w").Granted)
+		require.False(r.t, r.write(gen.WaitHowHeartbeat, "w").Granted)
 		require.True(r.t, r.release(reader("b")))
-		require.True(r.t, r.write(gen.JoinHowHeartbeat, "w").Granted)
+		require.True(r.t, r.write(gen.WaitHowHeartbeat, "w").Granted)
 		require.False(r.t, r.beats(reader("late3")))
-		require.True(r.t, r.pass("w"))
+		require.True(r.t, r.release("w"))
 
-		require.True(r.t, r.beats(reader("late0")), "the first has got the lock, and shares it with those behind it")
+		require.True(r.t, r.beats(reader("late0")), "all have got in together")
 		require.Len(r.t, r.inspect().Members, 10)
 		for i := range 10 {
 			require.True(r.t, r.beats(reader(fmt.Sprint("late", i))))
 		}
 		require.False(r.t, r.beats(reader("after w2")))
-		require.False(r.t, r.write(gen.JoinHowHeartbeat, "w2").Granted)
+		require.False(r.t, r.write(gen.WaitHowHeartbeat, "w2").Granted)
 		for i := range 10 {
 			require.True(r.t, r.release(reader(fmt.Sprint("late", i))))
 		}
-		require.True(r.t, r.write(gen.JoinHowHeartbeat, "w2").Granted)
-		require.True(r.t, r.pass("w2"))
+		require.True(r.t, r.write(gen.WaitHowHeartbeat, "w2").Granted)
+		require.True(r.t, r.release("w2"))
 		require.True(r.t, r.release(reader("after w2")), "also before it knows that it has the lock")
 		r.nothingLeft()
 	})
 }
 
-// If the writer that waits gives up, the readers behind it get in while others still read: by the call that
-// the reply asks for, or by a heartbeat.
+// If the writer that waits gives up, the readers behind it get in while others still read.
 func TestScriptWriterLeaves(t *testing.T) {
 	onScripts(t, func(r raw) {
-		leaves := func(token string) int64 {
-			reply, err := r.scripts.Pass(t.Context(), r.client, gen.PassParams{
-				Lock: key, Queue: queue, Grants: grants, Counter: []string{counter}, Token: token, TTL: minute,
-			})
-			require.NoError(t, err)
-			return reply
-		}
 		r.takes(reader("a"), minute)
-		require.Zero(t, leaves("w"), "nobody waits")
 		for _, w := range []string{"w", "w2"} {
-			require.NotZero(t, r.write(gen.JoinHowJoin, w).Score)
+			require.NotZero(t, r.write(gen.WaitHowJoin, w).Score)
 		}
 		r.joins(reader("b"))
 		r.joins(reader("c"))
-		require.Zero(t, leaves("w"), "the first wants the whole lock")
-		require.EqualValues(t, 2, leaves("w2"))
-		require.EqualValues(t, 2, leaves("w2"), "also if the first reply was lost")
-		require.Len(t, r.inspect().Members, 1)
-		require.False(t, r.release("w2"), "it had no share")
-		found := r.inspect()
-		require.Len(t, found.Members, 3)
-		require.Zero(t, leaves("w2"), "nobody waits")
+		require.False(t, r.release("w"))
+		require.Len(t, r.inspect().Members, 1, "the first wants the whole lock")
+		require.False(t, r.release("w2"))
+		require.Len(t, r.inspect().Members, 3)
+		require.False(t, r.release("w2"), "also if the first reply was lost")
 		require.True(t, r.beats(reader("b")))
 		require.True(t, r.beats(reader("c")))
-		found = r.inspect()
+		found := r.inspect()
 		require.Len(t, found.Members, 3)
 		for _, left := range found.Left {
 			require.InDelta(t, minute, left, slow)
 		}
-
-		require.NotZero(t, r.write(gen.JoinHowJoin, "w3").Score)
-		r.joins(reader("d"))
-		require.False(t, r.pass("w3"))
-		require.True(t, r.beats(reader("d")))
 	})
 }
 
@@ -503,73 +468,70 @@ func TestScriptPermitsInOrder(t *testing.T) {
 		require.False(r.t, r.beats(share(3, 1, "one")), "the one before it wants two")
 		r.refused(share(3, 1, "new"))
 		require.True(r.t, r.release(share(3, 1, "b")))
-		require.Len(r.t, r.inspect().Members, 3)
+		require.Len(r.t, r.inspect().Members, 2)
 		require.True(r.t, r.beats(share(3, 2, "two")))
 		require.False(r.t, r.beats(share(3, 1, "one")))
 		require.True(r.t, r.release(share(3, 1, "c")))
 		require.True(r.t, r.beats(share(3, 1, "one")))
 		require.False(r.t, r.release(share(3, 1, "nobody")))
-		require.Len(r.t, r.inspect().Members, 3)
+		require.Len(r.t, r.inspect().Members, 2)
 	})
 }
 
-// Who waits with another limit than the present holders have stops nobody. Its next call is answered with
-// their limit, and when the lock is free, it may stand where it stood.
-func TestScriptAnotherLimit(t *testing.T) {
+// Each is admitted by the limit that it names itself, and stands in the one queue of all.
+func TestScriptOwnLimits(t *testing.T) {
 	onScripts(t, func(r raw) {
-		require.True(t, r.write(gen.JoinHowTry, "w").Granted)
-		r.joins(share(2, 1, "a"))
-		r.joins(reader("b"))
-		r.joins(share(3, 1, "c"))
-		r.joins(share(2, 1, "d"))
-		require.NotZero(t, r.write(gen.JoinHowJoin, "w2").Score)
-		r.joins(reader("e"))
-		require.True(t, r.pass("w"))
-		require.True(t, r.beats(share(2, 1, "a")))
-		require.True(t, r.beats(share(2, 1, "d")))
-		for _, token := range []string{reader("b"), share(3, 1, "c"), reader("e")} {
-			reply := r.ask(gen.AcquireSharedHowHeartbeat, token, minute)
-			require.False(t, reply.Granted)
-			require.EqualValues(t, 2, reply.Limit, token)
-		}
-		require.True(t, r.release(share(2, 1, "a")))
-		require.True(t, r.release(share(2, 1, "d")))
-		require.True(t, r.write(gen.JoinHowHeartbeat, "w2").Granted, "it was before e")
-		reply := r.ask(gen.AcquireSharedHowHeartbeat, reader("b"), minute)
-		require.False(t, reply.Granted)
-		require.Zero(t, reply.Score, "it has no place any more, and is told so")
-		require.EqualValues(t, -1, reply.Limit)
-		require.True(t, r.pass("w2"))
-		require.True(t, r.beats(reader("e")), "it is still there")
-	})
-}
-
-// The limit changes only by a call for that, and nobody loses a permit by it.
-func TestScriptChangeLimit(t *testing.T) {
-	onScripts(t, func(r raw) {
-		change := func(limit int64) int64 {
-			former, err := r.scripts.ChangeLimit(t.Context(), r.client, gen.ChangeLimitParams{Lock: key, Holders: holders, Queue: queue, Grants: grants, Limit: limit})
-			require.NoError(r.t, err)
-			return former
-		}
-		require.EqualValues(r.t, -1, change(2))
-		fence := r.takes(share(2, 2, "a"), minute)
-		require.EqualValues(r.t, 2, change(3))
-		require.Equal(r.t, fence, r.takes(share(3, 1, "b"), minute))
-		require.EqualValues(r.t, 3, change(1))
-		r.refused(share(1, 1, "c"))
-		require.True(r.t, r.extend(share(2, 2, "a"), minute))
-		require.True(r.t, r.release(share(2, 2, "a")))
-		r.refused(share(1, 1, "c"))
-		require.True(r.t, r.release(share(3, 1, "b")))
+		r.takes(share(4, 3, "a"), minute)
+		r.refused(share(4, 2, "b"))
+		r.takes(share(8, 5, "c"), minute)
+		r.refused(share(8, 1, "d"))
+		r.joins(share(4, 1, "low"))
+		r.joins(share(8, 1, "high"))
+		require.True(t, r.release(share(4, 3, "a")))
+		require.False(t, r.beats(share(8, 1, "high")), "the one before it waits for its own limit")
+		require.False(t, r.beats(share(4, 1, "low")), "five are in use")
+		require.True(t, r.release(share(8, 5, "c")))
+		require.True(t, r.beats(share(4, 1, "low")))
+		require.True(t, r.beats(share(8, 1, "high")))
+		require.True(t, r.release(share(4, 1, "low")))
+		require.True(t, r.release(share(8, 1, "high")))
 		r.nothingLeft()
-		r.takes(reader("r"), minute)
-		require.EqualValues(r.t, 0, change(1), "readers have no limit")
-		require.True(r.t, strings.HasSuffix(env.Get(r.t, r.client, key), " 0"))
-		require.True(r.t, r.release(reader("r")))
-		require.NotZero(r.t, r.write(gen.JoinHowTry, "w").Fence)
-		require.EqualValues(r.t, -1, change(1))
-		require.Equal(r.t, "w", env.Get(r.t, r.client, key))
+	})
+}
+
+// Readers and holders of permits wait for each other, in the order in which they came.
+func TestScriptReadersAndPermits(t *testing.T) {
+	onScripts(t, func(r raw) {
+		r.takes(share(2, 1, "a"), minute)
+		r.joins(reader("b"))
+		r.joins(reader("c"))
+		r.joins(share(2, 1, "d"))
+		require.True(t, r.release(share(2, 1, "a")))
+		require.Len(t, r.inspect().Members, 2)
+		require.True(t, r.beats(reader("b")))
+		require.False(t, r.beats(share(2, 1, "d")))
+		require.True(t, r.release(reader("b")))
+		require.True(t, r.release(reader("c")))
+		require.True(t, r.beats(share(2, 1, "d")))
+		require.True(t, r.release(share(2, 1, "d")))
+		r.nothingLeft()
+	})
+}
+
+// If the set of the holders is lost, nobody knows who shares the lock: nobody is let in until the key is gone.
+func TestScriptHoldersLost(t *testing.T) {
+	onScripts(t, func(r raw) {
+		r.takes(share(2, 1, "a"), minute)
+		require.NoError(t, r.do("DEL", holders).Error())
+		r.refused(share(2, 1, "b"))
+		require.False(t, r.write(gen.WaitHowTry, "w").Granted)
+		require.False(t, r.extend(share(2, 1, "a"), minute))
+		require.False(t, r.release(share(2, 1, "a")))
+		r.refused(share(2, 1, "b"))
+		require.NoError(t, r.do("DEL", key).Error())
+		r.takes(share(2, 1, "b"), minute)
+		require.True(t, r.release(share(2, 1, "b")))
+		r.nothingLeft()
 	})
 }
 
@@ -579,9 +541,7 @@ func TestScriptWithoutMemory(t *testing.T) {
 	onScripts(t, func(r raw) {
 		r.takes(share(2, 1, "a"), minute)
 		require.NoError(r.t, r.do("CONFIG", "SET", "maxmemory", "1").Error())
-		_, err := r.scripts.AcquireShared(t.Context(), r.client, gen.AcquireSharedParams{
-			Lock: key, Holders: holders, Queue: queue, Counter: counter, Grants: grants, Token: share(2, 1, "b"), TTL: minute, How: gen.AcquireSharedHowTry,
-		})
+		_, err := r.scripts.Wait(t.Context(), r.client, r.params(gen.WaitHowTry, share(2, 1, "b"), minute))
 		require.ErrorContains(r.t, err, "OOM")
 		require.True(r.t, r.extend(share(2, 1, "a"), 2*minute))
 		require.True(r.t, r.extend(share(2, 1, "a2"), minute, share(2, 1, "a")))
@@ -590,7 +550,7 @@ func TestScriptWithoutMemory(t *testing.T) {
 		r.joins(share(2, 1, "c"))
 		require.NoError(r.t, r.do("CONFIG", "SET", "maxmemory", "1").Error())
 		require.True(r.t, r.release(share(2, 1, "a2")))
-		require.True(r.t, r.ask(gen.AcquireSharedHowHeartbeat, share(2, 1, "c"), time.Hour).Granted, "it was let in, and gets a longer lease")
+		require.True(r.t, r.ask(gen.WaitHowHeartbeat, share(2, 1, "c"), time.Hour).Granted, "it was let in, and gets a longer lease")
 		require.True(r.t, r.release(share(2, 1, "b")))
 		require.True(r.t, r.release(share(2, 1, "c")))
 		require.NoError(r.t, r.do("CONFIG", "SET", "maxmemory", "0").Error())

@@ -74,12 +74,12 @@ func TestCluster(t *testing.T) {
 		t.Run("bindings refuse two slots", func(t *testing.T) {
 			var err error
 			require.NotPanics(t, func() {
-				_, err = gen.New().Release(t.Context(), client, gen.ReleaseParams{Locks: []string{"a", "b"}, Token: "t"})
+				_, err = gen.New().Extend(t.Context(), client, gen.ExtendParams{Keys: []string{"a", "b"}, Tokens: []string{"t"}})
 			})
 			var facts *gen.CrossSlotError
 			require.ErrorAs(t, err, &facts)
 			require.Equal(t, [2]string{"a", "b"}, facts.Keys)
-			_, err = gen.New().Release(t.Context(), client, gen.ReleaseParams{Locks: []string{"a", strings.Repeat("job", 1<<16/3)}, Token: "t"})
+			_, err = gen.New().Extend(t.Context(), client, gen.ExtendParams{Keys: []string{"a", strings.Repeat("job", 1<<16/3)}, Tokens: []string{"t"}})
 			require.ErrorAs(t, err, &facts)
 			require.Less(t, len(err.Error()), 1000)
 		})

@@ -150,7 +150,7 @@ func TestCrossSlot(t *testing.T) {
 			nothing(t)
 		})
 		t.Run("lost replies", func(t *testing.T) {
-			for _, sha := range []string{gen.AcquireAllSHA1, gen.PassSHA1, gen.ExtendSHA1} {
+			for _, sha := range []string{gen.AcquireAllSHA1, gen.ReleaseSHA1, gen.ExtendSHA1} {
 				f.When(env.Once(sha, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 					run()
 					return env.NoReply()
@@ -180,7 +180,7 @@ func TestCrossSlot(t *testing.T) {
 				switch {
 				case of(words, gen.AcquireAllSHA1, "c"):
 					return f.Refuse("OOM command not allowed")
-				case env.Calls(words, gen.PassSHA1):
+				case env.Calls(words, gen.ReleaseSHA1):
 					return env.NoReply()
 				}
 				return run()
@@ -212,7 +212,7 @@ func TestCrossSlot(t *testing.T) {
 			lock, err := locker.AcquireAll(t.Context(), spread, rlock.WithTTL(time.Hour))
 			require.NoError(t, err)
 			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-				if of(words, gen.PassSHA1, "c") {
+				if of(words, gen.ReleaseSHA1, "c") {
 					return f.Refuse("LOADING for now")
 				}
 				return run()

@@ -21,7 +21,7 @@ func TestLostReplyWhileCollecting(t *testing.T) {
 		f, locker, direct := env.NewFaulty(t, e)
 		require.NoError(t, env.Do(t, direct, "SET", "b", "other").Error())
 		var lost atomic.Bool
-		f.When(env.Once(gen.PassAllSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+		f.When(env.Once(gen.ReleaseManySHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 			run()
 			lost.Store(true)
 			return env.NoReply()

@@ -101,7 +101,7 @@ func TestOverlappingExtensionsAreNotHandedOn(t *testing.T) {
 				reply := run()
 				ran2.Pass()
 				return reply
-			case env.Calls(words, gen.PassSHA1): // of the second holder
+			case env.Calls(words, gen.ReleaseSHA1): // of the second holder
 				left, _ := env.Do(t, direct, "PTTL", "job").ToInt64()
 				handedOver <- left
 			}

@@ -56,7 +56,7 @@ func seeds(t testing.TB) [][]byte {
 		"", "\n", "--", "--\n--", "#!lua", "#!lua\n", "#!", "\xef\xbb\xbf", "\x00", "\r", "return", "return 1",
 		head, head + "return 1", head + "return '\xff'", head + "return [[`]]", head + "-- \xff\nreturn 1",
 		head + "--[[ a long comment ]] return 1", head + "--[==[\n]==] return 1", head + "return 1 -- x", head + "return '\\300'",
-		head + "\n-- include: parse.go\nreturn 1", head + "\n-- include: ../../../../scripts/holder.lua", head + "\n-- include: .",
+		head + "\n-- include: parse.go\nreturn 1", head + "\n-- include: ../../../../scripts/check.lua", head + "\n-- include: .",
 		"-- mode: read\n--\vreturns: int\nreturn 1", "#!lua flags=no-writes\n" + head + "return 1", "#!lua flags=\n" + head + "return 1",
 		"-- KEYS[1] a key\n--    that goes on\n--    and on\n-- ARGV[1..] b int\n" + head + "return redis.call('GET', KEYS[1]) + #ARGV",
 		"-- KEYS[18446744073709551617] a key\n" + head, "-- guard: KEYS[9] held by ARGV[18446744073709551617]\n" + head,

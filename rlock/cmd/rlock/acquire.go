@@ -73,11 +73,7 @@ func (w *waiting) failed(ctx context.Context, locker *rlock.Locker, err error) e
 		return context.Cause(ctx)
 	}
 	var refused *rlock.AcquireError
-	var other *rlock.LimitError
-	switch known := errors.As(err, &refused); {
-	case known && errors.As(err, &other):
-		return otherLimit(refused.Key, other)
-	case !known || !errors.Is(err, rlock.ErrHeld):
+	if !errors.As(err, &refused) || !errors.Is(err, rlock.ErrHeld) {
 		return &exit{exitFailed, err}
 	}
 	if w.conflict == 0 { // the caller says that this is no failure, and cron sends mail of what is said

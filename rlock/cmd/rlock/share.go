@@ -76,19 +76,6 @@ func (s *sharing) want(key string) string {
 	return quote(key)
 }
 
-// otherLimit says what to do about a call that wants another kind of share than the present holders have.
-func otherLimit(key string, e *rlock.LimitError) error {
-	key = quote(key)
-	switch {
-	case e.Present == 0:
-		return failure(exitFailed, "readers have %s now (--shared), and this call wants a permit of it (--limit %d); use the one or the other for a key", key, e.Limit)
-	case e.Limit == 0:
-		return failure(exitFailed, "%s has permits now (--limit %d), and this call wants a reader's share of it (--shared); use the one or the other for a key", key, e.Present)
-	}
-	return failure(exitFailed, "those who have permits of %s now have said --limit %d, and this call says --limit %d; use the same number everywhere. "+
-		"When nobody has a permit, the next call may choose another", key, e.Present, e.Limit)
-}
-
 // sharers says in a few words who shares a lock.
 func sharers(s *rlock.SharedState) string {
 	const most = 3
@@ -110,7 +97,7 @@ func sharers(s *rlock.SharedState) string {
 
 // inUse counts the readers, or the permits that are in use.
 func inUse(s *rlock.SharedState) string {
-	if s.Limit > 0 {
+	if !s.Readers {
 		return fmt.Sprintf("%d of %s", s.Permits, plural(s.Limit, "permit"))
 	}
 	return plural(s.Permits, "reader")
@@ -143,8 +130,8 @@ func holderLines(s *rlock.SharedState) string {
 	var b strings.Builder
 	for _, h := range s.Holders {
 		about := []string{left(h.Remaining())}
-		if s.Limit > 0 {
-			about = append([]string{plural(h.Permits, "permit")}, about...)
+		if !s.Readers {
+			about = append([]string{fmt.Sprintf("%d of %s", h.Permits, plural(h.Limit, "permit"))}, about...)
 		}
 		if h.Owner != "" {
 			about = append([]string{h.Owner}, about...)
@@ -159,13 +146,13 @@ func shared(state rlock.State) fields {
 	s := state.Shared
 	holders := make([]fields, len(s.Holders))
 	for i, h := range s.Holders {
-		holders[i] = fields{"owner": h.Owner, "token": h.Token(), "permits": h.Permits, "remaining_ms": milliseconds(h.Remaining())}
+		holders[i] = fields{"owner": h.Owner, "token": h.Token(), "permits": h.Permits, "limit": h.Limit, "remaining_ms": milliseconds(h.Remaining())}
 	}
 	object := fields{
 		"mode": "readers", "owner": nil, "token": nil, "remaining_ms": milliseconds(state.Remaining()),
 		"permits": s.Permits, "limit": nil, "holders": holders,
 	}
-	if s.Limit > 0 {
+	if !s.Readers {
 		object["mode"], object["limit"] = "permits", s.Limit
 	}
 	return object

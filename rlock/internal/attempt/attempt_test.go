@@ -3,7 +3,6 @@ package attempt_test
 import (
 	"context"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -41,7 +40,7 @@ func newProcessOf(t *testing.T, client rueidis.Client, name string) *process {
 	p := &process{server: remote.NewServer(client, gen.New(gen.WithoutRetry()), name)}
 	t.Cleanup(func() { p.server.Close(time.Second) })
 	p.grants = notify.NewGrants(t.Context(), client, p.server.Queues().Channel, func(g notify.Grant) {
-		p.server.Queues().DiscardStray(g.Key, g.Token, g.Lease, false)
+		p.server.Queues().DiscardStray(g.Key, g.Token)
 	})
 	t.Cleanup(p.grants.Close)
 	return p
@@ -282,9 +281,11 @@ func TestRefusedPlaceOfASet(t *testing.T) {
 // the key. If not, it has got a place.
 func late(t *testing.T, server *env.Server, token string) (granted bool) {
 	t.Helper()
-	reply, err := gen.New(gen.WithoutRetry()).Join(t.Context(), server.Client(t), gen.JoinParams{
-		Lock: "job", Queue: slot.Queue("job"), Grants: slot.AllGrants, Counter: slot.FenceCounter("job"),
-		Token: token, TTL: ttl, Process: "p", How: gen.JoinHowJoin,
+	names := slot.NamesOf("job")
+	reply, err := gen.New(gen.WithoutRetry()).Wait(t.Context(), server.Client(t), gen.WaitParams{
+		Lock: "job", Queue: names.Queue, Waiters: names.Waiters, Holders: names.Holders,
+		Grants: slot.AllGrants, Counter: slot.FenceCounter("job"),
+		Token: token, TTL: ttl, Process: "p", How: gen.WaitHowJoin,
 	})
 	require.NoError(t, err)
 	require.NotEqual(t, reply.Granted, reply.Score != 0)
@@ -298,7 +299,7 @@ func waiting(t *testing.T, server *env.Server) string {
 	members, err := reply.AsStrSlice()
 	require.NoError(t, err)
 	require.Len(t, members, 1)
-	return strings.SplitN(members[0], ":", 3)[2]
+	return members[0]
 }
 
 // A join without an answer may arrive when the place has ended well, and the lock has been released.
@@ -387,7 +388,7 @@ func TestSetConfirmsWithoutAnAnswer(t *testing.T) {
 		heartbeats := 0
 		c.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			answer := run()
-			if slices.Contains(words, gen.JoinSHA1) {
+			if slices.Contains(words, gen.WaitSHA1) {
 				switch heartbeats++; heartbeats {
 				case 1: // it says that the set must wait
 					releases(t, p, first)

@@ -61,7 +61,7 @@ func (a *Attempts) stand(silent bool) {
 	want.Silent = silent
 	if a.IsWholeKey() || claim.IsShare() {
 		if token != "" && claim.Possible() > 0 {
-			a.Server.Queues().Discard(claim, token, want.TTL, false)
+			a.Server.Queues().Discard(claim, token)
 			a.replaceToken("") // the reaper would free what a later attempt takes with it
 		}
 		want.Since = a.Line.Score()

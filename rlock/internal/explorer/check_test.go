@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rlock-go/toolkit/rlock/internal/queue"
@@ -63,37 +64,42 @@ func has(s *server) string {
 }
 
 // inOrder checks that each grant is to the first of the queue that can be told, that a release leaves no lock
-// free while somebody waits who can be, unless a free lock is to stay free, and that nobody gets a permit while
-// more are held than there are. A limit may be made smaller than what is held. Who wants a share of another
-// limit is not the first of the queue after a call that lets in whom it can.
+// free while the first who lives waits and can be told, unless a free lock is to stay free, and that nobody gets
+// permits while there are more in use than the limit that it names.
 func (x *explorer) inOrder(before, after server, r queue.Request) error {
 	had, has := before.holders(), after.holders()
-	begins := slices.ContainsFunc(has, func(token string) bool { return !slices.Contains(had, token) })
-	if _, limit, shared := after.phase(); shared && limit > 0 && int64(len(has)) > limit && begins {
-		return broken("%s hold %d permits of %d", whose(&after), len(has), limit)
+	begins := func(token string) bool { return !slices.Contains(had, token) && !isAfter(r, token) }
+	if counted, all := after.used(); counted != all && counted != 0 {
+		return broken("the server counts %d permits of %s, who have %d", counted, whose(&after), all)
 	}
-	if r.Call == admits || r.Call == queue.Pass && isShare(r.Token) || begins && r.Call != attaches {
-		if after.members > 0 && after.keepsOut(after.queue[0].token()) {
-			return broken("%s is the first in the queue, and can never get in while %s", short(after.queue[0].token()), whose(&after)+" share the lock")
+	// Of several that one script lets in, each saw its own limit: the last of them the whole number.
+	if _, mode, shared := after.phase(); shared && mode == "permits" && slices.ContainsFunc(has, begins) {
+		_, all := after.used()
+		highest := int64(0)
+		for _, token := range has {
+			if begins(token) {
+				highest = max(highest, limitOf(token))
+			}
+		}
+		if all > highest {
+			return broken("%s have %d permits, and the last of them asked for a limit of %d", whose(&after), all, highest)
 		}
 	}
 	for _, token := range has {
 		if before.open && before.members > 0 && !slices.Contains(had, token) && !isAfter(r, token) {
-			return broken("%s has the lock, which was to stay free while %s waits", short(token), short(before.queue[0].token()))
+			return broken("%s has the lock, which was to stay free while %s waits", short(token), short(before.queue[0].token))
 		}
 	}
 	if before.mute || before.broken {
 		return nil
 	}
-	told := func(m member) bool {
-		p, _ := x.owner(m.token())
-		return m.name[len("20000:")] == ':' || before.hearing[p] == listening
-	}
-	if waiting := before.queue[:before.members]; isRelease(r) && !before.open && before.lock == r.Token && after.lock == "" && slices.ContainsFunc(waiting, told) {
-		return broken("%s has released the lock, which is free although %s waits and could be told", short(r.Token), short(waiting[slices.IndexFunc(waiting, told)].token()))
+	if isRelease(r) && !before.open && before.lock == r.Token && after.lock == "" {
+		if first, told := x.first(&before, r.Token); told {
+			return broken("%s has released the lock, which is free although %s waits and could be told", short(r.Token), short(first))
+		}
 	}
 	for _, token := range has {
-		if slices.Contains(had, token) || isAfter(r, token) {
+		if !begins(token) {
 			continue
 		}
 		last := int64(1) << 62 // of a newcomer
@@ -101,30 +107,66 @@ func (x *explorer) inOrder(before, after server, r queue.Request) error {
 			last = r.Since
 		}
 		for _, m := range before.queue[:before.members] {
-			if m.token() == token {
+			if m.token == token {
 				last = m.score
 			}
 		}
 		for _, m := range before.queue[:before.members] {
-			if told(m) && m.score < last && m.token() != r.Token && !slices.Contains(has, m.token()) && !after.keepsOut(m.token()) {
-				return broken("%s was granted the lock before %s, which could be told and had joined earlier", short(token), short(m.token()))
+			if m.score < last && m.token != r.Token && !slices.Contains(has, m.token) && x.told(&before, m.token) {
+				return broken("%s was granted the lock before %s, which could be told and had joined earlier", short(token), short(m.token))
 			}
 		}
 	}
 	return nil
 }
 
+// first returns who is the first in the queue that lives, of others than own, and whether it is granted the lock
+// when that is free: it was heard of lately, and can be told.
+func (x *explorer) first(s *server, own string) (token string, told bool) {
+	for _, m := range s.queue[:s.members] {
+		switch e := s.known(m.token); {
+		case m.token == own || e != nil && (e.ago >= e.beat || !x.hears(s, e)):
+		default:
+			return m.token, x.told(s, m.token)
+		}
+	}
+	return "", false
+}
+
+// told reports whether a token that waits was heard of lately, and can be told of a grant.
+func (x *explorer) told(s *server, token string) bool {
+	e := s.known(token)
+	return e != nil && e.ago >= 0 && e.ago <= 2000 && e.ago < e.beat && x.hears(s, e)
+}
+
+// hears reports whether somebody hears of a grant of a token, or looks for it.
+func (x *explorer) hears(s *server, e *entry) bool {
+	_, process, _ := strings.Cut(e.rest, " ")
+	return process == "" || s.hearing[strings.Index(processes, process)] == listening
+}
+
+// known returns what the server knows of a token that waits; nil: nothing.
+func (s *server) known(token string) *entry {
+	for i := range s.entries[:s.waiters] {
+		if s.entries[i].token == token {
+			return &s.entries[i]
+		}
+	}
+	return nil
+}
+
+// limitOf returns the limit that a token names.
+func limitOf(token string) int64 {
+	limit, err := strconv.ParseInt(strings.Split(token, ":")[2], 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	return limit
+}
+
 // isAfter reports whether a call gives a token what its process has had before.
 func isAfter(r queue.Request, token string) bool {
 	return r.Call > extend && r.Call != tries && token == r.Again
-}
-
-// keepsOut reports whether a token wants a share, and those who share the lock have another limit. Who wants
-// such a share is told so, and holds up nobody.
-func (s *server) keepsOut(token string) bool {
-	_, limit, shared := s.phase()
-	wanted, is := strings.CutPrefix(token, "rlock:share:")
-	return shared && is && !strings.HasPrefix(wanted, fmt.Sprint(limit, ":"))
 }
 
 // rises checks that a holder begins with a fence above all that were used before, or with that of those
@@ -258,7 +300,7 @@ func (x *explorer) clean(w *world, passed int) error {
 		}
 	}
 	for _, m := range places {
-		if err := check(m.token(), "the queue"); err != nil {
+		if err := check(m.token, "the queue"); err != nil {
 			return err
 		}
 	}
@@ -267,7 +309,7 @@ func (x *explorer) clean(w *world, passed int) error {
 
 func (x *explorer) quiet(w *world) bool {
 	s := x.at(w)
-	if s.lock != "" || s.members > 0 || w.load() > 0 {
+	if s.lock != "" || s.members > 0 || s.waiters > 0 || s.shares > 0 || w.load() > 0 {
 		return false
 	}
 	for p := range x.scenario.processes {

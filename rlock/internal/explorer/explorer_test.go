@@ -2,15 +2,14 @@
 // few processes, their messages and faults can happen, as far as its bounds go. It has nothing
 // but tests.
 //
-// What it runs is real: the text of scripts/join.lua, pass.lua, requeue.lua, extend.lua, hand_over.lua and
-// attach.lua, of acquire_all.lua and pass_all.lua for sets, and of acquire_shared.lua, release_shared.lua,
-// extend_shared.lua and change_limit.lua for readers and holders of permits, in a Lua machine, and the Wait
-// of package queue. It models:
+// What it runs is real: the text of scripts/acquire.lua, wait.lua, release.lua, requeue.lua, extend.lua,
+// hand_over.lua and attach.lua, and of acquire_all.lua and release_many.lua for sets, in a Lua machine, and the
+// Wait of package queue. It models:
 //
 //   - what a holder does with its lock: it extends it, makes its lease shorter, hands it over to the next
 //     caller of its process, detaches it and has another handle attach it, releases it, or
 //     finds it over
-//   - callers who try once, who go at any time, and who are told of another limit
+//   - callers who try once, and who go at any time
 //   - the server's commands, which TestServer compares with real servers
 //   - the network: a bag of calls, answers and pushes that arrive in any order, at any age, twice, or
 //     never. A call without an answer is sent again where the product does that.
@@ -22,11 +21,12 @@
 // story. In each world these hold:
 //
 //   - Exclusion: if a process holds the lock by its own deadline, the server has its token, or has it
-//     among those who share the lock. Nobody gets a permit while more are held than there are.
+//     among those who share the lock. Nobody gets permits while more are in use than the limit that it
+//     names, and the server counts as many as their holders have.
 //     Tokens that a stranger has deleted, or that a failover may have lost, are excused.
 //   - Barging: while a free lock is to stay free, nobody gets it if somebody waits in the queue.
-//   - Order: a grant is to the first of the queue that can be told. A lock that is released is not free while
-//     somebody waits who can be.
+//   - Order: a grant is to the first of the queue that was heard of lately and can be told. A lock that is
+//     released is not free while the first who lives is such a one.
 //   - Fences: each holder begins with a fence above all that holders had before, or with that of those
 //     with whom it shares the lock.
 //   - Rest: if faults stop there, and everything that is under way arrives, whoever waits gets
@@ -109,12 +109,17 @@ var scenarios = []scenario{
 	{name: "callers who would not wait", processes: 3, wants: 1, more: 1, apart: true, shares: [maxProcesses]string{"", "0:1", ""}, budget: map[fault]uint8{trying: 2, retry: 1, loss: 1}},
 	{name: "readers and a writer who give up at any time", processes: 3, wants: 2, apart: true, leaving: true, shares: [maxProcesses]string{"0:1", "", "0:1"}, budget: map[fault]uint8{loss: 1}},
 	{name: "callers of permits who give up at any time", processes: 3, wants: 2, apart: true, leaving: true, shares: [maxProcesses]string{"2:1", "2:1", "2:2"}, budget: map[fault]uint8{retry: 1, loss: 1}},
-	{name: "a limit that changes", processes: 3, wants: 2, apart: true, shares: [maxProcesses]string{"2:1", "2:1", "1:1"}, budget: map[fault]uint8{change: 2}},
-	{name: "a limit that changes, with loss and callers who give up", processes: 3, wants: 1, more: 1, apart: true, leaving: true, shares: [maxProcesses]string{"2:1", "3:1", "2:2"}, budget: map[fault]uint8{change: 2, loss: 1, extension: 1}},
+	{name: "permits of several limits", processes: 3, wants: 2, apart: true, shares: [maxProcesses]string{"2:1", "1:1", "3:2"}},
+	{name: "permits of several limits, with loss and callers who give up", processes: 3, wants: 1, more: 1, apart: true, leaving: true, shares: [maxProcesses]string{"2:1", "3:1", "2:2"}, budget: map[fault]uint8{loss: 1, extension: 1}},
 	{name: "a reader who waits among callers of permits", processes: 4, wants: 1, shares: [maxProcesses]string{"", "2:1", "0:1", "2:1"}},
-	{name: "callers with another limit who wait, with loss", processes: 3, wants: 1, shares: [maxProcesses]string{"", "2:1", "0:1"}, budget: map[fault]uint8{loss: 1, retry: 1}},
-	{name: "callers with another limit who wait, and one dies", processes: 4, wants: 1, shares: [maxProcesses]string{"", "2:1", "3:1", "2:1"}, budget: map[fault]uint8{crash: 1}},
-	{name: "callers with another limit who wait, and nobody can be told", processes: 3, wants: 1, shares: [maxProcesses]string{"", "2:1", "0:1"}, mute: true},
+	{name: "a reader and callers of permits who wait, with loss", processes: 3, wants: 1, shares: [maxProcesses]string{"", "2:1", "0:1"}, budget: map[fault]uint8{loss: 1, retry: 1}},
+	{name: "a reader and callers of permits who wait, and one dies", processes: 4, wants: 1, shares: [maxProcesses]string{"", "2:1", "0:1", "3:1"}, budget: map[fault]uint8{crash: 1}},
+	{name: "a reader and callers of permits who wait, and nobody can be told", processes: 3, wants: 1, shares: [maxProcesses]string{"", "2:1", "0:1"}, mute: true},
+	{name: "far behind the first", processes: 3, wants: 1, slow: true, budget: map[fault]uint8{loss: 1}},
+	{name: "far behind the first, and a process dies", processes: 4, wants: 1, slow: true, budget: map[fault]uint8{crash: 1}},
+	{name: "far behind the first, with callers who give up and a subscription that breaks", processes: 3, wants: 1, slow: true, budget: map[fault]uint8{cancel: 1, breakage: 1, retry: 1}},
+	{name: "far behind the first, a reader, a writer and a reader, of whom one dies", processes: 3, wants: 1, slow: true, shares: [maxProcesses]string{"0:1", "", "0:1"}, budget: map[fault]uint8{crash: 1}},
+	{name: "far behind the first, and a replica takes over", processes: 3, wants: 1, slow: true, budget: map[fault]uint8{failover: 1}},
 	{name: "a free lock stays free for a stranger", processes: 3, wants: 1, budget: map[fault]uint8{barging: 1, taking: 1}},
 	{name: "a free lock stays free for strangers, with loss and a call that is repeated", processes: 2, wants: 2, budget: map[fault]uint8{barging: 2, taking: 1, loss: 1, retry: 1}},
 	{name: "a free lock stays free, and goes on within a process that dies", processes: 3, wants: 1, more: 1, budget: map[fault]uint8{barging: 1, handing: 1, crash: 1}},

@@ -38,7 +38,6 @@ const (
 	breaks
 	listens
 	mishears
-	changesLimit
 	strangerDeletes
 	strangerTakes
 	strangerReleases
@@ -96,10 +95,6 @@ func (x *explorer) moves(w *world, visit func(move)) {
 	}
 	for _, k := range x.ofServer {
 		visit(move{kind: k})
-		if k == changesLimit {
-			visit(move{kind: k, index: 1})
-			visit(move{kind: k, index: 2})
-		}
 	}
 }
 
@@ -128,8 +123,8 @@ func (s scenario) kinds() (ofProcess, ofServer []moveKind) {
 		ofProcess = add(ofProcess, map[fault][]moveKind{cancel: {leaves}, breakage: {breaks, listens}, crash: {crashes, closes},
 			extension: {extends}, handing: {handsOver, givesUp}, attachment: {detaches, asksAgain},
 			shortening: {shortens, asksAgain, givesUp}, trying: {triesOnce, asksAgain, givesUp},
-			change: {asksAgain, givesUp}, mishearing: {mishears}, failover: {listens}}[f]...)
-		ofServer = add(ofServer, map[fault][]moveKind{deletion: {strangerDeletes}, taking: {strangerTakes, strangerReleases}, change: {changesLimit},
+			mishearing: {mishears}, failover: {listens}}[f]...)
+		ofServer = add(ofServer, map[fault][]moveKind{deletion: {strangerDeletes}, taking: {strangerTakes, strangerReleases},
 			failover: {remembers, failsOver}, mistype: {mistypes, mends}, barging: {opens, shuts}}[f]...)
 	}
 	return ofProcess, ofServer
@@ -186,7 +181,7 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 		}
 		x.elapse(w)
 		return nil
-	case changesLimit, strangerDeletes, strangerTakes, strangerReleases, remembers, failsOver, mistypes, mends, opens, shuts:
+	case strangerDeletes, strangerTakes, strangerReleases, remembers, failsOver, mistypes, mends, opens, shuts:
 		return x.disturb(w, m)
 	case crashes, closes, breaks, listens, mishears:
 		return x.connect(w, m)
@@ -400,8 +395,6 @@ func (x *explorer) arrive(w *world, m move) error {
 			// The answer to a call of the reaper changes nothing but whether it calls again, and
 			// it may call as late as it likes, so nothing is lost if the answer arrives at once.
 			switch {
-			case msg.request.Call == admits:
-				return nil
 			case isRelease(msg.request):
 				if m.kind != executes {
 					return nil
@@ -409,12 +402,9 @@ func (x *explorer) arrive(w *world, m move) error {
 				if msg.last {
 					x.reaped(w, msg.process, msg.request)
 				}
-				if e.kept {
-					return x.ask(w, msg.process, queue.Request{Call: admits, Token: msg.request.Token, Silent: msg.request.Silent})
-				}
 				return nil
 			}
-			msg.kind, msg.answer, msg.limited = answer, e.answer, e.limited
+			msg.kind, msg.answer = answer, e.answer
 			if !x.send(w, msg) {
 				return errFull
 			}
@@ -431,18 +421,15 @@ func (x *explorer) arrive(w *world, m move) error {
 		return x.extended(w, msg)
 	case msg.request.Call > extend:
 		return x.replaced(w, msg)
-	case msg.limited:
-		return x.limited(w, msg)
 	}
 	event := queue.Event{What: queue.Answered, Request: msg.request, Sent: msg.sent, Answer: msg.answer, Token: msg.token}
 	if msg.kind == push {
 		event.What = queue.Told
-		// Place.Await asks about a share if the server has granted the whole lock, or the token is out of the queue.
-		if wait := x.of(w, msg.process).wait; !msg.share && x.shares[msg.process] != "" && wait.Token == msg.token && wait.Phase != queue.Held {
-			if wait.Phase != queue.Waiting {
-				return nil // its call has an answer soon
+		if !msg.answer.Granted { // the server asks for a heartbeat
+			if x.of(w, msg.process).wait.Token != msg.token || x.flaw.quiet {
+				return nil
 			}
-			event = queue.Event{What: queue.BeatDue}
+			event = queue.Event{What: queue.BeatDue, Hears: x.at(w).hearing[msg.process] != deaf}
 		}
 	}
 	return x.step(w, msg.process, event)
@@ -495,7 +482,7 @@ func (x *explorer) replaced(w *world, msg message) error {
 		return x.giveUp(w, p, r.Token, r.Again)
 	}
 	if proc.doubt && !x.flaw.trusts {
-		if err := x.abandon(w, p, &proc, queue.Request{Call: queue.Pass, Token: r.Token, Silent: proc.wait.Silent}); err != nil {
+		if err := x.abandon(w, p, &proc, queue.Request{Call: queue.Pass, Token: r.Token}); err != nil {
 			return err
 		}
 	}
@@ -532,21 +519,6 @@ func (x *explorer) leavesPlace(w *world, p int) {
 		proc.since = cmp.Or(proc.since, proc.wait.Since)
 	}
 	x.put(w, p, proc)
-}
-
-// limited takes the answer that those who share the lock have another limit. The wait is over, and its
-// caller tries once more without a place.
-func (x *explorer) limited(w *world, msg message) error {
-	p := msg.process
-	proc := x.of(w, p)
-	if proc.next != "" || proc.wait.Token != msg.request.Token || proc.wait.Phase == queue.Held {
-		return nil
-	}
-	x.leavesPlace(w, p)
-	if err := x.step(w, p, queue.Event{What: queue.Left}); err != nil {
-		return err
-	}
-	return x.replaces(w, p, x.of(w, p), tries, "")
 }
 
 // extended takes the answer to an extension. A lock that is over does not come back.
@@ -635,12 +607,6 @@ func (x *explorer) disturb(w *world, m move) error {
 	s := x.at(w)
 	err := error(nil)
 	switch m.kind {
-	case changesLimit:
-		if err := w.spend(change, true); err != nil {
-			return err
-		}
-		_, err := x.runs(w, message{kind: request, request: queue.Request{Call: changes, Since: int64(m.index + 1)}})
-		return err
 	case strangerDeletes:
 		err = w.spend(deletion, s.lock != "" && s.lock != stranger)
 		if err == nil {

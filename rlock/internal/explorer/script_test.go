@@ -38,10 +38,10 @@ func textOf(tb testing.TB, path string, seen map[string]bool) string {
 }
 
 // scriptSums are the sums of the texts that gen sends.
-var scriptSums = map[string]string{"try": gen.TrySHA1, "join": gen.JoinSHA1, "pass": gen.PassSHA1, "requeue": gen.RequeueSHA1, "extend": gen.ExtendSHA1,
-	"acquire_shared": gen.AcquireSharedSHA1, "release_shared": gen.ReleaseSharedSHA1, "extend_shared": gen.ExtendSharedSHA1,
-	"hand_over": gen.HandOverSHA1, "attach": gen.AttachSHA1, "acquire_all": gen.AcquireAllSHA1,
-	"pass_all": gen.PassAllSHA1, "change_limit": gen.ChangeLimitSHA1}
+var scriptSums = map[string]string{
+	"acquire": gen.AcquireSHA1, "wait": gen.WaitSHA1, "release": gen.ReleaseSHA1, "requeue": gen.RequeueSHA1, "extend": gen.ExtendSHA1,
+	"hand_over": gen.HandOverSHA1, "attach": gen.AttachSHA1, "acquire_all": gen.AcquireAllSHA1, "release_many": gen.ReleaseManySHA1,
+}
 
 // scripts returns the texts of the scripts by name, which are those that gen sends.
 func scripts(tb testing.TB) map[string]string {

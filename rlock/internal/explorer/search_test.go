@@ -153,8 +153,6 @@ func (x *explorer) tell(w *world, m move) string {
 	switch m.kind {
 	case executes, executesUnheard, delivers, loses, doubles:
 		return x.tellMessage(w, m)
-	case changesLimit:
-		return fmt.Sprintf("Somebody changes the limit to %d.", m.index+1)
 	case triesOnce:
 		return fmt.Sprintf("A caller of %s tries to get the lock, and would not wait.", who)
 	case detaches:
@@ -210,7 +208,7 @@ func (x *explorer) tellMessage(w *world, m move) string {
 	what := map[queue.Call]string{
 		queue.Join: "join", queue.Heartbeat: "heartbeat", queue.Pass: "release", extend: "extension",
 		handOver: "hand-over", attaches: "attach", shortened: "call that shortens the lease", tries: "try",
-		passesAll: "release of the set", admits: "call for shares after the release",
+		passesAll: "release of the set",
 	}[msg.request.Call] + " of " + short(msg.request.Token)
 	if msg.request.Again != "" && msg.request.Call != tries {
 		what += " that has " + short(msg.request.Again) + " join"
@@ -220,13 +218,13 @@ func (x *explorer) tellMessage(w *world, m move) string {
 		return fmt.Sprintf("Lost: %s's message about the %s%s.", who, what, short(msg.token))
 	case m.kind == doubles:
 		return fmt.Sprintf("%s will be told twice that %s has been granted the lock.", who, short(msg.token))
+	case msg.kind == push && !msg.answer.Granted:
+		return fmt.Sprintf("%s is asked for a heartbeat of %s.", who, short(msg.token))
 	case msg.kind == push:
 		return fmt.Sprintf("%s is told that %s has been granted the lock, with fence %d.", who, short(msg.token), msg.answer.Fence)
 	case m.kind == delivers:
 		said := "it is nowhere"
 		switch {
-		case msg.limited:
-			said = "there is another limit"
 		case msg.answer.Granted:
 			said = "granted"
 		case msg.answer.Score != 0:
@@ -245,7 +243,7 @@ func (x *explorer) tellMessage(w *world, m move) string {
 	if after.members > 0 {
 		text += ", and in the queue"
 		for _, m := range after.queue[:after.members] {
-			text += " " + short(m.token())
+			text += " " + short(m.token)
 		}
 	}
 	for _, p := range e.pushes {
@@ -262,7 +260,7 @@ func (x *explorer) describe(w *world) string {
 	s := x.at(w)
 	text := has(&s)
 	for _, m := range s.queue[:s.members] {
-		text += ", " + short(m.token()) + " is in the queue"
+		text += ", " + short(m.token) + " is in the queue"
 	}
 	for p := range x.scenario.processes {
 		proc := x.of(w, p)

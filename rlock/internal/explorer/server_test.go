@@ -9,10 +9,12 @@ import (
 	"strings"
 )
 
-// The server has five names: a lock, its queue, who shares it, its fence counter, and what channels start with.
+// The server has six names: a lock, its queue, who waits in it, who shares the lock, its fence counter, and what
+// channels start with.
 const (
 	lockKey    = "lock"
 	queueKey   = "queue"
+	waitersKey = "waiters"
 	counterKey = "counter"
 	holdersKey = "holders"
 	grants     = "{1}:"
@@ -37,22 +39,35 @@ const (
 	uncounted // it hears, and the server does not count it, such as a subscriber of a replica
 )
 
-// member is an entry of the queue.
+// member is a token in the queue.
 type member struct {
-	name  string
+	token string
 	score int64
 }
 
-// token returns the token that waits.
-func (m member) token() string { return strings.SplitN(m.name, ":", 3)[2] }
-
-// sharer is a permit of a holder who shares the lock.
-type sharer struct {
-	name string // "<phase> <number> <token>"
-	left int64  // of its lease; 0: it is over
+// entry is what the server knows of a token that waits.
+type entry struct {
+	token string
+	ago   int64  // when it was heard of
+	beat  int64  // for how long that is enough
+	rest  string // its lease and its process
 }
 
+// oldest is as long ago as makes no difference: no beat lasts so long.
+const oldest = 61_000
+
+// sharer is one of those who share the lock, or how many permits they have.
+type sharer struct {
+	name string // "<phase> <permits> <token>", or "<phase>"
+	left int64  // of its lease, 0: it is over; of "<phase>" the number
+}
+
+func (h sharer) counts() bool  { return !strings.Contains(h.name, " ") }
 func (h sharer) token() string { return strings.SplitN(h.name, " ", 3)[2] }
+func (h sharer) permits() int64 {
+	n, _ := strconv.ParseInt(strings.SplitN(h.name, " ", 3)[1], 10, 64)
+	return n
+}
 
 // server is what a server knows: a value that can be compared. Times are in milliseconds, as
 // what is left.
@@ -62,6 +77,9 @@ type server struct {
 	queue     [maxMembers]member // in the order of scores
 	members   int
 	queueLeft int64
+	entries   [maxMembers]entry // of those who wait, in the order of tokens
+	waiters   int
+	waitLeft  int64
 	sharers   [maxMembers]sharer // in the order in which their leases end
 	shares    int
 	shareLeft int64 // of their key
@@ -117,8 +135,10 @@ func (x *execution) do(words []string) (any, error) {
 		}
 		s.counter++
 		return s.counter, nil
-	case name == "DEL" && n == 2:
+	case (name == "DEL" || name == "UNLINK") && n == 2:
 		return x.del(words[1])
+	case strings.HasPrefix(name, "H") && n >= 3 && words[1] == waitersKey:
+		return x.hash(name, words[2:])
 	case name == "MGET" && n == 2 && words[1] == lockKey:
 		if s.lock == "" {
 			return []any{nil}, nil
@@ -230,6 +250,8 @@ func (x *execution) exists(key string) bool {
 		return x.server.lock != ""
 	case queueKey:
 		return x.server.members > 0
+	case waitersKey:
+		return x.server.waiters > 0
 	case holdersKey:
 		return x.server.shares > 0
 	}
@@ -242,6 +264,8 @@ func (x *execution) leftOf(key string) (*int64, error) {
 		return &x.server.left, nil
 	case queueKey:
 		return &x.server.queueLeft, nil
+	case waitersKey:
+		return &x.server.waitLeft, nil
 	case holdersKey:
 		return &x.server.shareLeft, nil
 	}
@@ -255,6 +279,8 @@ func (x *execution) del(key string) (any, error) {
 		x.server.lock, x.server.left = "", 0
 	case queueKey:
 		x.server.drop()
+	case waitersKey:
+		x.server.forget()
 	case holdersKey:
 		x.server.unshare()
 	default:
@@ -267,6 +293,9 @@ func (s *server) unshare() { s.sharers, s.shares, s.shareLeft = [maxMembers]shar
 
 // milliseconds is the time as TIME tells it.
 func (x *execution) milliseconds() int64 { return x.clock / 1000 }
+
+// forget deletes what the server knows of those who wait.
+func (s *server) forget() { s.entries, s.waiters, s.waitLeft = [maxMembers]entry{}, 0, 0 }
 
 // drop deletes the queue.
 func (s *server) drop() { s.queue, s.members, s.queueLeft = [maxMembers]member{}, 0, 0 }
@@ -295,15 +324,76 @@ func (x *execution) pexpire(key, text string, longer bool) (any, error) {
 		_, err := x.del(key)
 		return int64(1), err
 	}
+	if key != lockKey && wanted == longestQueue {
+		wanted = 3 * tick.Milliseconds() // without a heartbeat all who wait are dead by then too
+	}
 	*left = wanted
 	return int64(1), nil
+}
+
+// longestQueue is how long scripts let a queue last without a heartbeat, in milliseconds.
+const longestQueue = 30_000
+
+// hash executes a command on what the server knows of those who wait.
+func (x *execution) hash(name string, words []string) (any, error) {
+	s := &x.server
+	at := func(token string) int {
+		return slices.IndexFunc(s.entries[:s.waiters], func(e entry) bool { return e.token == token })
+	}
+	text := func(token string) any {
+		i := at(token)
+		if i < 0 {
+			return nil
+		}
+		e := s.entries[i]
+		return fmt.Sprintf("%d %d %s", x.milliseconds()-e.ago, e.beat, e.rest)
+	}
+	switch n := len(words); {
+	case name == "HSET" && n == 2:
+		var heard, beat int64
+		numbers, err := fmt.Sscanf(words[1], "%d %d", &heard, &beat)
+		if err != nil || numbers != 2 {
+			return nil, fmt.Errorf("%w: HSET %q", errModel, words)
+		}
+		e := entry{words[0], x.milliseconds() - heard, beat, strings.SplitN(words[1], " ", 3)[2]}
+		i := at(words[0])
+		if i >= 0 {
+			s.entries[i] = e
+			return int64(0), nil
+		}
+		if s.waiters == maxMembers {
+			return nil, fmt.Errorf("%w: too many wait", errModel)
+		}
+		if s.waiters == 0 {
+			s.waitLeft = endless
+		}
+		s.entries[s.waiters] = e
+		s.waiters++
+		slices.SortFunc(s.entries[:s.waiters], func(a, b entry) int { return cmp.Compare(a.token, b.token) })
+		return int64(1), nil
+	case name == "HGET" && n == 1:
+		return text(words[0]), nil
+	case name == "HDEL" && n == 1:
+		i := at(words[0])
+		if i < 0 {
+			return int64(0), nil
+		}
+		copy(s.entries[i:s.waiters], s.entries[i+1:s.waiters])
+		s.waiters--
+		s.entries[s.waiters] = entry{}
+		if s.waiters == 0 {
+			s.forget()
+		}
+		return int64(1), nil
+	}
+	return nil, fmt.Errorf("%w: %s %q", errModel, name, words)
 }
 
 // sorted executes a command on the queue.
 func (x *execution) sorted(name string, words []string) (any, error) {
 	s := &x.server
 	find := func(m string) int {
-		return slices.IndexFunc(s.queue[:s.members], func(e member) bool { return e.name == m })
+		return slices.IndexFunc(s.queue[:s.members], func(e member) bool { return e.token == m })
 	}
 	switch n := len(words); {
 	case name == "ZADD" && n == 2:
@@ -330,17 +420,18 @@ func (x *execution) sorted(name string, words []string) (any, error) {
 			return int64(i), nil
 		}
 		return nil, nil
-	case name == "ZRANGE" && n == 2 && words[0] == "0" && words[1] == "0":
-		if s.members == 0 {
-			return []any{}, nil
+	case name == "ZRANGE" && n == 2 && words[0] == "0" && words[1] == "63":
+		list := []any{}
+		for _, m := range s.queue[:s.members] {
+			list = append(list, m.token)
 		}
-		return []any{s.queue[0].name}, nil
+		return list, nil
 	case name == "ZRANGE" && n == 3 && words[0] == words[1] && words[2] == "WITHSCORES":
 		at := map[string]int{"0": 0, "-1": s.members - 1}[words[0]]
 		if s.members == 0 {
 			return []any{}, nil
 		}
-		return []any{s.queue[at].name, strconv.FormatInt(s.queue[at].score, 10)}, nil
+		return []any{s.queue[at].token, strconv.FormatInt(s.queue[at].score, 10)}, nil
 	}
 	return nil, fmt.Errorf("%w: %s %q", errModel, name, words)
 }
@@ -354,22 +445,36 @@ func (x *execution) shared(name string, words []string) (any, error) {
 		return slices.IndexFunc(s.sharers[:s.shares], func(h sharer) bool { return h.name == name })
 	}
 	score := func(h sharer) string {
-		if h.left == forever {
+		switch {
+		case h.counts():
+			return strconv.FormatInt(h.left, 10)
+		case h.left == forever:
 			return "inf"
 		}
 		return strconv.FormatInt(h.left+now, 10)
 	}
 	switch n := len(words); {
-	case name == "ZADD" && n == 2:
-		left := int64(forever)
-		if words[0] != "+inf" {
-			end, err := strconv.ParseInt(words[0], 10, 64)
+	case name == "ZADD" && (n == 2 || n == 4 && words[0] != "XX"):
+		added := int64(0)
+		for ; len(words) > 0; words = words[2:] {
+			h, err := readSharer(words[0], words[1], now)
 			if err != nil {
-				return nil, errors.New("ERR value is not a valid float")
+				return nil, err
 			}
-			left = end - now
+			reply, err := x.share(h, at(h.name))
+			if err != nil {
+				return nil, err
+			}
+			added += reply.(int64)
 		}
-		return x.share(sharer{words[1], left}, at(words[1]))
+		return added, nil
+	case name == "ZADD" && n == 4 && words[0] == "XX" && words[1] == "GT":
+		h, err := readSharer(words[2], words[3], now)
+		i := at(h.name)
+		if err == nil && i >= 0 && h.left > s.sharers[i].left {
+			_, err = x.share(h, i)
+		}
+		return int64(0), err
 	case name == "ZREM" && n == 1:
 		i := at(words[0])
 		if i >= 0 {
@@ -388,32 +493,50 @@ func (x *execution) shared(name string, words []string) (any, error) {
 			return score(s.sharers[i]), nil
 		}
 		return nil, nil
-	case name == "ZRANGE" && n == 3 && words[0] == "-inf" && words[2] == "BYSCORE":
+	case name == "ZRANGE" && n == 6 && words[0] == firstEnd && words[2] == "BYSCORE" && words[5] == "64":
 		end, err := strconv.ParseInt(words[1], 10, 64)
 		if err != nil {
 			return nil, errors.New("ERR min or max is not a float")
 		}
 		list := []any{}
 		for _, h := range s.sharers[:s.shares] {
-			if h.left != forever && h.left+now <= end {
+			if !h.counts() && h.left != forever && h.left+now <= end {
 				list = append(list, h.name)
 			}
 		}
 		return list, nil
-	case name == "ZRANGE" && n == 2 && words[0] == "0" && words[1] == "-1":
-		list := []any{}
-		for _, h := range s.sharers[:s.shares] {
-			list = append(list, h.name)
-		}
-		return list, nil
-	case name == "ZRANGE" && n == 3 && words[0] == words[1] && words[2] == "WITHSCORES":
-		i := map[string]int{"0": 0, "-1": s.shares - 1}[words[0]]
+	case name == "ZRANGE" && n == 2 && words[0] == "0" && words[1] == "0":
 		if s.shares == 0 {
 			return []any{}, nil
 		}
-		return []any{s.sharers[i].name, score(s.sharers[i])}, nil
+		return []any{s.sharers[0].name}, nil
+	case name == "ZRANGE" && n == 3 && words[2] == "WITHSCORES":
+		position := map[string]int{"0": 0, "1": 1, "-1": max(s.shares-1, 0)}
+		list := []any{}
+		for i := position[words[0]]; i <= position[words[1]] && i < s.shares; i++ {
+			list = append(list, s.sharers[i].name, score(s.sharers[i]))
+		}
+		return list, nil
 	}
 	return nil, fmt.Errorf("%w: %s %q", errModel, name, words)
+}
+
+// firstEnd is what scripts take for the earliest end of a lease: scores below are no ends.
+const firstEnd = "100000000000"
+
+func readSharer(score, name string, now int64) (sharer, error) {
+	h := sharer{name, forever}
+	if score == "+inf" {
+		return h, nil
+	}
+	end, err := strconv.ParseInt(score, 10, 64)
+	if err != nil {
+		return h, errors.New("ERR value is not a valid float")
+	}
+	if h.left = end - now; h.counts() {
+		h.left = end
+	}
+	return h, nil
 }
 
 func (x *execution) share(h sharer, at int) (any, error) {
@@ -436,23 +559,38 @@ func (x *execution) share(h sharer, at int) (any, error) {
 
 func (s *server) sortSharers() {
 	slices.SortFunc(s.sharers[:s.shares], func(a, b sharer) int {
+		if a.counts() != b.counts() {
+			return map[bool]int{true: -1, false: 1}[a.counts()]
+		}
 		return cmp.Or(cmp.Compare(a.left, b.left), cmp.Compare(a.name, b.name))
 	})
 }
 
-// phase returns what the value of the lock starts with while it is shared, and its limit.
-func (s *server) phase() (phase string, limit int64, shared bool) {
-	rest, shared := strings.CutPrefix(s.lock, "rlock:shared ")
+// phase returns the phase of a lock that is shared, and who shares it.
+func (s *server) phase() (phase, mode string, shared bool) {
+	rest, shared := strings.CutPrefix(s.lock, "rlock:")
 	if !shared {
-		return "", 0, false
+		return "", "", false
 	}
-	phase, text, _ := strings.Cut(rest, " ")
-	limit, err := strconv.ParseInt(text, 10, 64)
-	return phase, limit, err == nil
+	mode, phase, shared = strings.Cut(rest, " ")
+	return phase, mode, shared
 }
 
-// holders returns the tokens that have the lock, or a share of it, and have not lost it: one for each
-// permit.
+// used returns how many permits the server counts, and how many the holders have that it has not removed.
+func (s *server) used() (counted, had int64) {
+	phase, _, _ := s.phase()
+	for _, h := range s.sharers[:s.shares] {
+		switch {
+		case h.name == phase:
+			counted = h.left
+		case strings.HasPrefix(h.name, phase+" "):
+			had += h.permits()
+		}
+	}
+	return counted, had
+}
+
+// holders returns the tokens that have the lock, or a share of it, and have not lost it.
 func (s *server) holders() (tokens []string) {
 	phase, _, shared := s.phase()
 	if !shared {
@@ -472,16 +610,20 @@ func (s *server) holders() (tokens []string) {
 // eachPhase calls f for each phase that the server knows, which may change it.
 func (s *server) eachPhase(f func(*int64)) {
 	change := func(text, before string) string {
-		digits, after, _ := strings.Cut(text[len(before):], " ")
+		digits, after, more := strings.Cut(text[len(before):], " ")
 		n, err := strconv.ParseInt(digits, 10, 64)
 		if err != nil {
 			return text
 		}
 		f(&n)
-		return before + strconv.FormatInt(n, 10) + " " + after
+		text = before + strconv.FormatInt(n, 10)
+		if more {
+			text += " " + after
+		}
+		return text
 	}
-	if _, _, shared := s.phase(); shared {
-		s.lock = change(s.lock, "rlock:shared ")
+	if _, mode, shared := s.phase(); shared {
+		s.lock = change(s.lock, "rlock:"+mode+" ")
 	}
 	for i := range s.shares {
 		s.sharers[i].name = change(s.sharers[i].name, "")
@@ -503,7 +645,7 @@ func (x *execution) add(m member, at int) (any, error) {
 		s.members++
 	}
 	slices.SortFunc(s.queue[:s.members], func(a, b member) int {
-		return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.token, b.token))
 	})
 	return count(at < 0), nil
 }
@@ -534,8 +676,16 @@ func (s *server) pass(ms int64) {
 			s.unshare()
 		}
 	}
+	if s.waiters > 0 && s.waitLeft != endless {
+		if s.waitLeft -= ms; s.waitLeft <= 0 {
+			s.forget()
+		}
+	}
+	for i := range s.waiters {
+		s.entries[i].ago = min(s.entries[i].ago+ms, oldest)
+	}
 	for i := range s.shares {
-		if h := &s.sharers[i]; h.left != forever {
+		if h := &s.sharers[i]; h.left != forever && !h.counts() {
 			h.left = max(h.left-ms, 0)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	tick     = 10 * time.Second // time passes in ticks, and is 0 at every present
+	tick     = time.Second // time passes in ticks, and is 0 at every present
 	ttl      = 2 * tick
 	maxBag   = 12
 	maxReap  = 4
@@ -53,9 +53,7 @@ type message struct {
 	request queue.Request
 	sent    clock.Instant
 	answer  queue.Answer
-	limited bool   // of an answer: those who share the lock have another limit
-	token   string // of a push
-	share   bool   // of a push: it grants a share; one whose answer grants nothing says that the token is out of the queue
+	token   string // of a push; one whose answer grants nothing asks for a heartbeat
 	last    bool   // of the reaper's calls: when it was sent, no other call of its token was on its way
 }
 
@@ -79,7 +77,6 @@ const (
 	handing                 // of the lock to the next caller of a process, as long as callers of it want the lock
 	trying                  // for the lock without a place in the queue
 	attachment              // of a lock that its holder detaches
-	change                  // of the limit of permits
 	shortening              // of a lease
 	barging                 // a time in which a free lock stays free
 	faults
@@ -132,6 +129,7 @@ type scenario struct {
 	sets      [maxProcesses]bool   // whose lock is a set, of which the lock is one key: it stands in the queue while it collects
 	shares    [maxProcesses]string // "<limit>:<permits>" that each process wants; empty: the whole lock
 	mute      bool                 // nobody may ask who listens
+	slow      bool                 // the server lets each wait as if it stood far behind the first
 	late      bool                 // a process listens only after a while
 	endless   bool                 // locks have no expiry
 	flaw      flaw
@@ -146,11 +144,11 @@ type flaw struct {
 	drops   bool // it does not release what an unanswered hand-over may have given it
 	stays   bool // it leaves the queue without a release
 	silent  bool // it never looks for a lost message
+	quiet   bool // it does not beat when the server asks for it
 	sent    bool // it counts a pushed lease from the last call that it sent, answered or not
 	blind   bool // it does not see that its place in the queue is another one
 	forgets bool // it trusts the last answer although it has sent a token twice
 	strays  bool // it takes a push about the lock that it holds for one about a token that it has given up
-	served  bool // it takes a push about a token that was served for one about a lock that it holds
 	whole   bool // it counts on a whole lease of a lock that it attaches
 	long    bool // it counts on the longer lease until a call that shortens it is answered
 	scripts func(map[string]string)
@@ -161,8 +159,6 @@ type effect struct {
 	server  uint32
 	answer  queue.Answer
 	refused bool
-	limited bool
-	kept    bool // it was of a token that may have kept shares out
 	pushes  []message
 }
 
@@ -190,6 +186,14 @@ type explorer struct {
 func newExplorer(tb testing.TB, s scenario) *explorer {
 	tb.Helper()
 	texts := scripts(tb)
+	if s.slow {
+		const beats = "math.min(math.max(500 * (4 + ahead), 2000), 60000)"
+		for name, text := range texts {
+			texts[name] = strings.Replace(text, beats, "6000", 1)
+		}
+		require.NotContains(tb, texts["wait"], beats)
+		require.Contains(tb, texts["wait"], "beat = 6000")
+	}
 	if s.flaw.scripts != nil {
 		s.flaw.scripts(texts)
 	}
@@ -313,55 +317,46 @@ func (x *explorer) run(w *world, m message) (effect, error) {
 	if r.Silent {
 		process = ""
 	}
-	run := execution{server: x.servers.values[w.server], clock: now}
-	keys := []string{lockKey, queueKey, grants, counterKey}
-	script, args := "join", []string{r.Token, lease, process, "join", strconv.FormatInt(r.Since, 10)}
+	run := execution{server: x.servers.values[w.server], clock: epoch*1000 + now}
+	barging := ""
+	if run.server.open {
+		barging = "999" // milliseconds of each second, of which the clock has not one behind it
+	}
+	leased := []string{lockKey}
+	if isShare(r.Token) || isShare(r.Again) {
+		leased = append(leased, holdersKey)
+	}
+	script, keys, args := "wait", queueKeys, []string{r.Token, lease, process, "join", strconv.FormatInt(r.Since, 10), barging}
 	switch r.Call {
 	case queue.Heartbeat:
 		args[3] = "heartbeat"
 	case queue.Pass:
-		script, args = "pass", []string{r.Token, lease, process}
+		script, args = "release", []string{r.Token, barging}
 		if r.Again != "" {
-			script, args = "requeue", append(args, r.Again, lease)
+			script, args = "requeue", []string{r.Token, r.Again, lease, process, barging}
 		}
 	case extend:
-		script, keys, args = "extend", []string{lockKey}, []string{r.Token, lease}
+		script, keys, args = "extend", leased, []string{lease, r.Token}
 	case handOver:
-		script, keys, args = "hand_over", []string{lockKey, queueKey, counterKey}, []string{r.Token, r.Again, lease, "1"}
-	case admits:
-		script, keys, args = "release_shared", sharedKeys, []string{r.Token, lease, process}
+		script, keys, args = "hand_over", []string{lockKey, queueKey, counterKey}, []string{r.Token, r.Again, lease, "1", barging}
 	case tries:
 		args[3] = "try"
 		if x.sets[m.process] {
 			script, keys, args = "acquire_all", []string{lockKey, queueKey, counterKey}, []string{r.Token, lease, "1", "0", "1"}
 		}
 	case passesAll:
-		script, keys, args = "pass_all", []string{grants, lockKey, queueKey, counterKey}, []string{r.Token, "1"}
+		script, keys, args = "release_many", []string{lockKey, queueKey}, []string{"1", r.Token}
 	case attaches:
-		script, keys, args = "attach", []string{lockKey}, []string{r.Again, r.Token}
+		script, keys, args = "attach", leased, []string{r.Again, "1", "", r.Token}
 		if isShare(r.Token) {
-			script, args = "extend", []string{r.Again, lease, r.Token}
+			args = []string{r.Again, "0", lease, r.Token}
 		}
 	case shortened:
-		script, keys, args = "extend", []string{lockKey}, []string{r.Again, strconv.FormatInt((x.settings.TTL / 2).Milliseconds(), 10), r.Token}
-	case changes:
-		script, keys, args = "change_limit", []string{lockKey, holdersKey, queueKey, grants}, []string{strconv.FormatInt(r.Since, 10)}
-	}
-	if isShare(r.Token) {
-		keys = sharedKeys
-		script = map[string]string{"join": "acquire_shared", "pass": "release_shared", "extend": "extend_shared"}[script]
-		if script == "extend_shared" {
-			keys = keys[:2]
-		}
-	}
-	if i := bargingAt[script]; i > 0 && run.server.open {
-		args = append(args[:i:i], "999") // milliseconds of each second, of which the clock has not one behind it
-	} else if i > 0 {
-		args = append(args[:i:i], "")
+		script, keys, args = "attach", leased, []string{r.Again, "0", strconv.FormatInt((x.settings.TTL / 2).Milliseconds(), 10), r.Token}
 	}
 	before := run.server
 	call := x.vm.call
-	if r.Call == tries && script == "join" {
+	if r.Call == tries && script == "wait" && !isShare(r.Token) {
 		call = x.try
 	}
 	reply, refused, err := call(&run, script, keys, args)
@@ -371,8 +366,6 @@ func (x *explorer) run(w *world, m message) (effect, error) {
 	e := effect{server: x.servers.number(run.server), refused: refused}
 	if !refused {
 		e.answer = answerOf(r.Call, script, reply)
-		e.limited = script == "acquire_shared" && reply[0] == 0 && reply[5] >= 0
-		e.kept = script == "pass" && reply[0] == 2
 	}
 	for _, p := range run.pushed {
 		e.pushes = append(e.pushes, readPush(x.tb, p))
@@ -386,9 +379,9 @@ func (x *explorer) run(w *world, m message) (effect, error) {
 
 // try runs the short script, and then the one with that name if it has done nothing. Both are one step: the
 // first has changed nothing then, so it makes no difference what happens between them. The reply is that of
-// join.lua.
+// wait.lua.
 func (x *explorer) try(run *execution, script string, keys, args []string) (reply []int64, refused bool, err error) {
-	reply, refused, err = x.vm.call(run, "try", []string{lockKey, queueKey, counterKey}, args[:2])
+	reply, refused, err = x.vm.call(run, "acquire", []string{lockKey, queueKey, counterKey}, args[:2])
 	switch {
 	case refused || err != nil:
 		return nil, refused, err
@@ -401,13 +394,10 @@ func (x *explorer) try(run *execution, script string, keys, args []string) (repl
 	return x.vm.call(run, script, keys, args)
 }
 
-// bargingAt is where a script has for how long a free lock stays free.
-var bargingAt = map[string]int{"join": 5, "pass": 3, "requeue": 5, "hand_over": 4, "acquire_shared": 5, "release_shared": 3, "pass_all": 2}
-
 func answerOf(call queue.Call, script string, reply []int64) queue.Answer {
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 	switch {
-	case call == changes || call == admits || call == passesAll:
+	case script == "release" || script == "release_many":
 		return queue.Answer{}
 	case script == "acquire_all":
 		a := queue.Answer{Granted: reply[0] == 1}
@@ -416,19 +406,15 @@ func answerOf(call queue.Call, script string, reply []int64) queue.Answer {
 		}
 		return a
 	case script == "extend":
-		return queue.Answer{Granted: reply[0] == 0}
+		return queue.Answer{Granted: len(reply) == 0}
 	case script == "attach":
 		return queue.Answer{Granted: reply[0] == 0, Remaining: ms(reply[1])}
-	case script == "extend_shared":
-		return queue.Answer{Granted: reply[0] == 1}
 	case call == handOver:
 		a := queue.Answer{Granted: reply[0] == 1}
 		if a.Granted {
 			a.Fence = reply[1]
 		}
 		return a
-	case call == queue.Pass && len(reply) == 1: // of pass.lua, which says nothing of a second token
-		return queue.Answer{}
 	case call == queue.Pass:
 		return queue.Answer{Granted: reply[1] == 1, Fence: reply[2], Remaining: ms(reply[3]), Score: reply[4]}
 	}
@@ -440,18 +426,17 @@ func answerOf(call queue.Call, script string, reply []int64) queue.Answer {
 }
 
 func readPush(tb testing.TB, p pushed) message {
-	if token, gone := strings.CutPrefix(p.text, "gone "); gone {
+	if token, asked := strings.CutPrefix(p.text, "beat "); asked {
 		return message{kind: push, process: p.process, token: token}
 	}
-	text, share := strings.CutPrefix(p.text, "share ")
-	words := strings.SplitN(text, " ", 6) // the key has no spaces here
+	words := strings.SplitN(p.text, " ", 6) // the key has no spaces here
 	require.Len(tb, words, 6, p.text)
 	require.Equal(tb, []string{strconv.Itoa(len(lockKey)), lockKey}, words[3:5], p.text)
 	lease, err := strconv.ParseInt(words[0], 10, 64)
 	require.NoError(tb, err)
 	fence, err := strconv.ParseInt(words[1], 10, 64)
 	require.NoError(tb, err)
-	return message{kind: push, process: p.process, token: words[5], share: share,
+	return message{kind: push, process: p.process, token: words[5],
 		answer: queue.Answer{Granted: true, Fence: fence, Remaining: time.Duration(lease) * time.Millisecond}}
 }
 
@@ -477,9 +462,6 @@ func (x *explorer) step(w *world, p int, e queue.Event) error {
 	after, actions := x.settings.Step(before, e)
 	if x.flaw.strays && e.What == queue.Told && before.Phase == queue.Held && before.Token == e.Token {
 		actions = append(actions, queue.Action{Do: queue.Abandon, Request: queue.Request{Call: queue.Pass, Token: e.Token}})
-	}
-	if x.flaw.served && e.What == queue.Told && e.Token != before.Token {
-		actions = nil
 	}
 	if after.Phase == queue.Idle {
 		after = queue.Wait{}
@@ -527,27 +509,23 @@ const (
 	tries    = queue.Pass + 5
 )
 
-// changes is a call of somebody who has no lock. Its limit is in Since.
-const changes = queue.Pass + 6
-
-// shortened is a call of a holder that gives the lock a shorter lease, with scripts/extend.lua, and the
+// shortened is a call of a holder that gives the lock a shorter lease, with scripts/attach.lua, and the
 // token Again in place of Token.
-const shortened = queue.Pass + 8
+const shortened = queue.Pass + 6
 
-// passesAll is the release of a set, with scripts/pass_all.lua.
-const passesAll = queue.Pass + 9
+// passesAll is the release of a set, with scripts/release_many.lua.
+const passesAll = queue.Pass + 7
 
 // isRelease reports whether a call is one of the reaper.
 func isRelease(r queue.Request) bool {
 	return r.Call == passesAll || r.Call == queue.Pass && r.Again == ""
 }
 
-// admits is the call after a release, if the server says that its token may have kept shares out. It has no
-// answer that changes anything.
-const admits = queue.Pass + 7
+// queueKeys are the keys of the scripts that take, queue for and give up a lock.
+var queueKeys = []string{lockKey, queueKey, waitersKey, holdersKey, grants, counterKey}
 
-// sharedKeys are the keys of the scripts about locks that are shared.
-var sharedKeys = []string{lockKey, holdersKey, queueKey, counterKey, grants}
+// epoch is when everything happens, in milliseconds: scripts tell ends of leases from other numbers by that.
+const epoch = 1_700_000_000_000
 
 func isShare(token string) bool { return strings.HasPrefix(token, "rlock:share:") }
 
@@ -563,7 +541,7 @@ func (x *explorer) ask(w *world, p int, r queue.Request) error {
 // holder has released the lock or found it over, or its callers have gone.
 func (x *explorer) giveUp(w *world, p int, tokens ...string) error {
 	proc := x.of(w, p)
-	silent, held := proc.wait.Silent, proc.wait.Phase == queue.Held
+	held := proc.wait.Phase == queue.Held
 	proc.wait, proc.call, proc.next, proc.doubt = queue.Wait{}, 0, "", false
 	for _, token := range tokens {
 		if x.sets[p] && held { // what is below takes back its place, which a late call may make
@@ -571,7 +549,7 @@ func (x *explorer) giveUp(w *world, p int, tokens ...string) error {
 				return err
 			}
 		}
-		if err := x.abandon(w, p, &proc, queue.Request{Call: queue.Pass, Token: token, Silent: silent}); err != nil {
+		if err := x.abandon(w, p, &proc, queue.Request{Call: queue.Pass, Token: token}); err != nil {
 			return err
 		}
 	}
@@ -596,7 +574,7 @@ func (x *explorer) abandon(w *world, p int, proc *process, r queue.Request) erro
 // could come after it: a call that inserts the token may be late.
 func (x *explorer) release(w *world, p int, r queue.Request) bool {
 	late := x.underWay(w, p, false, func(other queue.Request) bool {
-		return !isRelease(other) && other.Call != admits && (other.Token == r.Token || other.Again == r.Token)
+		return !isRelease(other) && (other.Token == r.Token || other.Again == r.Token)
 	})
 	return x.send(w, message{kind: request, process: p, request: r, last: !late})
 }
@@ -628,7 +606,7 @@ func (x *explorer) elapse(w *world) {
 	}
 	for i := range w.load() {
 		m := x.in(w, i)
-		if m.kind != push && !isRelease(m.request) && m.request.Call != admits { // nobody asks when those were sent
+		if m.kind != push && !isRelease(m.request) { // nobody asks when those were sent
 			m.sent = older(m.sent)
 		}
 		w.bag[i] = x.messages.number(m)

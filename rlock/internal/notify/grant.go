@@ -2,7 +2,6 @@ package notify
 
 import (
 	"math"
-	"strings"
 	"time"
 )
 
@@ -12,7 +11,6 @@ type Grant struct {
 	Fence      uint64
 	Lease      time.Duration // at least a millisecond
 	Waiting    int           // how many others wait
-	Share      bool          // the token has a share of the key; otherwise it has the whole key, also if it wants a share
 }
 
 // maxDigits are those of the largest whole number of which a script, which counts in floating
@@ -20,11 +18,9 @@ type Grant struct {
 const maxDigits = 16
 
 // readGrant reads the message of a grant, and reports whether text has its form. The message is
-// "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the lease in milliseconds,
-// and the grant of a share has "share " before that. Key and token may have any bytes. Those of the
-// Grant are parts of text.
+// "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the lease in milliseconds. Key and
+// token may have any bytes. Those of the Grant are parts of text.
 func readGrant(text string) (g Grant, ok bool) {
-	text, share := strings.CutPrefix(text, "share ")
 	var numbers [4]int64
 	for i := range numbers {
 		n := 0
@@ -46,6 +42,6 @@ func readGrant(text string) (g Grant, ok bool) {
 	}
 	return Grant{
 		Key: text[:size], Token: text[size+1:], Fence: uint64(fence),
-		Lease: time.Duration(lease) * time.Millisecond, Waiting: int(waiting), Share: share,
+		Lease: time.Duration(lease) * time.Millisecond, Waiting: int(waiting),
 	}, true
 }

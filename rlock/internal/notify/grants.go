@@ -127,7 +127,7 @@ func (g *Grants) shard(token string) *expecting {
 
 // hear takes a message. It runs on the goroutine that reads the connection, so it does not block.
 func (g *Grants) hear(message string) {
-	if token, gone := strings.CutPrefix(message, "gone "); gone {
+	if token, quiet := strings.CutPrefix(message, "beat "); quiet {
 		g.look(token)
 		return
 	}
@@ -148,7 +148,7 @@ func (g *Grants) hear(message string) {
 	}
 }
 
-// look has whoever expects a grant of a token ask the server, which has taken it out of the queue.
+// look has whoever expects a grant of a token ask the server, which has not heard of it for a while.
 func (g *Grants) look(token string) {
 	s := g.shard(token)
 	s.mu.Lock()
@@ -254,7 +254,7 @@ func (e *Expected) signal() {
 	}
 }
 
-// Wake receives when Take may have a grant, when the server has taken the token out of the queue, and
+// Wake receives when Take may have a grant, when the server wants to hear of the token, and
 // when the process listens again after a time in which the message of a grant would have been lost: the
 // server then knows whether there was one. Its capacity is 1.
 func (e *Expected) Wake() <-chan struct{} { return e.wake }

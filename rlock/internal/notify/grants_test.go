@@ -20,7 +20,6 @@ func TestReadGrant(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]notify.Grant{
 		"20000 7 3 3 job 9f0c":             {Key: "job", Token: "9f0c", Fence: 7, Lease: 20 * time.Second, Waiting: 3},
-		"share 20000 7 3 3 job 9f0c":       {Key: "job", Token: "9f0c", Fence: 7, Lease: 20 * time.Second, Waiting: 3, Share: true},
 		"1 0 0 0  t":                       {Token: "t", Lease: time.Millisecond},
 		"5 9007199254740992 0 4 a b  t u ": {Key: "a b ", Token: "t u ", Fence: 1 << 53, Lease: 5 * time.Millisecond},
 		"5 1 0 5 \x00\xff 9\n %s":          {Key: "\x00\xff 9\n", Token: "%s", Fence: 1, Lease: 5 * time.Millisecond},
@@ -37,7 +36,7 @@ func TestReadGrant(t *testing.T) {
 		"-1 7 3 3 job 9f0c", "+1 7 3 3 job 9f0c", "1 -7 3 3 job 9f0c", "1 7 -3 3 job 9f0c", "1 7 3 -3 job 9f0c", "1 7 3 -1 job 9f0c",
 		"1e3 7 3 3 job 9f0c", " 1 7 3 3 job 9f0c", "1  7 3 3 job 9f0c", "1 7 3 3  job 9f0c", "9223372036855 7 3 3 job 9f0c",
 		"1 7 2147483648 3 job 9f0c", "1 99999999999999999 3 3 job 9f0c", "1 7 3 9999999999999999 job 9f0c",
-		"1 7 3 99999999999999999999999999 job 9f0c", "20000 7 3 token of an older form", "share", "share ", "share  1 7 3 3 job 9f0c", "share share 1 7 3 3 job 9f0c",
+		"1 7 3 99999999999999999999999999 job 9f0c", "20000 7 3 token of an older form", "beat", "beat token", "share 1 7 3 3 job 9f0c",
 	} {
 		_, ok := notify.ReadGrant(text)
 		require.False(t, ok, "%q", text)
@@ -46,7 +45,7 @@ func TestReadGrant(t *testing.T) {
 
 // What is read says what was written, and nothing else is read.
 func FuzzReadGrant(f *testing.F) {
-	for _, text := range []string{"20000 7 3 3 job 9f0c", "1 0 0 0  t", "5 1 0 4 a b  t u", "x", "share 20000 7 3 3 job 9f0c", "1 7 3 9999999999999999 job 9f0c", "01 1 1 1 k t"} {
+	for _, text := range []string{"20000 7 3 3 job 9f0c", "1 0 0 0  t", "5 1 0 4 a b  t u", "x", "beat 20000 7 3 3 job 9f0c", "1 7 3 9999999999999999 job 9f0c", "01 1 1 1 k t"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -58,9 +57,6 @@ func FuzzReadGrant(f *testing.F) {
 		require.NotEmpty(t, g.Token)
 		require.True(t, g.Lease >= time.Millisecond && g.Waiting >= 0)
 		written := fmt.Sprintf("%d %d %d %d %s %s", g.Lease.Milliseconds(), g.Fence, g.Waiting, len(g.Key), g.Key, g.Token)
-		if g.Share {
-			written = "share " + written
-		}
 		again, ok := notify.ReadGrant(written)
 		require.True(t, ok)
 		require.Equal(t, g, again)
@@ -383,9 +379,9 @@ func TestGone(t *testing.T) {
 	t.Parallel()
 	g, _ := hearing(t)
 	e := g.Expect("token")
-	g.Hear("gone other")
+	g.Hear("beat other")
 	require.Empty(t, e.Wake())
-	g.Hear("gone token")
+	g.Hear("beat token")
 	require.Len(t, e.Wake(), 1)
 	_, granted := e.Take()
 	require.False(t, granted)

@@ -101,8 +101,7 @@ func (p *Place) step(e queue.Event) (ask *queue.Request, held bool) {
 	}
 	e.Now, e.Fresh = clock.Now(), p.fresh
 	if e.What == queue.BeatDue {
-		listens := p.grants.Begin()             // also after it was refused: the right may be there again
-		e.Hears = listens && p.want.Token == "" // with another token, a set would have to begin anew
+		e.Hears = p.grants.Begin() // also after it was refused: the right may be there again
 	}
 	before := p.wait.Token
 	var actions []queue.Action
@@ -115,17 +114,14 @@ func (p *Place) step(e queue.Event) (ask *queue.Request, held bool) {
 			if p.expected != nil && r.Token == before {
 				p.expected.Abandon()
 			}
-			p.server.Queues().Discard(p.claim, r.Token, p.want.TTL, r.Silent)
+			p.server.Queues().Discard(p.claim, r.Token)
 		case queue.Hold:
 			held = true
 		}
 	}
 	if token := p.wait.Token; token != before && token != "" {
-		if p.expected != nil { // a silent place is kept for a while, and nobody tells of its grant
+		if p.expected != nil {
 			p.expected.Abandon()
-			if p.wait.Former == before {
-				p.claim.KeepsPlace(before)
-			}
 		}
 		p.expected, p.fresh = p.grants.Expect(p.claim.Key(), token), ""
 	}
@@ -237,7 +233,7 @@ func (p *Place) Interrupted() {
 	if p.wait.Token == "" { // it was not about a call
 		return
 	}
-	p.claim.AddPossibleJoin(p.claim.Key(), p.wait.Token, p.want.TTL, p.wait.Silent)
+	p.claim.AddPossibleJoin(p.claim.Key(), p.wait.Token)
 }
 
 // Leave gives the place up. What the server has of it is taken back in the background.
@@ -246,7 +242,7 @@ func (p *Place) Leave() { p.step(queue.Event{What: queue.Left}) }
 // Abandon gives up a place that has got the key, or may have got it.
 func (p *Place) Abandon() {
 	p.expected.Abandon()
-	p.server.Queues().DiscardGranted(p.claim, p.wait.Token, p.want.TTL, p.wait.Silent)
+	p.server.Queues().DiscardGranted(p.claim, p.wait.Token)
 }
 
 // GoesOn notes for a Claim that goes on with the token of the place what its calls may have done.
@@ -256,7 +252,7 @@ func (p *Place) GoesOn(c *remote.Claim) { c.GoOn(p.claim) }
 func (p *Place) HandedOver() {
 	p.expected.Abandon()
 	if p.claim.Possible() > 0 {
-		p.server.Queues().Discard(p.claim, p.wait.Token, p.want.TTL, p.wait.Silent)
+		p.server.Queues().Discard(p.claim, p.wait.Token)
 	}
 }
 
@@ -363,7 +359,7 @@ func (p *Place) Rest(ctx context.Context, w *notify.Wait, pause time.Duration, e
 // told takes a grant that the server has pushed, if there is one.
 func (p *Place) told() (crowded bool) {
 	g, granted := p.expected.Take()
-	if granted && g.Share == p.claim.IsShare() { // otherwise a heartbeat makes a share of the whole key
+	if granted {
 		p.next = queue.Event{What: queue.Told, Token: g.Token, Answer: queue.Answer{Granted: true, Fence: int64(g.Fence), Remaining: g.Lease}}
 	}
 	return granted && g.Waiting > 0

@@ -41,7 +41,7 @@ func newListener(t *testing.T, client rueidis.Client, name string) *process {
 	p := &process{server: remote.NewServer(client, gen.New(gen.WithoutRetry()), name)}
 	t.Cleanup(func() { p.server.Close(time.Second) })
 	p.grants = notify.NewGrants(t.Context(), client, p.server.Queues().Channel, func(g notify.Grant) {
-		p.server.Queues().DiscardStray(g.Key, g.Token, g.Lease, false)
+		p.server.Queues().DiscardStray(g.Key, g.Token)
 	})
 	t.Cleanup(p.grants.Close)
 	return p
@@ -181,8 +181,8 @@ func TestSilent(t *testing.T) {
 	})
 }
 
-// A process that has joined before it hears of grants asks for its place anew when it does, keeps it
-// before those who came later, and is told of its grant.
+// A process that has joined before it hears of grants says so when it does, keeps its place before those who
+// came later, and is told of its grant.
 func TestSilentUntilTheProcessListens(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
@@ -191,15 +191,13 @@ func TestSilentUntilTheProcessListens(t *testing.T) {
 		first, claim := p.holds(t, "job")
 		second, taken := q.waits("job", place.Want{Silent: true})
 		queues(t, second)
-		token, score := second.Token(), second.Score()
+		token := second.Token()
 		third, last := r.waits("job", place.Want{})
 		queues(t, third)
 		require.NoError(t, q.grants.Channel("job").Listen(t.Context()))
-		for second.Token() == token {
-			await(t, second)
-			queues(t, second)
-		}
-		require.Equal(t, score, second.Score())
+		await(t, second)
+		queues(t, second)
+		require.Equal(t, token, second.Token())
 		release(t, p, first, claim)
 		takes(t, second)
 		release(t, q, second, taken)
@@ -334,9 +332,11 @@ func TestLateJoinAfterLeave(t *testing.T) {
 				giveUp(second)
 				isIdle(t, server, "job")
 
-				late, err := gen.New(gen.WithoutRetry()).Join(t.Context(), server.Client(t), gen.JoinParams{
-					Lock: "job", Queue: slot.Queue("job"), Grants: slot.AllGrants, Counter: slot.FenceCounter("job"),
-					Token: token, TTL: lease, Process: "q", How: gen.JoinHowJoin,
+				names := slot.NamesOf("job")
+				late, err := gen.New(gen.WithoutRetry()).Wait(t.Context(), server.Client(t), gen.WaitParams{
+					Lock: "job", Queue: names.Queue, Waiters: names.Waiters, Holders: names.Holders,
+					Grants: slot.AllGrants, Counter: slot.FenceCounter("job"),
+					Token: token, TTL: lease, Process: "q", How: gen.WaitHowJoin,
 				})
 				require.NoError(t, err)
 				require.True(t, late.Granted)

@@ -290,7 +290,7 @@ func TestRun(t *testing.T) {
 		"no right to name a channel in a script": {
 			change: func(t *testing.T, s *scratch) { s.stand = refusal(t, "NOPERM no permissions to access a key") },
 			want:   map[string]probe.Severity{"queue": probe.Note, "shared": probe.Note},
-			says:   "grant ~rlock:grant:* ~rlock:queue:* (NOPERM",
+			says:   "grant +hset ~rlock:grant:* ~rlock:holders:* ~rlock:queue:* ~rlock:waiters:* (NOPERM",
 		},
 		"no right to hear of grants": {
 			change: func(t *testing.T, s *scratch) { s.listen = refusal(t, "NOPERM no permissions to run ssubscribe") },
@@ -312,7 +312,7 @@ func TestRun(t *testing.T) {
 			says:    "AcquireShared and AcquirePermit are refused; grant +pexpireat ~rlock:holders:* (NOPERM",
 		},
 		"the look at holders is lost": {
-			replies: replies{"PEXPIRETIME": ""},
+			replies: replies{"PEXPIREAT": ""},
 			err:     io.EOF,
 		},
 		"the look at a queue is lost": {

@@ -20,6 +20,7 @@ type Listener interface {
 
 // Keys and channels of the queue, in the words of an ACL rule.
 var (
+	waitersKeys   = "~" + strings.TrimSuffix(slot.WaitersPrefix, "{") + "*"
 	queueKeys     = "~" + strings.TrimSuffix(slot.QueuePrefix, "{") + "*"
 	fenceKeys     = "~" + strings.TrimSuffix(slot.FencePrefix, "{") + "*"
 	grantKeys     = "~" + strings.TrimSuffix(slot.GrantPrefix, "{") + "*"
@@ -31,7 +32,8 @@ var (
 // send, because a script goes on without some of these rights. The commands change nothing. It comes
 // after pushes: when the client closes a connection, its cache and those who wait hear of a change.
 func (p *probe) queue(ctx context.Context) (queued bool, err error) {
-	key, channel := slot.Queue(p.Scratch.Key()), p.Scratch.Channel()
+	names, channel := slot.NamesOf(p.Scratch.Key()), p.Scratch.Channel()
+	key, waiters := names.Queue, names.Waiters
 	tries := []struct {
 		command []string
 		rule    string
@@ -43,6 +45,9 @@ func (p *probe) queue(ctx context.Context) (queued bool, err error) {
 		{[]string{"ZSCORE", key, "probe"}, "+zscore " + queueKeys},
 		{[]string{"ZCARD", key}, "+zcard " + queueKeys},
 		{[]string{"ZREM", key, "probe"}, "+zrem " + queueKeys},
+		{[]string{"HGET", waiters, "probe"}, "+hget " + waitersKeys},
+		{[]string{"HDEL", waiters, "probe"}, "+hdel " + waitersKeys},
+		{[]string{"ZSCORE", names.Holders, "probe"}, "+zscore " + holdersKeys}, // of those who may share the key
 		{[]string{"PUBSUB", "SHARDNUMSUB", channel}, "+pubsub|shardnumsub"},    // any node says so
 		{[]string{"SPUBLISH", channel, "probe"}, "+spublish " + grantChannels}, // it is no grant, so it is ignored
 		// A release gives a fence to who waits, even if this process wants none for its locks.
@@ -56,7 +61,7 @@ func (p *probe) queue(ctx context.Context) (queued bool, err error) {
 	for i, reply := range p.Client.DoMulti(ctx, commands...) {
 		lacking.note(reply.Error(), tries[i].rule)
 	}
-	lacking.note(p.Scratch.Stand(ctx), queueKeys+" "+grantKeys)
+	lacking.note(p.Scratch.Stand(ctx), queueKeys+" "+waitersKeys+" "+holdersKeys+" "+grantKeys+" +hset")
 	if lacking.unanswered != nil {
 		return false, lacking.unanswered
 	}

@@ -16,7 +16,7 @@ var holdersKeys = "~" + strings.TrimSuffix(slot.HoldersPrefix, "{") + "*"
 // those who share the scratch lock: nobody does, so they change nothing. queued says that the user has the
 // rights for the queue, which these scripts need too.
 func (p *probe) shared(ctx context.Context, queued bool) error {
-	key := slot.Holders(p.Scratch.Key())
+	key := slot.NamesOf(p.Scratch.Key()).Holders
 	tries := []struct {
 		command []string
 		rule    string
@@ -27,7 +27,6 @@ func (p *probe) shared(ctx context.Context, queued bool) error {
 		{[]string{"ZCARD", key}, "+zcard " + holdersKeys},
 		{[]string{"ZREM", key, "probe"}, "+zrem " + holdersKeys},
 		{[]string{"PEXPIREAT", key, "1"}, "+pexpireat " + holdersKeys},
-		{[]string{"PEXPIRETIME", p.Scratch.Key()}, "+pexpiretime"},
 		{[]string{"PERSIST", key}, "+persist " + holdersKeys},
 		{[]string{"DEL", key}, "+del " + holdersKeys},
 	}

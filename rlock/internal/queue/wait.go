@@ -14,7 +14,6 @@ import (
 // process joins the queue again.
 //
 //	idle ─Wanted─▶ joining ─queued─▶ waiting ─gone─▶ joining, with a new token
-//	               waiting, silent ─BeatDue, and heard─▶ joining, with a new token
 //	               joining or waiting ─granted─▶ held
 //	               joining or waiting ─Left─▶ idle
 //	held ─Released─▶ passing, with a new token
@@ -26,7 +25,7 @@ type Wait struct {
 	Phase  Phase
 	Token  string
 	Silent bool   // the server must not tell this process of a grant of Token: it would not hear that, or that failed before
-	Former string // of passing: the token that gives the lock up; of joining: one whose silent place is kept until Token has one; "": none
+	Former string // of passing: the token that gives the lock up; "": none
 	Since  int64  // the score with which Token joins; 0: at the end of the queue
 	Score  int64  // the last that the server said; 0: none
 	Gone   int    // how often the server had lost a token of this wait, at most twice
@@ -59,9 +58,9 @@ type Call uint8
 
 // The calls of a Wait.
 const (
-	Join      Call = iota // scripts/join.lua
-	Heartbeat             // scripts/join.lua, which then does not insert
-	Pass                  // scripts/pass.lua: release, or leave the queue; with a second token scripts/requeue.lua
+	Join      Call = iota // scripts/wait.lua
+	Heartbeat             // scripts/wait.lua, which then does not insert
+	Pass                  // scripts/release.lua: release, or leave the queue; with a second token scripts/requeue.lua
 )
 
 // Request is a call of a script about a token.
@@ -157,12 +156,8 @@ func (s Settings) Step(w Wait, e Event) (Wait, []Action) {
 			t.ask(t.joining())
 		}
 	case BeatDue:
-		switch {
-		case w.Phase != Waiting:
-		case w.Silent && e.Hears && w.Gone < 2 && w.Score != 0:
-			t.Former = w.Token // until then nobody gets in front
-			t.rejoin(false)
-		default:
+		if w.Phase == Waiting {
+			t.Silent = !e.Hears || w.Gone == 2
 			t.beat()
 		}
 	case Left:
@@ -185,8 +180,8 @@ type step struct {
 
 func (t *step) ask(r Request) { t.actions = append(t.actions, Action{Do: Ask, Request: r}) }
 
-func (t *step) abandon(token string, silent bool) {
-	t.actions = append(t.actions, Action{Do: Abandon, Request: Request{Call: Pass, Token: token, Silent: silent}})
+func (t *step) abandon(token string) {
+	t.actions = append(t.actions, Action{Do: Abandon, Request: Request{Call: Pass, Token: token}})
 }
 
 func (t *step) beat() {
@@ -216,14 +211,12 @@ func (t *step) answered() {
 	case token == "":
 	case token != t.Wait.Token || t.Phase == Idle:
 		if a.Granted || a.Score != 0 {
-			t.abandon(token, t.Request.Silent)
+			t.abandon(token)
 		}
 	case t.Phase == Held:
 	case a.Granted:
-		t.settle()
 		t.hold(clock.LeaseEnd(t.Sent, t.lasting(a.Remaining)), 1)
 	case a.Score != 0 && (t.Score == 0 || a.Score <= t.Score):
-		t.settle()
 		t.Phase, t.Score = Waiting, a.Score
 		if !t.Anchored || t.Sent > t.Anchor {
 			t.Anchored, t.Anchor = true, t.Sent
@@ -237,28 +230,14 @@ func (t *step) answered() {
 // gone goes on with a new token in the old place. A process that was lost twice is perhaps not
 // heard where the server counts who listens: it asks to be granted the lock without a message.
 func (t *step) gone() {
-	t.abandon(t.Wait.Token, t.Silent)
+	t.abandon(t.Wait.Token)
 	if t.Phase == Passing {
-		t.abandon(t.Former, t.Silent)
+		t.abandon(t.Former)
 		t.Former = ""
 	}
 	t.Gone = min(t.Gone+1, 2)
-	t.rejoin(t.Silent || t.Gone == 2)
-}
-
-// rejoin goes on with a new token in the old place.
-func (t *step) rejoin(silent bool) {
-	t.Silent, t.Since = silent, cmp.Or(t.Score, t.Since)
+	t.Silent, t.Since = t.Silent || t.Gone == 2, cmp.Or(t.Score, t.Since)
 	t.join()
-}
-
-// settle gives up the silent place of before. If the server has granted the lock to that, it passes the
-// lock on to the first in the queue, which is the new one as a rule.
-func (t *step) settle() {
-	if t.Phase == Joining && t.Former != "" {
-		t.abandon(t.Former, true)
-		t.Former = ""
-	}
 }
 
 func (t *step) lasting(left time.Duration) time.Duration {
@@ -283,14 +262,13 @@ func (t *step) hold(deadline clock.Instant, least time.Duration) {
 func (t *step) told() {
 	if t.Event.Token != t.Wait.Token || t.Phase == Idle {
 		if t.Phase != Passing || t.Event.Token != t.Former {
-			t.abandon(t.Event.Token, false)
+			t.abandon(t.Event.Token)
 		}
 		return
 	}
 	if t.Phase == Held {
 		return
 	}
-	t.settle()
 	if t.TTL == clock.NoExpiry || t.Fenced && t.Answer.Fence == 0 {
 		t.beat() // the server grants ten seconds, and a fence if the releaser has named the counter
 		return
@@ -304,8 +282,7 @@ func (t *step) told() {
 
 func (t *step) leave() {
 	if t.Phase == Joining || t.Phase == Waiting {
-		t.settle()
-		t.abandon(t.Wait.Token, t.Silent)
+		t.abandon(t.Wait.Token)
 		t.Wait = Wait{}
 	}
 }

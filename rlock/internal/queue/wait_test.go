@@ -64,9 +64,9 @@ func TestWaitCountsAPushFromTheLastAnsweredCall(t *testing.T) {
 	t.Parallel()
 	r := newWaitRun(t)
 	r.answer(joinA, time.Second, queue.Answer{Score: 5})
-	r.step(queue.Event{What: queue.BeatDue}, beat)
+	r.step(queue.Event{What: queue.BeatDue, Hears: true}, beat)
 	sent := r.now
-	r.step(queue.Event{What: queue.BeatDue}, beat)
+	r.step(queue.Event{What: queue.BeatDue, Hears: true}, beat)
 	r.answer(beatA, 2*time.Second, queue.Answer{Score: 5})
 	r.push("a", hold)
 	require.Equal(t, queue.Held, r.Phase)

@@ -27,10 +27,7 @@ type Item struct {
 	Keys       []string // of one release
 	Token      string   // nobody uses it any more
 	Unanswered int      // commands that may have taken the keys, or may still do so; 0: one answer is enough
-
-	Waits  bool // the token may have a place in the queue of its key, which it has joined with:
-	TTL    time.Duration
-	Silent bool
+	Waits      bool     // the token may have a place in the queue of its key
 }
 
 // Result is what one try to release an item has done.

@@ -60,11 +60,13 @@ func (s *Server) acquire(ctx context.Context, c *Claim, keys []string, r Request
 		sent := clock.Now()
 		switch {
 		case c.IsShare():
-			a, err = s.calls.shares().try(ctx, c, r)
+			var reply gen.WaitResult
+			reply, err = s.calls.scripts.Wait(ctx, s.calls.client, s.calls.waitParams(c, &r, gen.WaitHowTry))
+			a = waitAnswer(c, reply)
 		case c.IsSet():
 			a, err = s.calls.acquireSet(ctx, keys, counters, r)
 		default:
-			a, err = s.calls.acquireOne(ctx, c, counters, r)
+			a, err = s.calls.acquireOne(ctx, c, r)
 		}
 		if a.Sent == 0 { // with other calls it was sent later
 			a.Sent = sent
@@ -88,7 +90,7 @@ func (s *Server) acquire(ctx context.Context, c *Claim, keys []string, r Request
 }
 
 // acquireOne takes a key, but not before those who wait in its queue.
-func (s calls) acquireOne(ctx context.Context, c *Claim, counters []string, r Request) (a Answer, err error) {
+func (s calls) acquireOne(ctx context.Context, c *Claim, r Request) (a Answer, err error) {
 	if s.queue.queued() {
 		a, refusal := s.try(ctx, c, r)
 		if !s.queue.goesWithout(refusal) {
@@ -96,16 +98,9 @@ func (s calls) acquireOne(ctx context.Context, c *Claim, counters []string, r Re
 		}
 		defer func() { s.queue.went(refusal, err) }()
 	}
-	reply, err := s.scripts.Acquire(ctx, s.client, r.params(c, counters))
-	return answerOf(c, reply), err
-}
-
-func (r *Request) params(c *Claim, counters []string) gen.AcquireParams {
-	return gen.AcquireParams{Lock: c.key[0], Counter: counters, Token: r.Token, TTL: ttlParam(r.TTL)}
-}
-
-func answerOf(c *Claim, r gen.AcquireResult) Answer {
-	return Answer{Acquired: r.Acquired, Fence: uint64(r.Fence), Held: c.key[0], Left: remaining(r.Remaining)}
+	reply, err := s.scripts.Acquire(ctx, s.client, r.params(c, c.key[0]))
+	a, _ = tryAnswer(c.key[0], reply.Outcome, reply.Value)
+	return a, err
 }
 
 // acquireParts takes all parts, or frees those that it has taken.
@@ -219,60 +214,63 @@ func (s *Server) AcquireEach(ctx context.Context, tries []*Try) {
 	}))
 }
 
-// acquireEach makes one try for each, in one pipeline. A second one follows where that has done
-// nothing, and a third where the user may not use the queues.
+// acquireEach makes one try for each, in one pipeline. A second one follows where that has done nothing, and a
+// third where the user may not use the queues.
 func (s calls) acquireEach(ctx context.Context, tries []*Try) []gen.Reply[Answer] {
 	replies := make([]gen.Reply[Answer], len(tries))
-	var (
-		params       []gen.TryParams
-		asked, plain []int
-	)
-	for i, t := range tries {
-		if s.queue.queued() {
-			params, asked = append(params, t.Request.tryParams(t.Claim)), append(asked, i)
-		} else {
-			plain = append(plain, i)
-		}
+	all := make([]int, len(tries))
+	for i := range all {
+		all[i] = i
 	}
-	take := func(i int, a Answer, err error) {
-		replies[i] = gen.Reply[Answer]{Value: a, Err: err}
-		if s.queue.goesWithout(err) {
-			plain = append(plain, i)
-		}
-	}
-	var joins []gen.JoinParams
-	var joined []int
-	for n, reply := range s.scripts.TryBatch(ctx, s.client, params) {
-		t := tries[asked[n]]
-		a, done := tryAnswer(t.Claim.Key(), reply.Value.Outcome, reply.Value.Value)
-		if reply.Err == nil && !done {
-			joins, joined = append(joins, s.joinParams(t.Claim, t.Request, gen.JoinHowTry)), append(joined, asked[n])
-			continue
-		}
-		take(asked[n], a, reply.Err)
-	}
-	if len(joins) > 0 {
-		for n, reply := range s.scripts.JoinBatch(ctx, s.client, joins) {
-			take(joined[n], joinAnswer(tries[joined[n]].Claim, reply.Value), reply.Err)
-		}
-	}
-	if len(plain) == 0 {
+	if !s.queue.queued() {
+		s.acquireAt(ctx, tries, all, false, replies)
 		return replies
 	}
-	acquires := make([]gen.AcquireParams, len(plain))
-	for n, i := range plain {
-		var counters []string
-		if t := tries[i]; t.Fenced {
-			counters = slot.FenceCounter(t.Claim.Key())
+	waits, plain := s.acquireAt(ctx, tries, all, true, replies), []int(nil)
+	if len(waits) > 0 {
+		params := make([]gen.WaitParams, len(waits))
+		for n, i := range waits {
+			params[n] = s.waitParams(tries[i].Claim, &tries[i].Request, gen.WaitHowTry)
 		}
-		acquires[n] = tries[i].params(tries[i].Claim, counters)
+		for n, reply := range s.scripts.WaitBatch(ctx, s.client, params) {
+			replies[waits[n]] = gen.Reply[Answer]{Value: waitAnswer(tries[waits[n]].Claim, reply.Value), Err: reply.Err}
+		}
 	}
-	for n, reply := range s.scripts.AcquireBatch(ctx, s.client, acquires) {
-		i := plain[n]
-		s.queue.went(replies[i].Err, reply.Err)
-		replies[i] = gen.Reply[Answer]{Value: answerOf(tries[i].Claim, reply.Value), Err: reply.Err}
+	for i := range replies {
+		if s.queue.goesWithout(replies[i].Err) {
+			plain = append(plain, i)
+		}
 	}
+	s.acquireAt(ctx, tries, plain, false, replies)
 	return replies
+}
+
+// acquireAt runs acquire.lua for the tries at some positions, with their queues or without. It returns the
+// positions of those for which it has done nothing.
+func (s calls) acquireAt(ctx context.Context, tries []*Try, positions []int, queued bool, replies []gen.Reply[Answer]) (undone []int) {
+	if len(positions) == 0 {
+		return nil
+	}
+	params := make([]gen.AcquireParams, len(positions))
+	for n, i := range positions {
+		queue := tries[i].Claim.key[0]
+		if queued {
+			queue = slot.Queue(queue)
+		}
+		params[n] = tries[i].params(tries[i].Claim, queue)
+	}
+	for n, reply := range s.scripts.AcquireBatch(ctx, s.client, params) {
+		i := positions[n]
+		a, done := tryAnswer(tries[i].Claim.Key(), reply.Value.Outcome, reply.Value.Value)
+		if reply.Err == nil && !done {
+			undone = append(undone, i)
+		}
+		if !queued {
+			s.queue.went(replies[i].Err, reply.Err)
+		}
+		replies[i] = gen.Reply[Answer]{Value: a, Err: reply.Err}
+	}
+	return undone
 }
 
 // Handed is what HandOver has done.

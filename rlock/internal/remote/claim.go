@@ -29,26 +29,11 @@ type rare struct {
 
 	// Commands that may have taken the keys, or may still do so, because they got no answer.
 	unanswered int
-	token      string // that the last of them gives the keys
-	joins      []join // the ways in which some of them have asked for places
-	kept       kept   // a token beside that one
+	token      string   // that the last of them gives the keys
+	joins      []string // the keys in whose queues some of them have asked for places
 }
 
-// kept is a token that keeps its place in a queue while another one of the same wait takes its turn.
-type kept struct {
-	token string // "": there is none
-	calls int    // as takePossible counts them
-}
-
-// join is how calls that may make a place in the queue of a key have asked for it. A set waits for one key
-// after the other.
-type join struct {
-	key    string
-	ttl    time.Duration
-	silent bool
-}
-
-// forget forgets the commands, because the reaper looks after them. kept stays.
+// forget forgets the commands, because the reaper looks after them.
 func (r *rare) forget() { r.unanswered, r.joins = 0, nil }
 
 // part is what one slot has of a set.
@@ -61,6 +46,7 @@ type part struct {
 type tally struct {
 	freed   int32
 	perhaps bool // a release without an answer may have freed keys
+	rest    bool // it was of some of the keys, and others were freed
 }
 
 // One returns the Claim of a key.
@@ -150,15 +136,15 @@ func (c *Claim) AddPossible(token string, n int) {
 }
 
 // AddPossibleJoin notes that a command may have given the token the key or a place in its queue, or may
-// still do so. ttl and silent are how it has joined.
-func (c *Claim) AddPossibleJoin(key, token string, ttl time.Duration, silent bool) {
+// still do so. A set waits for one key after the other.
+func (c *Claim) AddPossibleJoin(key, token string) {
 	c.AddPossible(token, 1)
-	c.rare.addJoin(join{key, ttl, silent})
+	c.rare.addJoin(key)
 }
 
-func (r *rare) addJoin(j join) {
-	if !slices.Contains(r.joins, j) {
-		r.joins = append(r.joins, j)
+func (r *rare) addJoin(key string) {
+	if !slices.Contains(r.joins, key) {
+		r.joins = append(r.joins, key)
 	}
 }
 
@@ -166,8 +152,8 @@ func (r *rare) addJoin(j join) {
 func (c *Claim) GoOn(from *Claim) {
 	if n := from.Possible(); n > 0 {
 		c.AddPossible(from.rare.token, n)
-		for _, j := range from.rare.joins {
-			c.rare.addJoin(j)
+		for _, key := range from.rare.joins {
+			c.rare.addJoin(key)
 		}
 	}
 }
@@ -182,8 +168,7 @@ func (c *Claim) Possible() int {
 
 // Abandon has the reaper free the keys that have one of the tokens, because commands may have taken
 // them or may still do so: those that the Claim knows of, and extra others. ttl is the longest
-// lease that such a command could have started. A join may have left a place too, which only its own
-// way of joining finds: there is an item for each.
+// lease that such a command could have started. A join may have left a place too: there is an item for each.
 func (s *Server) Abandon(c *Claim, tokens []string, ttl time.Duration, extra int) {
 	count := c.Possible() + extra
 	if c.Chosen() || count == 0 {
@@ -200,10 +185,8 @@ func (s *Server) Abandon(c *Claim, tokens []string, ttl time.Duration, extra int
 	if c.Possible() == 0 {
 		return
 	}
-	for _, j := range c.rare.joins {
-		s.reap(reaper.Item{
-			Keys: []string{j.key}, Token: c.rare.token, Waits: true, TTL: j.ttl, Silent: j.silent, Unanswered: count,
-		}, placeStays)
+	for _, key := range c.rare.joins {
+		s.reap(reaper.Item{Keys: []string{key}, Token: c.rare.token, Waits: true, Unanswered: count}, placeStays)
 	}
 }
 

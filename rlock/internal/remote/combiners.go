@@ -27,7 +27,7 @@ type combiners struct {
 	whole   *pair        // nil on a cluster
 	shards  []shard      // each has the slots whose numbers leave the same remainder
 	used    atomic.Int32 // slots with calls under way
-	newPair func(tries, passes *sync.Mutex) *pair
+	newPair func(tries, releases *sync.Mutex) *pair
 }
 
 // shard has the pairs of some slots. Its mutex is that of their combiners too.
@@ -42,9 +42,9 @@ type shard struct {
 type pair struct {
 	// calls is how many callers have entered and not left. Both combiners count: callers take and release
 	// in turn, and those of one combiner alone are now many and now few.
-	calls  atomic.Int64
-	tries  tryCombiner
-	passes passCombiner
+	calls    atomic.Int64
+	tries    tryCombiner
+	releases releaseCombiner
 
 	home  *shard // that has it; nil: it is for all slots
 	slot  uint16
@@ -52,14 +52,14 @@ type pair struct {
 	pause int  // refusals for which it stays, because calls go by themselves for a while
 }
 
-// newCombiners returns combiners that send calls with tries and passes; see combiner.send.
-func newCombiners(cluster bool, tries func(context.Context, []*member[tryCall, Answer]) error, passes func(context.Context, []*member[passCall, int64]) error) *combiners {
+// newCombiners returns combiners that send calls with tries and releases; see combiner.send.
+func newCombiners(cluster bool, tries func(context.Context, []*member[tryCall, Answer]) error, releases func(context.Context, []*member[releaseCall, int64]) error) *combiners {
 	// Members are of one server, because a channel that was made in a synctest bubble must stay there.
 	spareTries, sparePasses := new(sync.Pool), new(sync.Pool)
-	all := &combiners{newPair: func(triesMu, passesMu *sync.Mutex) *pair {
+	all := &combiners{newPair: func(triesMu, releasesMu *sync.Mutex) *pair {
 		p := new(pair)
 		p.tries = tryCombiner{send: tries, pair: p, mu: triesMu, spare: spareTries}
-		p.passes = passCombiner{send: passes, pair: p, mu: passesMu, spare: sparePasses}
+		p.releases = releaseCombiner{send: releases, pair: p, mu: releasesMu, spare: sparePasses}
 		return p
 	}}
 	if !cluster {
@@ -123,7 +123,7 @@ func (p *pair) leave() {
 // rest drops the pair of a slot after its last call. Callers may leave before their scripts have an answer, so
 // that is when there are neither callers nor scripts. Whoever calls it has locked the mutex of the pair.
 func (p *pair) rest() {
-	if !p.used || p.calls.Load() > 0 || p.tries.underway > 0 || p.passes.underway > 0 {
+	if !p.used || p.calls.Load() > 0 || p.tries.underway > 0 || p.releases.underway > 0 {
 		return
 	}
 	p.used = false

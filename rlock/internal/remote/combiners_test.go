@@ -176,10 +176,10 @@ func TestCombinersCountTheCallersOfASlot(t *testing.T) {
 				continue
 			}
 			p := s.enter("{a}")
-			_, _, shared := p.passes.together(t.Context(), passCall{key: "{a}"})
+			_, _, shared := p.releases.together(t.Context(), releaseCall{key: "{a}"})
 			require.False(t, shared)
 			ends = append(ends, func() {
-				p.passes.answered()
+				p.releases.answered()
 				p.leave()
 			})
 		}
@@ -253,23 +253,23 @@ func TestCombinersRememberReleasesUnderWay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		answer := make(chan error)
-		s := &slotSends{combiners: newCombiners(true, nil, func(context.Context, []*member[passCall, int64]) error { return <-answer })}
+		s := &slotSends{combiners: newCombiners(true, nil, func(context.Context, []*member[releaseCall, int64]) error { return <-answer })}
 		p := s.enter("a")
 		for range fewCalls {
 			s.enter("a")
 		}
 		for range enoughScripts {
-			_, _, shared := p.passes.together(t.Context(), passCall{key: "a"})
+			_, _, shared := p.releases.together(t.Context(), releaseCall{key: "a"})
 			require.False(t, shared)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			defer s.enter("a").leave()
-			_, _, _ = p.passes.together(ctx, passCall{key: "a"})
+			_, _, _ = p.releases.together(ctx, releaseCall{key: "a"})
 		}()
 		synctest.Wait()
 		for range enoughScripts {
-			p.passes.answered()
+			p.releases.answered()
 		}
 		for range fewCalls + 1 {
 			p.leave()
@@ -482,7 +482,7 @@ func TestCombinersConcurrency(t *testing.T) {
 						m.result.Held, m.alone = m.params.key, i%3 == 0
 					}
 					return failure(keys)
-				}, func(_ context.Context, batch []*member[passCall, int64]) error {
+				}, func(_ context.Context, batch []*member[releaseCall, int64]) error {
 					var keys []string
 					for i, m := range batch {
 						keys = append(keys, m.params.key)
@@ -507,9 +507,9 @@ func TestCombinersConcurrency(t *testing.T) {
 				pass := func(ctx context.Context, key, token string) {
 					p := s.enter(key)
 					defer p.leave()
-					n, err, shared := p.passes.together(ctx, passCall{key, token})
+					n, err, shared := p.releases.together(ctx, releaseCall{key, token})
 					if !shared {
-						defer p.passes.answered()
+						defer p.releases.answered()
 						runtime.Gosched()
 					} else if !known(err) || err == nil && n != int64(len(token)) {
 						t.Errorf("%s: %d, %v", key, n, err)

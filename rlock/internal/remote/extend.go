@@ -30,14 +30,38 @@ type Extended struct {
 }
 
 // Extend sends a call for each part of each extension, all of them in one pipeline, and returns
-// the answers in the order of list. On a cluster, it returns when every node has answered.
+// the answers in the order of list. On a cluster, it returns when every node has answered. Where there are
+// former tokens, the keys get the Token and exactly the new lease.
 func (s *Server) Extend(ctx context.Context, list []Extension) []Extended {
-	if slices.ContainsFunc(list, func(e Extension) bool { return isShare(e.Token) }) {
-		return extendMixed(ctx, s, list)
+	var changes, plain []int
+	for i, e := range list {
+		if len(e.Former) > 0 {
+			changes = append(changes, i)
+		} else {
+			plain = append(plain, i)
+		}
 	}
+	if changes == nil {
+		return s.calls.extend(ctx, list)
+	}
+	answers := make([]Extended, len(list))
+	for n, answer := range s.calls.replace(ctx, at(list, changes)) {
+		answers[changes[n]] = answer
+	}
+	if plain != nil {
+		for n, answer := range s.calls.extend(ctx, at(list, plain)) {
+			answers[plain[n]] = answer
+		}
+	}
+	return answers
+}
+
+// extend is Extend where no token changes.
+func (s calls) extend(ctx context.Context, list []Extension) []Extended {
 	if len(list) == 1 && len(list[0].Parts) == 1 { // costs less than a pipeline of one
 		var reply [1]gen.Reply[int64]
-		reply[0].Value, reply[0].Err = s.calls.scripts.Extend(ctx, s.calls.client, list[0].params(list[0].Parts[0]))
+		lost, err := s.scripts.Extend(ctx, s.client, list[0].params(list[0].Parts[0]))
+		reply[0] = first(lost, err)
 		return []Extended{list[0].answer(reply[:])}
 	}
 	var params []gen.ExtendParams
@@ -46,7 +70,38 @@ func (s *Server) Extend(ctx context.Context, list []Extension) []Extended {
 			params = append(params, e.params(keys))
 		}
 	}
-	replies := s.calls.scripts.ExtendBatch(ctx, s.calls.client, params)
+	replies := make([]gen.Reply[int64], 0, len(params))
+	for _, reply := range s.scripts.ExtendBatch(ctx, s.client, params) {
+		replies = append(replies, first(reply.Value, reply.Err))
+	}
+	return answersOf(list, replies)
+}
+
+// replace is Extend where tokens change.
+func (s calls) replace(ctx context.Context, list []Extension) []Extended {
+	var params []gen.AttachParams
+	for _, e := range list {
+		for _, keys := range e.Parts {
+			params = append(params, gen.AttachParams{Keys: keysOf(keys, e.Token), Token: e.Token, TTL: ttlParam(e.TTL), Former: e.Former})
+		}
+	}
+	replies := make([]gen.Reply[int64], 0, len(params))
+	for _, reply := range s.scripts.AttachBatch(ctx, s.client, params) {
+		replies = append(replies, gen.Reply[int64]{Value: reply.Value.Position, Err: reply.Err})
+	}
+	return answersOf(list, replies)
+}
+
+// first returns the first of the positions of lost keys; 0: none is lost.
+func first(lost []int64, err error) (reply gen.Reply[int64]) {
+	if reply.Err = err; len(lost) > 0 {
+		reply.Value = lost[0]
+	}
+	return reply
+}
+
+// answersOf reads a reply for each part of each extension.
+func answersOf(list []Extension, replies []gen.Reply[int64]) []Extended {
 	answers := make([]Extended, len(list))
 	for i, e := range list {
 		n := len(e.Parts)
@@ -56,34 +111,20 @@ func (s *Server) Extend(ctx context.Context, list []Extension) []Extended {
 	return answers
 }
 
-// extendMixed is Extend for whole keys and shares: one pipeline for each.
-func extendMixed(ctx context.Context, s *Server, list []Extension) []Extended {
-	var shares, whole []int
-	for i, e := range list {
-		if isShare(e.Token) {
-			shares = append(shares, i)
-		} else {
-			whole = append(whole, i)
-		}
-	}
-	answers := make([]Extended, len(list))
-	for n, answer := range s.Shares().extend(ctx, at(list, shares)) {
-		answers[shares[n]] = answer
-	}
-	if whole != nil {
-		for n, answer := range s.Extend(ctx, at(list, whole)) {
-			answers[whole[n]] = answer
-		}
-	}
-	return answers
-}
-
 // params are the parameters of extend.lua for a part.
 func (e *Extension) params(keys []string) gen.ExtendParams {
-	return gen.ExtendParams{Locks: keys, Token: e.Token, TTL: ttlParam(e.TTL), Former: e.Former}
+	return gen.ExtendParams{Keys: keysOf(keys, e.Token), TTL: ttlParam(e.TTL), Tokens: []string{e.Token}}
 }
 
-// answer reads the replies of extend.lua for the parts: 0, or the position of a key that none
+// keysOf returns the keys that a script about a lease is to have: of a share its key and the holders.
+func keysOf(keys []string, token string) []string {
+	if !isShare(token) {
+		return keys
+	}
+	return []string{keys[0], slot.NamesOf(keys[0]).Holders}
+}
+
+// answer reads the replies for the parts: 0, or the position of a key that none
 // of the tokens has. It redacts each error before it combines them, because Redact would
 // replace a combined error, which is Indeterminate, by the refusal of one slot.
 func (e *Extension) answer(replies []gen.Reply[int64]) Extended {
@@ -169,25 +210,25 @@ func batchesOf(list []Extension, cluster bool) (batches [][]int, single []int) {
 	return batches, single
 }
 
-// extendMany runs extend_many.lua once for each batch, in one pipeline. The extensions of
+// extendMany runs extend.lua once for each batch, in one pipeline. The extensions of
 // batches that were refused are in refused and have no answer.
 func (s calls) extendMany(ctx context.Context, list []Extension, batches [][]int) (positions []int, answers []Extended, refused []int) {
-	params := make([]gen.ExtendManyParams, len(batches))
+	params := make([]gen.ExtendParams, len(batches))
 	for i, batch := range batches {
-		p := gen.ExtendManyParams{TTL: list[batch[0]].TTL}
+		p := gen.ExtendParams{TTL: list[batch[0]].TTL}
 		for _, e := range at(list, batch) {
-			p.Locks = append(p.Locks, e.Parts[0][0])
+			p.Keys = append(p.Keys, e.Parts[0][0])
 			p.Tokens = append(p.Tokens, e.Token)
 		}
 		params[i] = p
 	}
-	for i, reply := range s.scripts.ExtendManyBatch(ctx, s.client, params) {
+	for i, reply := range s.scripts.ExtendBatch(ctx, s.client, params) {
 		if OutcomeOf(reply.Err) == Refused && len(batches[i]) > 1 {
 			refused = append(refused, batches[i]...)
 			continue
 		}
 		err := Redact(reply.Err, params[i].Tokens...)
-		for n, key := range params[i].Locks {
+		for n, key := range params[i].Keys {
 			answer := Extended{Err: err}
 			if slices.Contains(reply.Value, int64(n+1)) {
 				answer = Extended{Lost: key}

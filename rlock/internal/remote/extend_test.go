@@ -76,7 +76,7 @@ func TestExtendInSomeSlots(t *testing.T) {
 	const refusal = "NOPERM proxy refuses EVALSHA "
 	for _, secret := range []string{"token", "long-former-token"} {
 		e := remote.Extension{Parts: [][]string{{"a"}, {"b"}}, Token: "token", Former: []string{"long-former-token"}, TTL: time.Hour}
-		embedded.FailNext(rlocktest.Script(gen.ExtendSHA1), refusal+secret)
+		embedded.FailNext(rlocktest.Script(gen.AttachSHA1), refusal+secret)
 		answers := server.Extend(t.Context(), []remote.Extension{e})
 		require.ErrorContains(t, answers[0].Err, "in some of the slots: NOPERM")
 		require.NotContains(t, answers[0].Err.Error(), secret)
@@ -84,7 +84,7 @@ func TestExtendInSomeSlots(t *testing.T) {
 		require.Greater(t, ttl(t, client, "b"), 55*time.Minute)
 
 		e.Parts = e.Parts[:1]
-		embedded.FailNext(rlocktest.Script(gen.ExtendSHA1), refusal+secret)
+		embedded.FailNext(rlocktest.Script(gen.AttachSHA1), refusal+secret)
 		answers = server.Extend(t.Context(), []remote.Extension{e})
 		require.NotContains(t, answers[0].Err.Error(), secret)
 		require.Equal(t, remote.Refused, remote.OutcomeOf(answers[0].Err))
@@ -160,7 +160,7 @@ func spyOn(t *testing.T, mode rueidis.ClientMode) (*spy, *remote.Server) {
 	scripts := gen.New(gen.WithoutRetry())
 	server := remote.NewServer(s, scripts, "process")
 	server.Extend(t.Context(), []remote.Extension{extension("gone")})
-	_, err := scripts.ExtendMany(t.Context(), client, gen.ExtendManyParams{Locks: []string{"gone"}, Tokens: []string{"token"}, TTL: time.Hour})
+	_, err := scripts.Attach(t.Context(), client, gen.AttachParams{Keys: []string{"gone"}, Token: "token", TTL: time.Hour})
 	require.NoError(t, err)
 	clear(s.scripts)
 	return s, server
@@ -186,7 +186,7 @@ func TestExtendAll(t *testing.T) {
 		scripts, single int
 		pipelines       int
 	}{
-		"one server": {rueidis.ClientModeStandalone, 3 + 1, 4, 2},
+		"one server": {rueidis.ClientModeStandalone, 3 + 1, 4, 3},
 		"cluster":    {rueidis.ClientModeCluster, 4 + 1, 4, 4 + 1 + 4},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -223,8 +223,8 @@ func TestExtendAll(t *testing.T) {
 			require.InDelta(t, 30*time.Minute, ttl(t, client, "{0}:other"), float64(5*time.Minute))
 			require.Equal(t, -time.Millisecond, ttl(t, client, "eternal"))
 			require.Equal(t, "new", owner(t, client, "shorter"))
-			require.Equal(t, test.scripts, client.scripts[gen.ExtendManySHA1])
-			require.Equal(t, test.single+1, client.scripts[gen.ExtendSHA1], "one of them has two parts")
+			require.Equal(t, test.scripts+test.single, client.scripts[gen.ExtendSHA1], "one of the single ones has two parts")
+			require.Equal(t, 1, client.scripts[gen.AttachSHA1], "another token")
 			require.Equal(t, test.pipelines, pipelines)
 		})
 	}
@@ -248,13 +248,12 @@ func TestExtendAllTakesRefusedScriptsApart(t *testing.T) {
 					require.Equal(t, remote.Extended{}, answer, i)
 				}
 			}
-			require.Equal(t, 2, client.scripts[gen.ExtendManySHA1])
-			require.Equal(t, remote.Batch, client.scripts[gen.ExtendSHA1])
+			require.Equal(t, 2+remote.Batch, client.scripts[gen.ExtendSHA1])
 
 			client.scripts[gen.ExtendSHA1] = 0
 			answers := extendAll(t.Context(), t, server, list[3:4])
 			require.Equal(t, remote.Refused, remote.OutcomeOf(answers[0].Err))
-			require.Zero(t, client.scripts[gen.ExtendSHA1], "one lock by itself is not asked about again")
+			require.Equal(t, 1, client.scripts[gen.ExtendSHA1], "one lock by itself is not asked about again")
 		})
 	}
 }
@@ -265,10 +264,10 @@ func TestExtendAllShowsNoToken(t *testing.T) {
 	embedded, client, server := start(t)
 	list := many(t, client, 3, 1)
 	list[1].Token = "long-secret-token"
-	refused := embedded.FailNext(rlocktest.Script(gen.ExtendManySHA1), "NOPERM proxy refuses EVALSHA long-secret-token")
+	refused := embedded.FailNext(rlocktest.Script(gen.ExtendSHA1), "NOPERM proxy refuses EVALSHA long-secret-token")
 	extendAll(t.Context(), t, server, list)
 	<-refused
-	embedded.FailNext(rlocktest.Script(gen.ExtendManySHA1), "NOPERM proxy refuses EVALSHA long-secret-token")
+	embedded.FailNext(rlocktest.Script(gen.ExtendSHA1), "NOPERM proxy refuses EVALSHA long-secret-token")
 	answers := extendAll(t.Context(), t, server, list[1:2])
 	require.ErrorContains(t, answers[0].Err, "NOPERM")
 	require.NotContains(t, answers[0].Err.Error(), "secret")

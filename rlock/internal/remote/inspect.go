@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rlock-go/toolkit/gen"
@@ -43,7 +42,7 @@ func Confirm(ctx context.Context, s *Server, c *Claim, tokens []string) ([]Holde
 	if !c.IsShare() {
 		return s.Inspect(ctx, c)
 	}
-	h, err := s.Shares().holderOf(ctx, c, tokens)
+	h, err := holderOf(ctx, s, c, tokens)
 	return []Holder{h}, err
 }
 
@@ -55,10 +54,25 @@ func (s calls) inspect(ctx context.Context, keys []string) ([]Holder, error) {
 	)
 	err := RetryTimes(ctx, Attempts, func(ctx context.Context) (err error) {
 		sent = clock.Now()
-		r, err = s.scripts.Inspect(ctx, s.client, gen.InspectParams{Locks: keys})
+		r, err = s.scripts.Inspect(ctx, s.client, gen.InspectParams{Keys: keys, Waiters: -1})
 		return err
 	})
 	return holders(keys, r, sent, err)
+}
+
+// inspectOne asks about one key, those who share it, and so many who wait for it.
+func (s calls) inspectOne(ctx context.Context, key string, waiters int64) (r gen.InspectResult, sent clock.Instant, err error) {
+	names := slot.NamesOf(key)
+	keys := []string{key, names.Holders}
+	if waiters > 0 { // otherwise fewer keys, because all must be at one node while their slot moves
+		keys = append(keys, names.Queue)
+	}
+	err = RetryTimes(ctx, Attempts, func(ctx context.Context) (err error) {
+		sent = clock.Now()
+		r, err = s.scripts.Inspect(ctx, s.client, gen.InspectParams{Keys: keys, Waiters: waiters})
+		return err
+	})
+	return r, sent, err
 }
 
 // InspectEach asks who holds each of the keys, which may be in any slots, in one round trip. Each
@@ -66,7 +80,7 @@ func (s calls) inspect(ctx context.Context, keys []string) ([]Holder, error) {
 func (s *Server) InspectEach(ctx context.Context, keys []string) ([]Holder, []error) {
 	params := make([]gen.InspectParams, len(keys))
 	for i := range keys {
-		params[i] = gen.InspectParams{Locks: keys[i : i+1]}
+		params[i] = gen.InspectParams{Keys: keys[i : i+1], Waiters: -1}
 	}
 	var (
 		replies []gen.Reply[gen.InspectResult]
@@ -110,7 +124,7 @@ func (s *Server) Peek(ctx context.Context, key string, ttl time.Duration) (Peeke
 	if s.uncached.Load() {
 		return Peeked{}, ErrUncached
 	}
-	answer, err := s.calls.scripts.HolderCached(ctx, s.calls.client, gen.HolderParams{Lock: key}, ttl)
+	answer, err := s.calls.scripts.CheckCached(ctx, s.calls.client, gen.CheckParams{Lock: key}, ttl)
 	if err == nil && answer.Until.IsZero() {
 		s.uncached.Store(true)
 		err = ErrUncached
@@ -123,15 +137,15 @@ func Uncached(s *Server) bool { return s.uncached.Load() }
 
 // holders reads the answer of inspect.lua to a call that was sent at sent.
 func holders(keys []string, r gen.InspectResult, sent clock.Instant, err error) ([]Holder, error) {
-	if err == nil && (len(r.Holders) != len(keys) || len(r.Remaining) != len(keys)) {
-		err = &gen.ReplyError{Script: "Inspect", Reason: errors.New("is about another number of keys")}
+	if err == nil && (len(r.Values) != len(keys) || len(r.Remaining) != len(keys) || len(r.Members) != len(r.Left)) {
+		err = &gen.ReplyError{Script: "Inspect", Reason: errors.New("is about another number of keys or holders")}
 	}
 	if err != nil {
 		return nil, err
 	}
 	all := make([]Holder, len(keys))
 	for i, key := range keys {
-		all[i] = Holder{Key: key, Held: r.Holders[i].Valid, Token: r.Holders[i].V}
+		all[i] = Holder{Key: key, Held: r.Values[i].Valid, Token: r.Values[i].V}
 		if all[i].Held {
 			all[i].End = sent.After(remaining(r.Remaining[i]))
 		}
@@ -150,18 +164,11 @@ const mostWaiters = 1000
 
 // Waiters asks who waits in the queue of a key, in its order.
 func Waiters(ctx context.Context, s *Server, key string) (all []Waiter, err error) {
-	var reply []string
-	err = RetryTimes(ctx, Attempts, func(ctx context.Context) (err error) {
-		reply, err = s.calls.scripts.Waiters(ctx, s.calls.client, gen.WaitersParams{Queue: slot.Queue(key), Last: mostWaiters - 1})
-		return err
-	})
-	for ; len(reply) > 1; reply = reply[2:] {
-		member := strings.SplitN(reply[0], ":", 3)
-		score, wrong := strconv.ParseFloat(reply[1], 64)
-		if len(member) < 3 || wrong != nil { // the script that passes the lock on takes it out
-			continue
+	r, _, err := s.calls.inspectOne(ctx, key, mostWaiters)
+	for reply := r.Waiting; len(reply) > 1; reply = reply[2:] {
+		if score, wrong := strconv.ParseFloat(reply[1], 64); wrong == nil {
+			all = append(all, Waiter{reply[0], time.UnixMicro(int64(score))})
 		}
-		all = append(all, Waiter{member[2], time.UnixMicro(int64(score))})
 	}
 	return all, err
 }

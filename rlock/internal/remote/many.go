@@ -19,23 +19,19 @@ type tryCall struct {
 	fenced     bool
 }
 
-// passCall releases a key.
-type passCall struct{ key, token string }
+// releaseCall gives up a key.
+type releaseCall struct{ key, token string }
 
 type (
-	tryCombiner  = combiner[tryCall, Answer]
-	passCombiner = combiner[passCall, int64]
+	tryCombiner     = combiner[tryCall, Answer]
+	releaseCombiner = combiner[releaseCall, int64]
 )
 
-// What try.lua and try_many.lua answer for a lock.
+// What acquire.lua and acquire_many.lua answer for a lock.
 const (
 	outcomeTaken = 1
 	outcomeHeld  = 2
 )
-
-// sharesWait is what pass.lua answers of a token that had nothing, and may have kept out others who wait
-// for a share of the lock.
-const sharesWait = 2
 
 // try takes a key, together with others if calls for other keys are under way.
 func (s calls) try(ctx context.Context, c *Claim, r Request) (Answer, error) {
@@ -45,16 +41,17 @@ func (s calls) try(ctx context.Context, c *Claim, r Request) (Answer, error) {
 		return a, err
 	}
 	defer p.tries.answered()
-	reply, err := s.scripts.Try(ctx, s.client, r.tryParams(c))
+	reply, err := s.scripts.Acquire(ctx, s.client, r.params(c, slot.Queue(c.key[0])))
 	if a, done := tryAnswer(c.key[0], reply.Outcome, reply.Value); done || err != nil {
 		return a, err
 	}
-	joined, err := s.scripts.Join(ctx, s.client, s.joinParams(c, r, gen.JoinHowTry))
-	return joinAnswer(c, joined), err
+	waited, err := s.scripts.Wait(ctx, s.client, s.waitParams(c, &r, gen.WaitHowTry))
+	return waitAnswer(c, waited), err
 }
 
-func (r *Request) tryParams(c *Claim) gen.TryParams {
-	p := gen.TryParams{Lock: c.key[0], Queue: slot.Queue(c.key[0]), Token: r.Token, TTL: ttlParam(r.TTL)}
+// params are those of a call that takes the key of a Claim if nobody waits in a queue.
+func (r *Request) params(c *Claim, queue string) gen.AcquireParams {
+	p := gen.AcquireParams{Lock: c.key[0], Queue: queue, Token: r.Token, TTL: ttlParam(r.TTL)}
 	if r.Fenced {
 		p.Counter = slot.FenceCounter(c.key[0])
 	}
@@ -75,19 +72,17 @@ func tryAnswer(key string, outcome, value int64) (a Answer, done bool) {
 	return a, true
 }
 
-// pass releases a key, together with others if calls for other keys are under way.
-func (s calls) pass(ctx context.Context, key, token string) (freed int64, err error) {
-	p := s.combiners.enter(key)
-	defer p.leave()
-	if freed, err, shared := p.passes.together(ctx, passCall{key, token}); shared {
-		return freed, err
+// release gives up a key or a share of it, together with others if calls for other keys are under way.
+func (s calls) release(ctx context.Context, key, token string) (freed int64, err error) {
+	if !isShare(token) {
+		p := s.combiners.enter(key)
+		defer p.leave()
+		if freed, err, shared := p.releases.together(ctx, releaseCall{key, token}); shared {
+			return freed, err
+		}
+		defer p.releases.answered()
 	}
-	defer p.passes.answered()
-	freed, err = s.scripts.Pass(ctx, s.client, s.passParams(key, token))
-	if freed == sharesWait {
-		freed = 0
-	}
-	return freed, err
+	return s.scripts.Release(ctx, s.client, s.releaseParams(key, token))
 }
 
 // words are the keys and arguments of a script for many locks.
@@ -128,7 +123,7 @@ func (s calls) tryMany(ctx context.Context, batch []*member[tryCall, Answer]) er
 	}
 	w.keys = slot.AppendNames(w.keys, w.keys, fenced)
 	sent := clock.Now()
-	replies, err := s.scripts.TryMany(ctx, s.client, gen.TryManyParams{Keys: w.keys, Words: w.args})
+	replies, err := s.scripts.AcquireMany(ctx, s.client, gen.AcquireManyParams{Keys: w.keys, Words: w.args})
 	if err = complete(err, len(batch), len(replies)); err != nil {
 		for _, m := range batch {
 			err = Redact(err, m.params.token)
@@ -143,16 +138,16 @@ func (s calls) tryMany(ctx context.Context, batch []*member[tryCall, Answer]) er
 	return nil
 }
 
-// passMany is pass for many keys.
-func (s calls) passMany(ctx context.Context, batch []*member[passCall, int64]) error {
+// releaseMany is release for many whole keys.
+func (s calls) releaseMany(ctx context.Context, batch []*member[releaseCall, int64]) error {
 	w := spareWords.Get().(*words)
 	defer w.free()
 	for _, m := range batch {
 		w.keys, w.args = append(w.keys, m.params.key), append(w.args, m.params.token)
 	}
-	w.keys = slot.AppendNames(w.keys, w.keys, len(batch))
-	replies, err := s.scripts.PassMany(ctx, s.client, gen.PassManyParams{
-		Grants: s.queue.grants(batch[0].params.key), Keys: w.keys, Barging: s.queue.barging, Tokens: w.args,
+	w.keys = slot.AppendNames(w.keys, w.keys, 0)
+	replies, err := s.scripts.ReleaseMany(ctx, s.client, gen.ReleaseManyParams{
+		Keys: w.keys, Locks: int64(len(batch)), Tokens: w.args,
 	})
 	if err = complete(err, len(batch), len(replies)); err != nil {
 		return Redact(err, w.args...)

@@ -50,12 +50,11 @@ func OutcomeOf(err error) Outcome {
 		slots  *gen.CrossSlotError
 		some   *partialError
 		plain  *refusal
-		limit  *LimitError
 	)
 	if errors.As(err, &some) {
 		return Indeterminate
 	}
-	if errors.As(err, &server) || errors.As(err, &param) || errors.As(err, &slots) || errors.As(err, &plain) || errors.As(err, &limit) {
+	if errors.As(err, &server) || errors.As(err, &param) || errors.As(err, &slots) || errors.As(err, &plain) {
 		return Refused
 	}
 	return Indeterminate

@@ -86,52 +86,43 @@ type Standing struct {
 
 // Ask takes the key of a Claim, or asks for a Place in its queue. It sends one command, once.
 func (q *Queues) Ask(ctx context.Context, c *Claim, r Request, p Place) (Standing, error) {
-	how := gen.JoinHowJoin
+	how := gen.WaitHowJoin
 	if p.Keep {
-		how = gen.JoinHowHeartbeat
+		how = gen.WaitHowHeartbeat
 	}
-	q.server.acquisitions.Add(1)
-	sent := clock.Now()
-	st, err := q.ask(ctx, c, r, p, how)
-	err = Redact(err, r.Token)
-	if OutcomeOf(err) == Indeterminate {
-		c.AddPossibleJoin(c.key[0], r.Token, r.TTL, p.Silent)
-	} else {
-		q.server.roundTrip.note(sent)
-	}
-	st.Sent = sent
-	return st, err
-}
-
-// ask is Ask for a whole key or a share.
-func (q *Queues) ask(ctx context.Context, c *Claim, r Request, p Place, how gen.JoinHow) (Standing, error) {
-	s := q.calls
-	if c.IsShare() {
-		params := s.shares().params(c.key[0], r.Token, r.TTL, p.Silent)
-		params.How, params.Since = gen.AcquireSharedHow(how), p.Since
-		return s.shares().ask(ctx, params)
-	}
-	params := s.joinParams(c, r, how)
+	params := q.calls.waitParams(c, &r, how)
 	params.Since = p.Since
 	if p.Silent {
 		params.Process = ""
 	}
-	reply, err := s.scripts.Join(ctx, s.client, params)
-	return Standing{joinAnswer(c, reply), reply.Score, int(reply.Ahead)}, err
+	q.server.acquisitions.Add(1)
+	sent := clock.Now()
+	reply, err := q.calls.scripts.Wait(ctx, q.calls.client, params)
+	err = Redact(err, r.Token)
+	if OutcomeOf(err) == Indeterminate {
+		c.AddPossibleJoin(c.key[0], r.Token)
+	} else {
+		q.server.roundTrip.note(sent)
+	}
+	st := Standing{waitAnswer(c, reply), reply.Score, int(reply.Ahead)}
+	st.Sent = sent
+	return st, err
 }
 
-func (s calls) joinParams(c *Claim, r Request, how gen.JoinHow) gen.JoinParams {
-	p := gen.JoinParams{
-		Lock: c.key[0], Queue: slot.Queue(c.key[0]), Grants: s.queue.grants(c.key[0]),
+// waitParams are those of a call about the key of a Claim, or about a share of it.
+func (s calls) waitParams(c *Claim, r *Request, how gen.WaitHow) gen.WaitParams {
+	names := slot.NamesOf(c.key[0])
+	p := gen.WaitParams{
+		Lock: c.key[0], Queue: names.Queue, Waiters: names.Waiters, Holders: names.Holders, Grants: s.queue.grants(c.key[0]),
 		Token: r.Token, TTL: ttlParam(r.TTL), Process: s.queue.process, How: how, Barging: s.queue.barging,
 	}
-	if r.Fenced {
+	if r.Fenced || c.IsShare() {
 		p.Counter = slot.FenceCounter(c.key[0])
 	}
 	return p
 }
 
-func joinAnswer(c *Claim, r gen.JoinResult) Answer {
+func waitAnswer(c *Claim, r gen.WaitResult) Answer {
 	return Answer{Acquired: r.Granted, Fence: uint64(r.Fence), Held: c.key[0], Left: remaining(r.Remaining)}
 }
 
@@ -145,9 +136,11 @@ type Passed struct {
 // waits, next gets a place behind all others, and otherwise the key. It sends one command, once.
 // After an error, nobody knows what has happened.
 func (q *Queues) Pass(ctx context.Context, c *Claim, token string, next Request, silent bool) (p Passed, err error) {
+	names := slot.NamesOf(c.key[0])
 	params := gen.RequeueParams{
-		Lock: c.key[0], Queue: slot.Queue(c.key[0]), Grants: q.calls.queue.grants(c.key[0]), Counter: slot.FenceCounter(c.key[0]),
-		Token: token, Process: q.calls.queue.process, Again: next.Token, AgainTTL: ttlParam(next.TTL), Barging: q.calls.queue.barging,
+		Lock: c.key[0], Queue: names.Queue, Waiters: names.Waiters, Holders: names.Holders,
+		Grants: q.calls.queue.grants(c.key[0]), Counter: slot.FenceCounter(c.key[0]),
+		Token: token, Again: next.Token, TTL: ttlParam(next.TTL), Process: q.calls.queue.process, Barging: q.calls.queue.barging,
 	}
 	if silent {
 		params.Process = ""
@@ -164,31 +157,29 @@ func (q *Queues) Pass(ctx context.Context, c *Claim, token string, next Request,
 	return p, err
 }
 
-func (s calls) passParams(key, token string) gen.PassParams {
-	return gen.PassParams{
-		Lock: key, Queue: slot.Queue(key), Grants: s.queue.grants(key), Counter: slot.FenceCounter(key), Token: token, Process: s.queue.process, Barging: s.queue.barging,
+// releaseParams are those of a call that gives up what a token has of a key: the key, a share of it, or a place
+// in its queue.
+func (s calls) releaseParams(key, token string) gen.ReleaseParams {
+	names := slot.NamesOf(key)
+	return gen.ReleaseParams{
+		Lock: key, Queue: names.Queue, Waiters: names.Waiters, Holders: names.Holders, Grants: s.queue.grants(key),
+		Counter: slot.FenceCounter(key), Token: token, Barging: s.queue.barging,
 	}
 }
 
 // Discard has the reaper take the token of a wait for the key of a Claim out of the queue, or pass
-// the key on if it has the token. ttl is the one with which the token has joined.
-func (q *Queues) Discard(c *Claim, token string, ttl time.Duration, silent bool) {
-	q.discard(c.key[0], token, ttl, silent, c.takePossible(token))
-}
+// the key on if it has the token.
+func (q *Queues) Discard(c *Claim, token string) { q.discard(c.key[0], token, c.takePossible(token)) }
 
 // DiscardGranted is Discard for a token that has got the key, or may have got it.
-func (q *Queues) DiscardGranted(c *Claim, token string, ttl time.Duration, silent bool) {
-	q.discard(c.key[0], token, ttl, silent, max(c.takePossible(token), 1))
+func (q *Queues) DiscardGranted(c *Claim, token string) {
+	q.discard(c.key[0], token, max(c.takePossible(token), 1))
 }
 
 // takePossible returns for how many calls of a token the reaper has to look, and forgets them. It is one
 // more than have got no answer: another may have been answered, and the reaper would stop when it has
 // undone that one.
 func (c *Claim) takePossible(token string) (n int) {
-	if c.rare != nil && token != "" && c.rare.kept.token == token {
-		n, c.rare.kept = c.rare.kept.calls, kept{}
-		return n
-	}
 	if c.Possible() == 0 || c.rare.token != token {
 		return 0
 	}
@@ -197,107 +188,111 @@ func (c *Claim) takePossible(token string) (n int) {
 	return n
 }
 
-// KeepsPlace notes that a token keeps its place until another one of the same wait has one, and is discarded
-// then. What calls of the other may have done is counted apart, so that none of either is forgotten.
-func (c *Claim) KeepsPlace(token string) {
-	if n := c.takePossible(token); n > 0 {
-		c.rare.kept = kept{token, n}
-	}
-}
-
 // DiscardStray is Discard for the token of a grant that this process does not expect. The server has granted
 // it before it has said so, so one answer is enough.
-func (q *Queues) DiscardStray(key, token string, ttl time.Duration, silent bool) {
-	q.discard(key, token, ttl, silent, 0)
-}
+func (q *Queues) DiscardStray(key, token string) { q.discard(key, token, 0) }
 
 // placeStays stands for the lease of what may have a place in a queue: the place does not end with the
 // lease that it asks for.
 const placeStays = clock.NoExpiry
 
-func (q *Queues) discard(key, token string, ttl time.Duration, silent bool, unanswered int) {
-	q.server.reap(reaper.Item{
-		Keys: []string{key}, Token: token, Waits: true, TTL: ttl, Silent: silent, Unanswered: unanswered,
-	}, placeStays)
+func (q *Queues) discard(key, token string, unanswered int) {
+	q.server.reap(reaper.Item{Keys: []string{key}, Token: token, Waits: true, Unanswered: unanswered}, placeStays)
 }
 
 // freeing is one call of a release.
 type freeing struct {
-	keys   []string // of one slot
-	token  string
-	waits  bool          // it may have a place in the queue
-	ttl    time.Duration // with which it has joined then
-	silent bool
+	keys  []string // of one slot
+	token string
+	waits bool // it may have a place in the queue
 }
 
-// releaseOne frees keys of one slot; a single key it passes on.
+// byRelease reports whether release.lua makes the call, which also gives up places and passes the key on: that
+// of a share always, because there is no other way.
+func (s calls) byRelease(f *freeing) bool {
+	return len(f.keys) == 1 && (s.queue.queued() || isShare(f.token))
+}
+
+// releaseOne frees keys of one slot.
 func (s calls) releaseOne(ctx context.Context, c *Claim, token string) (freed int64, err error) {
-	if isShare(token) {
-		reply := s.shares().release(ctx, []freeing{{keys: c.Keys(), token: token}})[0]
-		if reply.Value {
-			freed = 1
-		}
-		return freed, reply.Err
+	f := freeing{keys: c.Keys(), token: token}
+	if !s.byRelease(&f) {
+		reply := releaseTogether(ctx, s, []freeing{f})[0]
+		return reply.Value, reply.Err
 	}
-	keys := c.Keys()
-	if s.queuesAll(keys) {
-		var refusal error
-		if c.IsSet() {
-			freed, refusal = s.scripts.PassAll(ctx, s.client, s.queue.passAllParams(keys, token))
-		} else {
-			freed, refusal = s.pass(ctx, keys[0], token)
-		}
-		if !s.queue.goesWithout(refusal) {
-			return freed, refusal
-		}
-		defer func() { s.queue.went(refusal, err) }()
+	freed, refusal := s.release(ctx, f.keys[0], token)
+	if isShare(token) || !s.queue.goesWithout(refusal) {
+		return freed, refusal
 	}
-	freed, err = s.scripts.Release(ctx, s.client, gen.ReleaseParams{Locks: keys, Token: token})
-	return freed, err
+	reply := s.freePlain(ctx, []freeing{f})[0]
+	s.queue.went(refusal, reply.Err)
+	return reply.Value, reply.Err
 }
 
-// releaseTogether makes all the calls, in one pipeline for single keys, one for sets and one for shares.
-// It returns their replies in the same order.
+// releaseTogether makes all the calls, in one pipeline for single keys and one for sets. It returns their
+// replies in the same order.
 func releaseTogether(ctx context.Context, s calls, all []freeing) []gen.Reply[int64] {
-	var shares, whole []int
-	for i, f := range all {
-		if isShare(f.token) {
-			shares = append(shares, i)
-		}
-	}
-	if shares == nil {
-		return s.releaseWhole(ctx, all)
-	}
 	replies := make([]gen.Reply[int64], len(all))
-	for n, reply := range s.shares().release(ctx, at(all, shares)) {
-		replies[shares[n]].Err = reply.Err
-		if reply.Value {
-			replies[shares[n]].Value = 1
+	var (
+		params []gen.ReleaseParams
+		single []int
+		sets   []int // also single keys without their queues
+	)
+	for i := range all {
+		if s.byRelease(&all[i]) {
+			params, single = append(params, s.releaseParams(all[i].keys[0], all[i].token)), append(single, i)
+		} else {
+			sets = append(sets, i)
 		}
 	}
-	for i, f := range all {
-		if !isShare(f.token) {
-			whole = append(whole, i)
+	if len(params) > 0 {
+		for n, reply := range s.scripts.ReleaseBatch(ctx, s.client, params) {
+			i := single[n]
+			if replies[i] = reply; !isShare(all[i].token) && s.queue.goesWithout(reply.Err) {
+				sets = append(sets, i)
+			}
 		}
 	}
-	for n, reply := range s.releaseWhole(ctx, at(all, whole)) {
-		replies[whole[n]] = reply
-	}
-	return replies
+	return s.releaseSets(ctx, all, sets, replies)
 }
 
-// releaseWhole is releaseTogether for whole keys.
-func (s calls) releaseWhole(ctx context.Context, all []freeing) []gen.Reply[int64] {
-	replies := make([]gen.Reply[int64], len(all))
-	plain := passSets(ctx, s, all, s.passEach(ctx, all, replies), replies)
+// releaseSets makes the calls at some positions, for the whole of a set each. Keys for which others wait are
+// then passed on one by one, in another pipeline; without the queues, or with many keys, they are free.
+func (s calls) releaseSets(ctx context.Context, all []freeing, sets []int, replies []gen.Reply[int64]) []gen.Reply[int64] {
+	var queued, plain []int
+	for _, i := range sets {
+		if replies[i].Err == nil && len(all[i].keys) > 1 && s.queuesAll(all[i].keys) {
+			queued = append(queued, i)
+		} else {
+			plain = append(plain, i)
+		}
+	}
+	if len(queued) > 0 {
+		params := make([]gen.ReleaseManyParams, len(queued))
+		for n, i := range queued {
+			params[n] = gen.ReleaseManyParams{
+				Keys: withNames(all[i].keys, 0, 0), Locks: int64(len(all[i].keys)), Tokens: []string{all[i].token},
+			}
+		}
+		var rest []freeing
+		var of []int
+		for n, reply := range s.scripts.ReleaseManyBatch(ctx, s.client, params) {
+			i := queued[n]
+			if replies[i] = total(reply, all[i].keys); s.queue.goesWithout(reply.Err) {
+				plain = append(plain, i)
+			}
+			for k, freed := range reply.Value {
+				if replies[i].Err == nil && freed == 0 {
+					rest, of = append(rest, freeing{keys: all[i].keys[k : k+1], token: all[i].token}), append(of, i)
+				}
+			}
+		}
+		s.passRest(ctx, rest, of, replies)
+	}
 	if len(plain) == 0 {
 		return replies
 	}
-	params := make([]gen.ReleaseParams, len(plain))
-	for n, i := range plain {
-		params[n] = gen.ReleaseParams{Locks: all[i].keys, Token: all[i].token}
-	}
-	for n, reply := range s.scripts.ReleaseBatch(ctx, s.client, params) {
+	for n, reply := range s.freePlain(ctx, at(all, plain)) {
 		i := plain[n]
 		refusal := replies[i].Err
 		s.queue.went(refusal, reply.Err)
@@ -309,43 +304,49 @@ func (s calls) releaseWhole(ctx context.Context, all []freeing) []gen.Reply[int6
 	return replies
 }
 
-// passEach makes the calls for single keys whose queues may be used. It returns the positions of those that remain.
-func (s calls) passEach(ctx context.Context, all []freeing, replies []gen.Reply[int64]) (remain []int) {
-	var (
-		params []gen.PassParams
-		asked  []int
-		behind []freeing // places that may have kept shares out
-	)
-	for i, f := range all {
-		if len(f.keys) > 1 || !s.queue.queued() {
-			remain = append(remain, i)
-			continue
-		}
-		p := s.passParams(f.keys[0], f.token)
-		p.TTL = ttlParam(f.ttl)
-		if f.silent {
-			p.Process = ""
-		}
-		params, asked = append(params, p), append(asked, i)
+// passRest releases keys of sets one by one, and adds what that has done to the replies of their sets.
+func (s calls) passRest(ctx context.Context, rest []freeing, of []int, replies []gen.Reply[int64]) {
+	if len(rest) == 0 {
+		return
 	}
-	if len(params) == 0 {
-		return remain
+	params := make([]gen.ReleaseParams, len(rest))
+	for n, f := range rest {
+		params[n] = s.releaseParams(f.keys[0], f.token)
 	}
-	for n, reply := range s.scripts.PassBatch(ctx, s.client, params) {
-		i := asked[n]
-		replies[i] = reply
-		if reply.Value == sharesWait {
-			replies[i].Value = 0
-			if all[i].waits {
-				behind = append(behind, all[i])
-			}
-		}
-		if s.queue.goesWithout(reply.Err) {
-			remain = append(remain, i)
+	for n, reply := range s.scripts.ReleaseBatch(ctx, s.client, params) {
+		set := &replies[of[n]]
+		set.Value += reply.Value
+		if reply.Err != nil && (set.Err == nil || OutcomeOf(set.Err) == Refused) {
+			set.Err = reply.Err
 		}
 	}
-	if len(behind) > 0 { // without an answer, the heartbeats of those who wait do it
-		s.shares().release(ctx, behind)
+}
+
+// freePlain frees keys without their queues.
+func (s calls) freePlain(ctx context.Context, all []freeing) []gen.Reply[int64] {
+	params := make([]gen.ReleaseManyParams, len(all))
+	for n, f := range all {
+		params[n] = gen.ReleaseManyParams{
+			Keys: f.keys, Locks: int64(len(f.keys)), Tokens: []string{f.token},
+		}
 	}
-	return remain
+	replies := make([]gen.Reply[int64], len(all))
+	for n, reply := range s.scripts.ReleaseManyBatch(ctx, s.client, params) {
+		replies[n] = total(reply, all[n].keys)
+	}
+	return replies
+}
+
+// total adds up how many keys were given up.
+func total(reply gen.Reply[[]int64], keys []string) (sum gen.Reply[int64]) {
+	if sum.Err = complete(reply.Err, len(keys), len(reply.Value)); sum.Err != nil {
+		return sum
+	}
+	for _, freed := range reply.Value {
+		if freed != 0 && freed != 1 {
+			return gen.Reply[int64]{Value: -1} // which the tally refuses
+		}
+		sum.Value += freed
+	}
+	return sum
 }

@@ -111,10 +111,11 @@ func (s calls) freeEach(ctx context.Context, all []*Freeing) [][]gen.Reply[int64
 
 // add takes the answer of a release of keys, and returns its error.
 func (t *tally) add(freed int64, keys []string, err error) error {
-	switch n := int64(len(keys)); {
-	case OutcomeOf(err) == Indeterminate:
+	if OutcomeOf(err) == Indeterminate {
 		t.perhaps = t.perhaps || !unsent(err)
-	case err != nil:
+		t.rest = t.rest || freed > 0
+	}
+	switch n := int64(len(keys)); {
 	case freed < 0 || freed > n:
 		t.freed = int32(n + 1) // see wrong
 	case freed > 0:
@@ -128,7 +129,7 @@ func (t *tally) state(keys []string) Freed {
 	switch {
 	case int(t.freed) >= len(keys):
 		return Free
-	case t.perhaps && t.freed == 0: // all keys have one token, so that one script frees all or none of them
+	case t.perhaps && (t.freed == 0 || t.rest): // all keys have one token, so that one script frees all or none of them
 		return Perhaps
 	}
 	return Missing
@@ -213,7 +214,7 @@ func (c *Claim) hopeless(err error) bool {
 func (s calls) releaseItems(ctx context.Context, items []reaper.Item) []reaper.Result {
 	params := make([]freeing, len(items))
 	for i, item := range items {
-		params[i] = freeing{item.Keys, item.Token, item.Waits, item.TTL, item.Silent}
+		params[i] = freeing{item.Keys, item.Token, item.Waits}
 	}
 	results := make([]reaper.Result, len(items))
 	for i, reply := range s.releaseEach(ctx, params) {

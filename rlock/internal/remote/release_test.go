@@ -48,25 +48,25 @@ func TestReaperLearnsThatASlotMoves(t *testing.T) {
 	t.Parallel()
 	e, client, s := embedded(t)
 	free := func(token string, keys ...string) reaper.Result {
-		return s.calls.releaseItems(t.Context(), []reaper.Item{{Keys: keys, Token: token, Waits: len(keys) == 1, TTL: time.Minute}})[0]
+		return s.calls.releaseItems(t.Context(), []reaper.Item{{Keys: keys, Token: token, Waits: len(keys) == 1}})[0]
 	}
 	joins(t, client, s, "k", "waits", time.Minute)
-	e.FailNext(rlocktest.Script(gen.PassSHA1), movesText)
+	e.FailNext(rlocktest.Script(gen.ReleaseSHA1), movesText)
 	require.Equal(t, reaper.Moving, free("waits", "k"))
 	require.True(t, waits(t, client, "k"), "it cannot be given up")
-	e.FailNext(rlocktest.Script(gen.PassSHA1), "LOADING later")
+	e.FailNext(rlocktest.Script(gen.ReleaseSHA1), "LOADING later")
 	require.Equal(t, reaper.NoAnswer, free("waits", "k"))
 	require.Equal(t, reaper.Absent, free("waits", "k"))
 	require.False(t, waits(t, client, "k"))
 
-	e.FailNext(rlocktest.Script(gen.PassSHA1), movesText)
-	require.Equal(t, reaper.Freed, free("another token", "k"), "what has the key needs no queue to free it")
-	e.FailNext(rlocktest.Script(gen.PassAllSHA1), movesText)
-	require.Equal(t, reaper.Absent, free("set", "a", "b"), "a set has no place")
-	e.FailNext(rlocktest.Script(gen.PassAllSHA1), movesText)
 	e.FailNext(rlocktest.Script(gen.ReleaseSHA1), movesText)
+	require.Equal(t, reaper.Freed, free("another token", "k"), "what has the key needs no queue to free it")
+	e.FailNext(rlocktest.Script(gen.ReleaseManySHA1), movesText)
+	require.Equal(t, reaper.Absent, free("set", "a", "b"), "a set has no place")
+	e.FailNext(rlocktest.Script(gen.ReleaseManySHA1), movesText)
+	e.FailNext(rlocktest.Script(gen.ReleaseManySHA1), movesText)
 	require.Equal(t, reaper.Moving, free("set", "a", "b"))
-	e.FailNext(rlocktest.Script(gen.ReleaseSharedSHA1), movesText)
+	e.FailNext(rlocktest.Script(gen.ReleaseSHA1), movesText)
 	require.Equal(t, reaper.Moving, free(Share{2, 1}.NewToken(""), "k"))
 }
 
@@ -78,9 +78,9 @@ func TestPlaceOfAShortLeaseIsGivenUp(t *testing.T) {
 		leave func(s *Server, c *Claim)
 		calls int // of one try
 	}{
-		"its answer came": {func(s *Server, c *Claim) { s.Queues().Discard(c, "waits", ttl, false) }, 1},
+		"its answer came": {func(s *Server, c *Claim) { s.Queues().Discard(c, "waits") }, 1},
 		"its answer was lost": {func(s *Server, c *Claim) {
-			c.AddPossibleJoin("k", "waits", ttl, false)
+			c.AddPossibleJoin("k", "waits")
 			s.Abandon(c, []string{"waits"}, ttl, 0)
 		}, 2},
 	} {

@@ -41,7 +41,7 @@ type calls struct {
 func NewServer(client rueidis.Client, scripts *gen.Scripts, process string) *Server {
 	cluster := client.Mode() == rueidis.ClientModeCluster
 	s := &Server{calls: calls{client, scripts, &queueing{process: process, slots: cluster}, nil}, cluster: cluster}
-	s.calls.combiners = newCombiners(cluster, s.calls.tryMany, s.calls.passMany)
+	s.calls.combiners = newCombiners(cluster, s.calls.tryMany, s.calls.releaseMany)
 	s.reapers = reaper.All(s.calls.releaseItems)
 	s.queues = Queues{s.calls, s}
 	return s
@@ -95,14 +95,8 @@ func (s *Server) Attach(ctx context.Context, c *Claim, token string, h *Handoff,
 
 func attachEach(ctx context.Context, s *Server, c *Claim, token string, former []string, ttl time.Duration) (Attached, error) {
 	whole := Attached{End: clock.Never}
-	attach := s.calls.attach
-	if isShare(token) {
-		attach = func(ctx context.Context, keys []string, token string, former []string) (string, clock.Instant, time.Duration, error) {
-			return s.calls.shares().attach(ctx, keys[0], token, former, ttl)
-		}
-	}
 	for done, keys := range c.BySlot() {
-		lost, sent, left, err := attach(ctx, keys, token, former)
+		lost, sent, left, err := s.calls.attach(ctx, keys, token, former, ttl)
 		switch {
 		case err != nil:
 			return Attached{Key: keys[0]}, err
@@ -119,10 +113,16 @@ func attachEach(ctx context.Context, s *Server, c *Claim, token string, former [
 }
 
 // attach is Attach for keys of one slot.
-func (s calls) attach(ctx context.Context, keys []string, token string, former []string) (lost string, sent clock.Instant, left time.Duration, err error) {
+func (s calls) attach(
+	ctx context.Context, keys []string, token string, former []string, ttl time.Duration,
+) (lost string, sent clock.Instant, left time.Duration, err error) {
+	p := gen.AttachParams{Keys: keysOf(keys, token), Token: token, Keep: true, Former: former}
+	if isShare(token) {
+		p.Keep, p.TTL = false, ttlParam(ttl)
+	}
 	err = RetryFor(ctx, Patience, func(ctx context.Context) error {
 		sent = clock.Now()
-		r, err := s.scripts.Attach(ctx, s.client, gen.AttachParams{Locks: keys, Token: token, Former: former})
+		r, err := s.scripts.Attach(ctx, s.client, p)
 		if err == nil && r.Position != 0 {
 			lost = slot.KeyAt(keys, r.Position)
 		}

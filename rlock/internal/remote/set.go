@@ -73,48 +73,11 @@ func setAnswer(keys []string, reply gen.AcquireAllResult, r Request) Answer {
 // it. It reports whether nobody took it. The set asks for all or none, so its token waits in no queue.
 func help(ctx context.Context, s calls, a *Answer, r Request) (free bool) {
 	c := One(a.Held)
-	params := s.joinParams(&c, r, gen.JoinHowHeartbeat)
+	params := s.waitParams(&c, &r, gen.WaitHowHeartbeat)
 	params.Counter = slot.FenceCounter(a.Held)
-	reply, err := s.scripts.Join(ctx, s.client, params)
+	reply, err := s.scripts.Wait(ctx, s.client, params)
 	if err == nil {
 		a.Left = remaining(reply.Remaining)
 	}
 	return err == nil && reply.Remaining == absent
-}
-
-// passAllParams are for keys of one slot of a cluster, or any keys of one server.
-func (q *queueing) passAllParams(keys []string, token string) gen.PassAllParams {
-	counters := len(keys)
-	if slot.Same(keys) {
-		counters = 1
-	}
-	return gen.PassAllParams{
-		Grants: q.grants(keys[0]), Keys: withNames(keys, counters, 0), Token: token, Locks: int64(len(keys)), Barging: q.barging,
-	}
-}
-
-// passSets releases the sets among the freeings at some positions, and passes their keys on. It returns
-// the positions of those that remain.
-func passSets(ctx context.Context, s calls, all []freeing, positions []int, replies []gen.Reply[int64]) (remain []int) {
-	var (
-		params []gen.PassAllParams
-		asked  []int
-	)
-	for _, i := range positions {
-		if len(all[i].keys) == 1 || !s.queuesAll(all[i].keys) {
-			remain = append(remain, i)
-			continue
-		}
-		params, asked = append(params, s.queue.passAllParams(all[i].keys, all[i].token)), append(asked, i)
-	}
-	if len(params) == 0 {
-		return remain
-	}
-	for n, reply := range s.scripts.PassAllBatch(ctx, s.client, params) {
-		replies[asked[n]] = reply
-		if s.queue.goesWithout(reply.Err) {
-			remain = append(remain, asked[n])
-		}
-	}
-	return remain
 }

@@ -4,14 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
 // Share is what a holder wants of a key that several hold together.
@@ -25,8 +22,9 @@ type Share struct {
 const OwnPrefix = "rlock:"
 
 const (
-	sharePrefix  = OwnPrefix + "share:"
-	sharedPrefix = OwnPrefix + "shared "
+	sharePrefix = OwnPrefix + "share:"
+	readers     = "readers"
+	permits     = "permits"
 )
 
 // NewToken returns a new token for the share. It says what share that is, so that those who pass a
@@ -65,17 +63,16 @@ func newTokenLike(former, owner string) string {
 	return NewToken(owner)
 }
 
-// SharedValue reads the value of a key that several hold: the phase, which is their fence, and their
-// limit. It reports false for the value of any other key.
-func SharedValue(value string) (phase uint64, limit int, shared bool) {
-	rest, is := strings.CutPrefix(value, sharedPrefix)
-	fence, bound, two := strings.Cut(rest, " ")
-	if !is || !two {
-		return 0, 0, false
+// SharedValue reads the value of a key that several hold: the phase, which is their fence, and whether they are
+// readers or holders of permits. It reports false for the value of any other key.
+func SharedValue(value string) (phase uint64, reads, shared bool) {
+	rest, is := strings.CutPrefix(value, OwnPrefix)
+	mode, fence, two := strings.Cut(rest, " ")
+	if !is || !two || mode != readers && mode != permits {
+		return 0, false, false
 	}
-	phase, err1 := strconv.ParseUint(fence, 10, 64)
-	limit, err2 := strconv.Atoi(bound)
-	return phase, limit, err1 == nil && err2 == nil
+	phase, err := strconv.ParseUint(fence, 10, 64)
+	return phase, mode == readers, err == nil
 }
 
 // Wants notes that the Claim is of a share of its key.
@@ -100,117 +97,6 @@ func (c *Claim) NewToken(owner string) string {
 // IsShare reports whether the Claim is of a share of its key.
 func (c *Claim) IsShare() bool { _, is := c.Share(); return is }
 
-// LimitError says that those who hold a key have another limit. Nothing was done then.
-type LimitError struct{ Present int }
-
-func (e *LimitError) Error() string {
-	return "the present holders have " + limitText(e.Present)
-}
-
-func limitText(limit int) string {
-	if limit == 0 {
-		return "no limit"
-	}
-	return fmt.Sprintf("a limit of %d", limit)
-}
-
-// Shares calls the scripts about keys that several hold together.
-type Shares struct{ calls calls }
-
-// Shares returns what the server does about shared keys.
-func (s *Server) Shares() Shares { return s.calls.shares() }
-
-func (s calls) shares() Shares { return Shares{s} }
-
-func (s Shares) params(key, token string, ttl time.Duration, silent bool) gen.AcquireSharedParams {
-	p := gen.AcquireSharedParams{
-		Lock: key, Holders: slot.Holders(key), Queue: slot.Queue(key), Counter: slot.FenceCounter(key)[0], Grants: s.calls.queue.grants(key),
-		Token: token, TTL: ttlParam(ttl), Process: s.calls.queue.process, Barging: s.calls.queue.barging,
-	}
-	if silent {
-		p.Process = ""
-	}
-	return p
-}
-
-// try takes a share, without a place in the queue.
-func (s Shares) try(ctx context.Context, c *Claim, r Request) (Answer, error) {
-	p := s.params(c.key[0], r.Token, r.TTL, false)
-	p.How = gen.AcquireSharedHowTry
-	st, err := s.ask(ctx, p)
-	return st.Answer, err
-}
-
-func (s Shares) ask(ctx context.Context, p gen.AcquireSharedParams) (Standing, error) {
-	r, err := s.calls.scripts.AcquireShared(ctx, s.calls.client, p)
-	if err == nil && !r.Granted && r.Limit >= 0 {
-		err = &LimitError{int(r.Limit)}
-	}
-	a := Answer{Acquired: r.Granted, Fence: uint64(r.Fence), Held: p.Lock, Left: remaining(r.Remaining)}
-	return Standing{a, r.Score, int(r.Ahead)}, err
-}
-
-// release gives up shares, in one pipeline.
-func (s Shares) release(ctx context.Context, shares []freeing) []gen.Reply[bool] {
-	params := make([]gen.ReleaseSharedParams, len(shares))
-	for i, f := range shares {
-		p := s.params(f.keys[0], f.token, f.ttl, f.silent)
-		params[i] = gen.ReleaseSharedParams{
-			Lock: p.Lock, Holders: p.Holders, Queue: p.Queue, Counter: p.Counter, Grants: p.Grants, Token: p.Token, TTL: p.TTL, Process: p.Process, Barging: p.Barging,
-		}
-	}
-	return s.calls.scripts.ReleaseSharedBatch(ctx, s.calls.client, params)
-}
-
-// extend extends shares, in one pipeline.
-func (s Shares) extend(ctx context.Context, list []Extension) []Extended {
-	params := make([]gen.ExtendSharedParams, len(list))
-	for i, e := range list {
-		key := e.Parts[0][0]
-		params[i] = gen.ExtendSharedParams{Lock: key, Holders: slot.Holders(key), Token: e.Token, TTL: ttlParam(e.TTL), Former: e.Former}
-	}
-	answers := make([]Extended, len(list))
-	for i, reply := range s.calls.scripts.ExtendSharedBatch(ctx, s.calls.client, params) {
-		answers[i].Err = Redact(Redact(reply.Err, list[i].Token), list[i].Former...)
-		if reply.Err == nil && !reply.Value {
-			answers[i].Lost = params[i].Lock
-		}
-	}
-	return answers
-}
-
-// attach is calls.attach for a share, whose lease begins anew.
-func (s Shares) attach(ctx context.Context, key, token string, former []string, ttl time.Duration) (lost string, sent clock.Instant, left time.Duration, err error) {
-	err = RetryFor(ctx, Patience, func(ctx context.Context) error {
-		sent = clock.Now()
-		has, err := s.calls.scripts.ExtendShared(ctx, s.calls.client, gen.ExtendSharedParams{
-			Lock: key, Holders: slot.Holders(key), Token: token, TTL: ttlParam(ttl), Former: former,
-		})
-		if err == nil && !has {
-			lost = key
-		}
-		return err
-	})
-	return lost, sent, ttl, Redact(Redact(err, token), former...)
-}
-
-// NotShared is what ChangeLimit returns for a key that nobody shares.
-const NotShared = -1
-
-// ChangeLimit changes how many permits of a key there are, and returns how many there were: 0 if
-// readers share the key, and NotShared if nobody does. Nothing has changed then.
-func (s Shares) ChangeLimit(ctx context.Context, key string, limit int) (former int, err error) {
-	p := s.params(key, "", 0, false)
-	err = RetryFor(ctx, Patience, func(ctx context.Context) error {
-		reply, err := s.calls.scripts.ChangeLimit(ctx, s.calls.client, gen.ChangeLimitParams{
-			Lock: p.Lock, Holders: p.Holders, Queue: p.Queue, Grants: p.Grants, Limit: int64(limit),
-		})
-		former = int(reply)
-		return err
-	})
-	return former, err
-}
-
 // Sharer is one of those who share a key.
 type Sharer struct {
 	Token   string
@@ -222,54 +108,46 @@ type Sharer struct {
 type Shared struct {
 	Holder           // its Token is the value of the key
 	Phase   uint64   // 0: nobody shares the key
-	Limit   int      // of the permits; 0: none
+	Reads   bool     // those who share it are readers, and not holders of permits
 	Sharers []Sharer // in the order in which their leases end
 }
 
-// Inspect asks who shares a key.
-func (s Shares) Inspect(ctx context.Context, key string) (Shared, error) {
-	var (
-		r    gen.InspectSharedResult
-		sent clock.Instant
-	)
-	err := RetryTimes(ctx, Attempts, func(ctx context.Context) (err error) {
-		sent = clock.Now()
-		r, err = s.calls.scripts.InspectShared(ctx, s.calls.client, gen.InspectSharedParams{Lock: key, Holders: slot.Holders(key)})
-		return err
-	})
-	if err == nil && len(r.Members) != len(r.Left) {
-		err = &gen.ReplyError{Script: "InspectShared", Reason: errors.New("has another number of leases than of holders")}
-	}
+// InspectShared asks who has a key, and who shares it.
+func InspectShared(ctx context.Context, s *Server, key string) (Shared, error) {
+	r, sent, err := s.calls.inspectOne(ctx, key, 0)
 	if err != nil {
 		return Shared{}, err
 	}
-	found := Shared{Holder: Holder{Key: key, Held: r.Holder.Valid, Token: r.Holder.V}}
+	one, err := holders([]string{key}, r, sent, nil)
+	if err != nil {
+		return Shared{}, err
+	}
+	found := Shared{Holder: one[0]}
 	if !found.Held {
 		return found, nil
 	}
-	found.End = sent.After(remaining(r.Remaining))
-	found.Phase, found.Limit, _ = SharedValue(r.Holder.V)
-	at := map[string]int{}
+	found.Phase, found.Reads, _ = SharedValue(found.Token)
 	for i, member := range r.Members {
 		fields := strings.SplitN(member, " ", 3)
 		if len(fields) < 3 {
-			return Shared{}, &gen.ReplyError{Script: "InspectShared", Reason: errors.New("has a holder without a token")}
+			return Shared{}, &gen.ReplyError{Script: "Inspect", Reason: errors.New("has a holder without a token")}
 		}
-		n, known := at[fields[2]]
-		if !known {
-			n = len(found.Sharers)
-			at[fields[2]] = n
-			found.Sharers = append(found.Sharers, Sharer{Token: fields[2], End: sent.After(remaining(r.Left[i]))})
+		permits, err := strconv.Atoi(fields[1])
+		if err != nil {
+			return Shared{}, &gen.ReplyError{Script: "Inspect", Reason: errors.New("has a holder without a number of permits")}
 		}
-		found.Sharers[n].Permits++
+		found.Sharers = append(found.Sharers, Sharer{Token: fields[2], Permits: permits, End: sent.After(remaining(r.Left[i]))})
+	}
+	if n := len(found.Sharers); n > 0 {
+		found.End = found.Sharers[n-1].End // the key may stay for longer
 	}
 	return found, nil
 }
 
 // holderOf returns what the server says of a share: its Token is that one of tokens which has the
 // share, and empty if none has.
-func (s Shares) holderOf(ctx context.Context, c *Claim, tokens []string) (Holder, error) {
-	found, err := s.Inspect(ctx, c.key[0])
+func holderOf(ctx context.Context, s *Server, c *Claim, tokens []string) (Holder, error) {
+	found, err := InspectShared(ctx, s, c.key[0])
 	if err != nil {
 		return Holder{}, err
 	}

@@ -7,11 +7,12 @@ import (
 )
 
 // What the names that no lock can have start with. Behind the tag of a fence counter's name is
-// nothing; behind that of a queue and of the holders is their lock's key, and behind that of a channel a
-// process.
+// nothing; behind those of a queue, of who waits in it and of the holders is their lock's key, and behind that
+// of a channel a process.
 const (
 	FencePrefix   = "rlock:fence:{"
 	QueuePrefix   = "rlock:queue:{"
+	WaitersPrefix = "rlock:waiters:{"
 	HoldersPrefix = "rlock:holders:{"
 	GrantPrefix   = "rlock:grant:{"
 )
@@ -20,6 +21,7 @@ const (
 var reserved = [...][2]string{
 	{FencePrefix, "fence counters"},
 	{QueuePrefix, "queues"},
+	{WaitersPrefix, "those who wait"},
 	{HoldersPrefix, "holders of shared locks"},
 	{GrantPrefix, "channels of grants"},
 }
@@ -54,22 +56,48 @@ var tags = sync.OnceValue(func() *[count]string {
 	return &tags
 })
 
-// Queue returns the name of the queue of those who wait for a key.
-func Queue(key string) string {
-	slot := Of(key)
-	last := &queues[slot%uint16(len(queues))]
-	last.mu.Lock()
-	defer last.mu.Unlock()
-	if last.name == "" || last.key != key {
-		last.name = QueuePrefix + tags()[slot] + "}:" + key
-		last.key = last.name[len(last.name)-len(key):] // keeps nothing else of the caller's in memory
-	}
-	return last.name
+// Names are those of the keys that a lock has beside its own.
+type Names struct {
+	Queue   string // of those who wait: a sorted set of their tokens
+	Waiters string // a hash that says who they are
+	Holders string // of those who share the lock: a sorted set
 }
 
-// AppendNames appends the names of the queues of keys to names, and then the names of the fence counters
+// Queue returns the name of the queue of a key.
+func Queue(key string) string { return NamesOf(key).Queue }
+
+// NamesOf returns the names for a key.
+func NamesOf(key string) Names {
+	slot := Of(key)
+	last := &names[slot%uint16(len(names))]
+	last.mu.Lock()
+	defer last.mu.Unlock()
+	if last.Queue == "" || last.key != key {
+		last.Names, last.key = makeNames(tags()[slot], key)
+	}
+	return last.Names
+}
+
+// makeNames makes the names, and a copy of the key that keeps nothing else of the caller's in memory. It
+// allocates once.
+func makeNames(tag, key string) (n Names, kept string) {
+	end := len(tag) + len("}:") + len(key)
+	q, w := len(QueuePrefix)+end, len(WaitersPrefix)+end
+	var text strings.Builder
+	text.Grow(q + w + len(HoldersPrefix) + end)
+	for _, prefix := range [...]string{QueuePrefix, WaitersPrefix, HoldersPrefix} {
+		text.WriteString(prefix)
+		text.WriteString(tag)
+		text.WriteString("}:")
+		text.WriteString(key)
+	}
+	all := text.String()
+	return Names{all[:q], all[q : q+w], all[q+w:]}, all[q-len(key) : q]
+}
+
+// AppendNames appends the names of the queues of keys to list, and then the names of the fence counters
 // of the first of them. It allocates once for all queues.
-func AppendNames(names, keys []string, counters int) []string {
+func AppendNames(list, keys []string, counters int) []string {
 	tags, counterNames := tags(), fenceCounters()
 	size := 0
 	for _, key := range keys {
@@ -77,10 +105,10 @@ func AppendNames(names, keys []string, counters int) []string {
 	}
 	var text strings.Builder
 	text.Grow(size)
-	first := len(names)
-	names = append(names, keys...)
-	names = append(names, keys[:counters]...)
-	queues, rest := names[first:first+len(keys)], names[first+len(keys):]
+	first := len(list)
+	list = append(list, keys...)
+	list = append(list, keys[:counters]...)
+	queues, rest := list[first:first+len(keys)], list[first+len(keys):]
 	for i, key := range keys {
 		slot, start := Of(key), text.Len()
 		text.WriteString(QueuePrefix)
@@ -92,17 +120,15 @@ func AppendNames(names, keys []string, counters int) []string {
 			rest[i] = counterNames[slot]
 		}
 	}
-	return names
+	return list
 }
 
-// Holders returns the name of the sorted set of those who share a key.
-func Holders(key string) string { return HoldersPrefix + tags()[Of(key)] + "}:" + key }
-
-// queues are the last names that Queue has returned. A key that is locked again and again costs no
-// memory for the name of its queue, which each call of a script needs.
-var queues [256]struct {
-	mu        sync.Mutex
-	key, name string
+// names are the last ones that NamesOf has returned. A key that is locked again and again costs no memory for
+// them, which each call of a script needs.
+var names [256]struct {
+	mu  sync.Mutex
+	key string
+	Names
 }
 
 // grants returns what the channels of every slot start with.

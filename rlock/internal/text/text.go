@@ -70,8 +70,10 @@ func DurationAttr(name string, d time.Duration) slog.Attr {
 
 // Share tells how many readers share a lock or, if there is a limit, how many of its permits are in use.
 // n is 0 if nobody has counted them.
-func Share(n, limit int) string {
+func Share(readers bool, n, limit int) string {
 	switch {
+	case !readers && limit == 0:
+		return "permits of it in use"
 	case limit > 0 && n > 0:
 		return fmt.Sprintf("%d of %s in use", n, several(limit, "permit"))
 	case limit > 0:

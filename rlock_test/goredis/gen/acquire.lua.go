@@ -9,129 +9,125 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of acquire.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of acquireSource. A server knows the script by its SHA1.
 const (
-	AcquireSHA1   = "69f7e0a528b5caf7f459998be72a5761ce8b369a"
-	AcquireSHA256 = "53a4841372651530c9b85fa92419a08d07187e28ead691b2a193960ef1f104a8"
+	AcquireSHA1   = "5348b0d16e27463d599a6c9c6a41a09635f1c03b"
+	AcquireSHA256 = "5f2421af9aee9024b19d8483dc085e91a10f68ef49e531381a49039cb3e191a0"
 )
 
-// acquireSource is acquire.lua, byte for byte.
-const acquireSource = `-- Takes a free lock. A lock that this token already holds is confirmed, so a caller that
--- lost the reply may safely send the same call again. A confirmed lock keeps its lease
--- or gets the new one, whichever ends later, and a new fence if it has fences.
+// acquireSource is acquire.lua with what it includes.
+const acquireSource = `-- Takes a lock if it is free and nobody waits for it. A lock that this token already holds is confirmed, so a
+-- caller that lost the reply may safely send the same call again: it keeps its lease or gets the new one,
+-- whichever ends later, and a new fence. A lock that several share, or that is free while others wait, is
+-- left to Wait, which knows what to do.
 --
 -- name: Acquire
 -- mode: write retryable
 -- KEYS[1]   lock    key        the lock
--- KEYS[2..] counter key        fence counter of the lock's slot; none: no fence
+-- KEYS[2]   queue   key        the queue of the lock: a sorted set of the tokens that wait; the lock itself:
+--     nobody waits in a queue
+-- KEYS[3..] counter key        fence counter of the lock's slot; none: no fence
 -- ARGV[1]   token   string     token of this acquisition, which no other has
 -- ARGV[2]   ttl     duration?  lease; absent: the lock never expires
--- returns: acquired bool, remaining duration, fence int
+-- returns: outcome int, value int
 
-local lock, counter = KEYS[1], KEYS[2]
-local token, ttl = ARGV[1], ARGV[2]
-
--- Most locks are free, so one command checks the lock and takes it. NX refuses if the key
--- exists, whatever its type is.
-local taken
-if ttl == '' then
-  taken = redis.pcall('SET', lock, token, 'NX')
-else
-  taken = redis.pcall('SET', lock, token, 'NX', 'PX', ttl)
-end
-
-if not taken or taken.err then
-  -- GET fails with WRONGTYPE if the key is of another type. The caller must get that error,
-  -- because it would otherwise wait for ever for a key that is no lock.
-  local holder = redis.call('GET', lock)
-  if holder and holder ~= token then
-    -- remaining is what is left of the holder's lease; -1 ms: the lock never expires.
-    return {0, redis.call('PTTL', lock), 0}
+-- include: include/fence.lua
+-- Returns the next fence of a counter; 0 if there is no counter. If the counter is behind the server's clock
+-- (in microseconds, rounded down to a multiple of 65,536), the script raises it to the clock, because a
+-- failover may have set the counter back: it must not give out a fence twice. The rounding limits these
+-- writes to 16 a second. A counter that is new, because there was none or the server lost it, starts at the
+-- exact clock. That is above all former fences, because the server took more than a microsecond for each of
+-- them. If it fails, it returns the error reply: the user may lack a right, or the counter may be of another
+-- type.
+local function next_fence(counter, clock)
+  if not counter then
+    return 0
   end
-  if not holder then
-    -- The lock is free, but the server refused the write: OOM, READONLY …
-    return taken or redis.error_reply('ERR the lock is free and was not taken')
-  end
-  taken = false -- this token holds the lock already
-end
-
--- Frees the lock that this script has just taken, if the fence fails: the user may lack a
--- right, or the counter's key may be of another type. Redis does not undo the SET itself. A
--- second SET, with an expiry in the past, frees the lock because the user may lack the right
--- to DEL but does have the right to SET.
-local function fail(failure)
-  if taken then
-    redis.call('SET', lock, token, 'PXAT', 1)
-  end
-  return failure
-end
-
--- The fence is the next number of the slot's counter. If the counter is behind the server's
--- clock (in microseconds, rounded down to a multiple of 65,536), the script raises it to the
--- clock, because a failover may have set the counter back: it must not give out a fence
--- twice. The rounding limits these writes to 16 a second. A counter that is new, because
--- there was none or the server lost it, starts at the exact clock. That is above all former
--- fences, because the server took more than a microsecond for each of them.
-local fence = 0
-if counter then
-  fence = redis.pcall('INCR', counter)
+  local fence = redis.pcall('INCR', counter)
   if type(fence) ~= 'number' then
-    return fail(fence)
+    return fence
   end
-  local time = redis.pcall('TIME')
-  if time.err then
-    return fail(time)
-  end
-  local clock = time[1] * 1000000 + time[2]
   local minimum = clock - clock % 65536
   if fence == 1 then
     minimum = clock
   end
   if fence < minimum then
     fence = minimum
-    local raised = redis.pcall('SET', counter, fence)
+    local raised = redis.pcall('SET', counter, string.format('%.0f', fence))
     if raised.err then
-      return fail(raised)
+      return raised
     end
+  end
+  return fence
+end
+
+local lock, queue, counter = KEYS[1], KEYS[2], KEYS[3]
+local token, ttl = ARGV[1], ARGV[2]
+
+-- Outcome 1: the token has the lock; the value is the fence. Outcome 2: another has it; the value is what is
+-- left of its lease in milliseconds, or -1. Outcome 0: the lock is as it was, and Wait is to be called.
+local confirms = false
+if queue == lock or redis.call('EXISTS', lock, queue) ~= 0 then
+  local holder = redis.call('GET', lock)
+  if queue ~= lock and (not holder or string.sub(holder, 1, 6) == 'rlock:') then
+    return {0, 0}
+  end
+  confirms = holder == token
+  if holder and not confirms then
+    return {2, redis.call('PTTL', lock)}
+  end
+  if confirms then
+    redis.call('PEXPIRE', lock, 1, 'GT') -- changes nothing: after this write a full memory refuses no other
   end
 end
 
-if not taken then
-  -- GT never shortens a lease: this call may have been delayed, and another call may have
-  -- extended the lock since.
-  if ttl == '' then
-    redis.call('PERSIST', lock)
-  else
-    redis.call('PEXPIRE', lock, ttl, 'GT')
+-- The fence comes before the lock, so that there is nothing to undo if it fails.
+local fence = 0
+if counter then
+  local time = redis.call('TIME')
+  fence = next_fence(counter, time[1] * 1000000 + time[2])
+  if type(fence) ~= 'number' then
+    return fence
   end
 end
-return {1, 0, fence}
+
+-- GT never shortens a lease: this call may have been delayed, and another call may have extended the lock since.
+if confirms and ttl == '' then
+  redis.call('PERSIST', lock)
+elseif confirms then
+  redis.call('PEXPIRE', lock, ttl, 'GT')
+elseif ttl == '' then
+  redis.call('SET', lock, token)
+else
+  redis.call('SET', lock, token, 'PX', ttl)
+end
+return {1, fence}
 `
 
 // AcquireParams are the keys and arguments of [Scripts.Acquire].
 type AcquireParams struct {
 	Lock    string        // KEYS[1]: the lock
-	Counter []string      // KEYS[2..]: fence counter of the lock's slot; none: no fence
+	Queue   string        // KEYS[2]: the queue of the lock: a sorted set of the tokens that wait; the lock itself: nobody waits in a queue
+	Counter []string      // KEYS[3..]: fence counter of the lock's slot; none: no fence
 	Token   string        // ARGV[1]: token of this acquisition, which no other has
 	TTL     time.Duration // ARGV[2]: lease; absent: the lock never expires (zero: absent)
 }
 
 // AcquireResult is the answer of [Scripts.Acquire].
 type AcquireResult struct {
-	Acquired  bool
-	Remaining time.Duration
-	Fence     int64
+	Outcome int64
+	Value   int64
 }
 
-// Acquire takes a free lock. A lock that this token already holds is confirmed, so a caller that
-// lost the reply may safely send the same call again. A confirmed lock keeps its lease
-// or gets the new one, whichever ends later, and a new fence if it has fences.
+// Acquire takes a lock if it is free and nobody waits for it. A lock that this token already holds is confirmed, so a
+// caller that lost the reply may safely send the same call again: it keeps its lease or gets the new one,
+// whichever ends later, and a new fence. A lock that several share, or that is free while others wait, is
+// left to Wait, which knows what to do.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) Acquire(ctx context.Context, c redis.UniversalClient, p AcquireParams) (AcquireResult, error) {
 	var (
-		keyArray [4]string
+		keyArray [5]string
 		argArray [2]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
@@ -153,6 +149,10 @@ func (p AcquireParams) encode(keys, args []string) ([]string, []string, error) {
 		return nil, nil, err
 	}
 	keys = append(keys, p.Lock)
+	if err := checkKeys("Acquire", "queue", p.Queue); err != nil {
+		return nil, nil, err
+	}
+	keys = append(keys, p.Queue)
 	if err := checkKeys("Acquire", "counter", p.Counter...); err != nil {
 		return nil, nil, err
 	}
@@ -167,18 +167,15 @@ func (p AcquireParams) encode(keys, args []string) ([]string, []string, error) {
 }
 
 func decodeAcquireReply(s *luaScript, reply *redis.Cmd) (AcquireResult, error) {
-	return decodeStruct(s, reply, 3, decodeAcquireResult)
+	return decodeStruct(s, reply, 2, decodeAcquireResult)
 }
 
 func decodeAcquireResult(values []message) (r AcquireResult, err error) {
-	if r.Acquired, err = decodeBool(values[0]); err != nil {
-		return AcquireResult{}, &fieldError{"acquired", err}
+	if r.Outcome, err = decodeInt(values[0]); err != nil {
+		return AcquireResult{}, &fieldError{"outcome", err}
 	}
-	if r.Remaining, err = decodeDuration(values[1]); err != nil {
-		return AcquireResult{}, &fieldError{"remaining", err}
-	}
-	if r.Fence, err = decodeInt(values[2]); err != nil {
-		return AcquireResult{}, &fieldError{"fence", err}
+	if r.Value, err = decodeInt(values[1]); err != nil {
+		return AcquireResult{}, &fieldError{"value", err}
 	}
 	return r, nil
 }

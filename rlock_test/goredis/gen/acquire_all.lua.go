@@ -12,8 +12,8 @@ import (
 // The sums of acquire_all.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	AcquireAllSHA1   = "c6708f1e50b2b0c713872c587b2f382be6a9843e"
-	AcquireAllSHA256 = "6d8f95d5e1c84a99acd603d589b33499395c102fac6435125be039a07632984b"
+	AcquireAllSHA1   = "b9541bf6ae3fccbfe5dfa90c4a841741aa09616e"
+	AcquireAllSHA256 = "e59fdb7e7d5b8b7511707e51568eacb0ea6a1b0636e25ac8c1bb537e761e12bc"
 )
 
 // acquireAllSource is acquire_all.lua, byte for byte.
@@ -21,7 +21,7 @@ const acquireAllSource = `-- Takes all locks of a set, or none. Locks that this 
 -- a caller that lost the reply may safely send the same call again. If another token holds
 -- one of the locks, the reply has the position of that lock, and the script changes nothing.
 -- The same holds for a lock that is free and that others wait for: nobody overtakes them. What is
--- left of its lease is then -2, and Join passes it on to the first of them. If the caller asks for a
+-- left of its lease is then -2, and Wait passes it on to the first of them. If the caller asks for a
 -- part, the script takes the locks before the one in the reply.
 --
 -- name: AcquireAll
@@ -45,7 +45,7 @@ end
 
 -- Takes or confirms the first count locks, with one command for each. One MSET would not do,
 -- because it sets no lease, and unpack() fails at about eight thousand values. GT never
--- shortens a lease, for the reason in acquire.lua. Those that are taken come first: a server that is
+-- shortens a lease, for the reason in include/fence.lua. Those that are taken come first: a server that is
 -- out of memory refuses SET, and after a PEXPIRE it would allow any command.
 local owned, some = {}, false
 local function take(count)
@@ -88,7 +88,7 @@ for i = 1, exist > 0 and locks or 0 do
 end
 
 -- The whole set has one fence. It is above the count of every slot that the set touches, and
--- not behind the server's clock, for the reasons in acquire.lua. The script raises every
+-- not behind the server's clock, for the reasons in include/fence.lua. The script raises every
 -- counter to it, so the next fence of any of these locks is larger.
 local fence, new, counts = 0, false, {}
 for i = names + 1, #KEYS do
@@ -136,7 +136,7 @@ type AcquireAllResult struct {
 // a caller that lost the reply may safely send the same call again. If another token holds
 // one of the locks, the reply has the position of that lock, and the script changes nothing.
 // The same holds for a lock that is free and that others wait for: nobody overtakes them. What is
-// left of its lease is then -2, and Join passes it on to the first of them. If the caller asks for a
+// left of its lease is then -2, and Wait passes it on to the first of them. If the caller asks for a
 // part, the script takes the locks before the one in the reply.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.

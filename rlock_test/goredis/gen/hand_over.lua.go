@@ -11,8 +11,8 @@ import (
 
 // The sums of handOverSource. A server knows the script by its SHA1.
 const (
-	HandOverSHA1   = "4ba0fc3df3fe92f6e05fa4aee0e5dc75aa2c819e"
-	HandOverSHA256 = "316b6097683fcc15e1ca8a1193396987182385ef6ebed94870d11249feaaa976"
+	HandOverSHA1   = "ccf484411e3e3a4282a9362219528c233e1fb83b"
+	HandOverSHA256 = "85846067650a44a5f2d63e714e7aba5062aa508dc28ee6e03fcc9f721b56115a"
 )
 
 // handOverSource is hand_over.lua with what it includes.
@@ -38,22 +38,18 @@ const handOverSource = `-- Gives a held lock to another token, with a new lease.
 -- ARGV[5]   barging duration?  for how long in each second a free lock stays free although others wait
 -- returns: handed_over bool, fence int, fences int, waits int
 
--- include: queue/barging.lua
--- Returns for how many milliseconds from now on a free lock stays free although processes wait for
--- it; 0: the first of them gets it. A lock does so for the first barging milliseconds of each second
--- of the server's clock. In that time callers that stand in no queue, such as those of other libraries,
--- can take it, which is called barging. The clock alone says when, so no key has to remember it, and
--- the locks that a process waits for one after the other are open at the same time.
-local function open_for(barging)
+-- include: include/barging.lua
+-- Returns for how many milliseconds from now on a free lock stays free although processes wait for it; 0: the
+-- first of them gets it. A lock does so for the first barging milliseconds of each second of the server's
+-- clock. In that time callers that stand in no queue, such as those of other libraries, can take it, which is
+-- called barging. The clock alone says when, so no key has to remember it, and the locks that a process waits
+-- for one after the other are open at the same time.
+local function open_for(barging, now)
   local length = tonumber(barging) or 0
   if length <= 0 then
     return 0
   end
-  local time = redis.pcall('TIME')
-  if time.err then
-    return 0
-  end
-  return math.max(length - math.floor(time[2] / 1000), 0)
+  return math.max(length - now % 1000, 0)
 end
 
 local lock, queue, counter = KEYS[1], KEYS[2], KEYS[3]
@@ -69,13 +65,16 @@ end
 local waits = 0
 if queue ~= lock then
   local head = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
-  if head[2] then
+  if head[2] or barging ~= '' then
     local time = redis.call('TIME')
-    waits = math.max(time[1] * 1000000 + time[2] - tonumber(head[2]), 1)
-  end
-  local open = open_for(barging)
-  if barging ~= '' and open > 0 then
-    waits = math.max(waits, (tonumber(barging) - open) * 1000, 1)
+    local now = time[1] * 1000000 + time[2]
+    if head[2] then
+      waits = math.max(now - tonumber(head[2]), 1)
+    end
+    local open = open_for(barging, math.floor(now / 1000))
+    if open > 0 then
+      waits = math.max(waits, ((tonumber(barging) or 0) - open) * 1000, 1)
+    end
   end
 end
 
@@ -84,7 +83,7 @@ end
 redis.call('PEXPIRE', lock, 1, 'GT')
 
 -- The first fence is the next number of the counter, and not behind the server's clock, for
--- the reasons in acquire.lua. The script always reserves that one. It reserves others only
+-- the reasons in include/fence.lua. The script always reserves that one. It reserves others only
 -- up to the clock, because a counter that the server loses starts again at the clock: it must
 -- not give out a reserved fence.
 local fence, reserved = 0, 0

@@ -12,43 +12,87 @@ import (
 // The sums of inspect.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	InspectSHA1   = "38e335e11da3c85fef5e3e2fe65ec14dd80a97b4"
-	InspectSHA256 = "65152210cbcd5bf0e9fd4386cab7474718934eb76a5c03e936b81e34d4e5cd3f"
+	InspectSHA1   = "04cf2ca1094d3dbac9044b9e040b193d2326c8be"
+	InspectSHA256 = "f830fe15f8fd7b7a92dad69de8431f754d029261340c64f76c5e6d12cd92c542"
 )
 
 // inspectSource is inspect.lua, byte for byte.
-const inspectSource = `-- Reads the holder of every lock of a set, all at the same instant: the holder's token (nil:
--- the lock is free) and the remaining time of its lease (-1 ms: the lock never expires, -2 ms:
--- the lock is free).
+const inspectSource = `-- Reads who has each of many locks, all at the same instant: the value of the key (nil: the lock is free) and
+-- the remaining time of its lease (-1 ms: it never expires, -2 ms: the lock is free). The value is the holder's
+-- token, or says that several share the lock.
+--
+-- If the call names the other keys of one lock, the reply also has those who share it, in the order in which
+-- their leases end, each as "<phase> <permits> <token>", with what is left of its lease (-1 ms: it never ends);
+-- and the tokens that wait for it, in the order of the queue, each with the server's clock in microseconds
+-- when it joined.
 --
 -- name: Inspect
 -- mode: read
--- KEYS[1..] locks key  the locks
--- returns: holders []string?, remaining []duration
+-- KEYS[1..] keys    key  the locks; or one lock, the sorted set of those who share it, and its queue
+-- ARGV[1]   waiters int  how many of those who wait are wanted; -1: the keys are all locks
+-- returns: values []string?, remaining []duration, members []string, left []duration, waiting []string
 
-local holders, remaining = {}, {}
-for i, lock in ipairs(KEYS) do
-  -- GET answers false, not nil, for a free lock, so the lock keeps its place in the list.
-  holders[i] = redis.call('GET', lock)
-  remaining[i] = redis.call('PTTL', lock)
+local values, remaining, members, left, waiting = {}, {}, {}, {}, {}
+local count, wanted = #KEYS, tonumber(ARGV[1])
+if wanted >= 0 then
+  count = 1
 end
-return {holders, remaining}
+for i = 1, count do
+  -- GET answers false, not nil, for a free lock, so the lock keeps its place in the list.
+  values[i] = redis.call('GET', KEYS[i])
+  remaining[i] = redis.call('PTTL', KEYS[i])
+end
+if wanted < 0 then
+  return {values, remaining, members, left, waiting}
+end
+
+local phase = values[1] and string.match(values[1], '^rlock:%a+ (%d+)$')
+if phase then
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local all = redis.call('ZRANGE', KEYS[2], 100000000000, '+inf', 'BYSCORE', 'WITHSCORES')
+  for i = 1, #all, 2 do
+    if string.sub(all[i], 1, #phase + 1) ~= phase .. ' ' then
+      break
+    end
+    if all[i + 1] == 'inf' then
+      members[#members + 1] = all[i]
+      left[#left + 1] = -1
+    elseif tonumber(all[i + 1]) > now then
+      members[#members + 1] = all[i]
+      left[#left + 1] = tonumber(all[i + 1]) - now
+    end
+  end
+end
+if wanted > 0 then
+  waiting = redis.call('ZRANGE', KEYS[3], 0, wanted - 1, 'WITHSCORES')
+end
+return {values, remaining, members, left, waiting}
 `
 
 // InspectParams are the keys and arguments of [Scripts.Inspect].
 type InspectParams struct {
-	Locks []string // KEYS[1..]: the locks
+	Keys    []string // KEYS[1..]: the locks; or one lock, the sorted set of those who share it, and its queue
+	Waiters int64    // ARGV[1]: how many of those who wait are wanted; -1: the keys are all locks
 }
 
 // InspectResult is the answer of [Scripts.Inspect].
 type InspectResult struct {
-	Holders   []Null[string]
+	Values    []Null[string]
 	Remaining []time.Duration
+	Members   []string
+	Left      []time.Duration
+	Waiting   []string
 }
 
-// Inspect reads the holder of every lock of a set, all at the same instant: the holder's token (nil:
-// the lock is free) and the remaining time of its lease (-1 ms: the lock never expires, -2 ms:
-// the lock is free).
+// Inspect reads who has each of many locks, all at the same instant: the value of the key (nil: the lock is free) and
+// the remaining time of its lease (-1 ms: it never expires, -2 ms: the lock is free). The value is the holder's
+// token, or says that several share the lock.
+//
+// If the call names the other keys of one lock, the reply also has those who share it, in the order in which
+// their leases end, each as "<phase> <permits> <token>", with what is left of its lease (-1 ms: it never ends);
+// and the tokens that wait for it, in the order of the queue, each with the server's clock in microseconds
+// when it joined.
 //
 // It only reads, on the primary.
 func (s *Scripts) Inspect(ctx context.Context, c redis.UniversalClient, p InspectParams) (InspectResult, error) {
@@ -71,23 +115,33 @@ func (s *Scripts) InspectBatch(ctx context.Context, c redis.UniversalClient, par
 
 // encode appends the words of the call, in the order of the header.
 func (p InspectParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("Inspect", "locks", p.Locks...); err != nil {
+	if err := checkKeys("Inspect", "keys", p.Keys...); err != nil {
 		return nil, nil, err
 	}
-	keys = append(keys, p.Locks...)
+	keys = append(keys, p.Keys...)
+	args = append(args, encodeInt(p.Waiters))
 	return keys, args, nil
 }
 
 func decodeInspectReply(s *luaScript, reply *redis.Cmd) (InspectResult, error) {
-	return decodeStruct(s, reply, 2, decodeInspectResult)
+	return decodeStruct(s, reply, 5, decodeInspectResult)
 }
 
 func decodeInspectResult(values []message) (r InspectResult, err error) {
-	if r.Holders, err = list(nullable(decodeString))(values[0]); err != nil {
-		return InspectResult{}, &fieldError{"holders", err}
+	if r.Values, err = list(nullable(decodeString))(values[0]); err != nil {
+		return InspectResult{}, &fieldError{"values", err}
 	}
 	if r.Remaining, err = list(decodeDuration)(values[1]); err != nil {
 		return InspectResult{}, &fieldError{"remaining", err}
+	}
+	if r.Members, err = list(decodeString)(values[2]); err != nil {
+		return InspectResult{}, &fieldError{"members", err}
+	}
+	if r.Left, err = list(decodeDuration)(values[3]); err != nil {
+		return InspectResult{}, &fieldError{"left", err}
+	}
+	if r.Waiting, err = list(decodeString)(values[4]); err != nil {
+		return InspectResult{}, &fieldError{"waiting", err}
 	}
 	return r, nil
 }

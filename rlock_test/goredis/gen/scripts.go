@@ -12,29 +12,19 @@ import (
 // Scripts calls the scripts. Make one with [New] and share it: it is safe for
 // concurrent use and holds no connection.
 type Scripts struct {
-	acquireScript       luaScript
-	acquireAllScript    luaScript
-	acquireSharedScript luaScript
-	attachScript        luaScript
-	changeLimitScript   luaScript
-	extendScript        luaScript
-	extendManyScript    luaScript
-	extendSharedScript  luaScript
-	handOverScript      luaScript
-	holderScript        luaScript
-	inspectScript       luaScript
-	inspectSharedScript luaScript
-	joinScript          luaScript
-	passScript          luaScript
-	passAllScript       luaScript
-	passManyScript      luaScript
-	raiseFenceScript    luaScript
-	releaseScript       luaScript
-	releaseSharedScript luaScript
-	requeueScript       luaScript
-	tryScript           luaScript
-	tryManyScript       luaScript
-	waitersScript       luaScript
+	acquireScript     luaScript
+	acquireAllScript  luaScript
+	acquireManyScript luaScript
+	attachScript      luaScript
+	checkScript       luaScript
+	extendScript      luaScript
+	handOverScript    luaScript
+	inspectScript     luaScript
+	raiseFenceScript  luaScript
+	releaseScript     luaScript
+	releaseManyScript luaScript
+	requeueScript     luaScript
+	waitScript        luaScript
 }
 
 // New returns the scripts. After a network error, or while the server loads its data,
@@ -47,29 +37,19 @@ type Scripts struct {
 func New(opts ...Option) *Scripts {
 	o := newOptions(opts)
 	return &Scripts{
-		acquireAllScript:    newLuaScript("AcquireAll", AcquireAllSHA1, acquireAllSource, o.retry, nil),
-		acquireScript:       newLuaScript("Acquire", AcquireSHA1, acquireSource, o.retry, nil),
-		acquireSharedScript: newLuaScript("AcquireShared", AcquireSharedSHA1, acquireSharedSource, false, nil),
-		attachScript:        newLuaScript("Attach", AttachSHA1, attachSource, o.retry, nil),
-		changeLimitScript:   newLuaScript("ChangeLimit", ChangeLimitSHA1, changeLimitSource, o.retry, nil),
-		extendManyScript:    newLuaScript("ExtendMany", ExtendManySHA1, extendManySource, o.retry, nil),
-		extendScript:        newLuaScript("Extend", ExtendSHA1, extendSource, o.retry, nil),
-		extendSharedScript:  newLuaScript("ExtendShared", ExtendSharedSHA1, extendSharedSource, o.retry, nil),
-		handOverScript:      newLuaScript("HandOver", HandOverSHA1, handOverSource, o.retry, nil),
-		holderScript:        newLuaScript("Holder", HolderSHA1, holderSource, o.retry, nil),
-		inspectScript:       newLuaScript("Inspect", InspectSHA1, inspectSource, o.retry, nil),
-		inspectSharedScript: newLuaScript("InspectShared", InspectSharedSHA1, inspectSharedSource, o.retry, nil),
-		joinScript:          newLuaScript("Join", JoinSHA1, joinSource, false, nil),
-		passAllScript:       newLuaScript("PassAll", PassAllSHA1, passAllSource, o.retry, nil),
-		passManyScript:      newLuaScript("PassMany", PassManySHA1, passManySource, false, nil),
-		passScript:          newLuaScript("Pass", PassSHA1, passSource, o.retry, nil),
-		raiseFenceScript:    newLuaScript("RaiseFence", RaiseFenceSHA1, raiseFenceSource, o.retry, nil),
-		releaseScript:       newLuaScript("Release", ReleaseSHA1, releaseSource, o.retry, nil),
-		releaseSharedScript: newLuaScript("ReleaseShared", ReleaseSharedSHA1, releaseSharedSource, o.retry, nil),
-		requeueScript:       newLuaScript("Requeue", RequeueSHA1, requeueSource, o.retry, nil),
-		tryManyScript:       newLuaScript("TryMany", TryManySHA1, tryManySource, false, nil),
-		tryScript:           newLuaScript("Try", TrySHA1, trySource, false, nil),
-		waitersScript:       newLuaScript("Waiters", WaitersSHA1, waitersSource, o.retry, nil),
+		acquireAllScript:  newLuaScript("AcquireAll", AcquireAllSHA1, acquireAllSource, o.retry, nil),
+		acquireManyScript: newLuaScript("AcquireMany", AcquireManySHA1, acquireManySource, false, nil),
+		acquireScript:     newLuaScript("Acquire", AcquireSHA1, acquireSource, o.retry, nil),
+		attachScript:      newLuaScript("Attach", AttachSHA1, attachSource, o.retry, nil),
+		checkScript:       newLuaScript("Check", CheckSHA1, checkSource, o.retry, nil),
+		extendScript:      newLuaScript("Extend", ExtendSHA1, extendSource, o.retry, nil),
+		handOverScript:    newLuaScript("HandOver", HandOverSHA1, handOverSource, o.retry, nil),
+		inspectScript:     newLuaScript("Inspect", InspectSHA1, inspectSource, o.retry, nil),
+		raiseFenceScript:  newLuaScript("RaiseFence", RaiseFenceSHA1, raiseFenceSource, o.retry, nil),
+		releaseManyScript: newLuaScript("ReleaseMany", ReleaseManySHA1, releaseManySource, false, nil),
+		releaseScript:     newLuaScript("Release", ReleaseSHA1, releaseSource, o.retry, nil),
+		requeueScript:     newLuaScript("Requeue", RequeueSHA1, requeueSource, o.retry, nil),
+		waitScript:        newLuaScript("Wait", WaitSHA1, waitSource, false, nil),
 	}
 }
 
@@ -82,27 +62,17 @@ func (s *Scripts) Load(ctx context.Context, c redis.UniversalClient) error {
 	for _, script := range []*luaScript{
 		&s.acquireScript,
 		&s.acquireAllScript,
-		&s.acquireSharedScript,
+		&s.acquireManyScript,
 		&s.attachScript,
-		&s.changeLimitScript,
+		&s.checkScript,
 		&s.extendScript,
-		&s.extendManyScript,
-		&s.extendSharedScript,
 		&s.handOverScript,
-		&s.holderScript,
 		&s.inspectScript,
-		&s.inspectSharedScript,
-		&s.joinScript,
-		&s.passScript,
-		&s.passAllScript,
-		&s.passManyScript,
 		&s.raiseFenceScript,
 		&s.releaseScript,
-		&s.releaseSharedScript,
+		&s.releaseManyScript,
 		&s.requeueScript,
-		&s.tryScript,
-		&s.tryManyScript,
-		&s.waitersScript,
+		&s.waitScript,
 	} {
 		failed = errors.Join(failed, script.load(ctx, c))
 	}
@@ -116,48 +86,28 @@ type Caller interface {
 	AcquireBatch(ctx context.Context, c redis.UniversalClient, params []AcquireParams) []Reply[AcquireResult]
 	AcquireAll(ctx context.Context, c redis.UniversalClient, p AcquireAllParams) (AcquireAllResult, error)
 	AcquireAllBatch(ctx context.Context, c redis.UniversalClient, params []AcquireAllParams) []Reply[AcquireAllResult]
-	AcquireShared(ctx context.Context, c redis.UniversalClient, p AcquireSharedParams) (AcquireSharedResult, error)
-	AcquireSharedBatch(ctx context.Context, c redis.UniversalClient, params []AcquireSharedParams) []Reply[AcquireSharedResult]
+	AcquireMany(ctx context.Context, c redis.UniversalClient, p AcquireManyParams) ([]AcquireManyItem, error)
+	AcquireManyBatch(ctx context.Context, c redis.UniversalClient, params []AcquireManyParams) []Reply[[]AcquireManyItem]
 	Attach(ctx context.Context, c redis.UniversalClient, p AttachParams) (AttachResult, error)
 	AttachBatch(ctx context.Context, c redis.UniversalClient, params []AttachParams) []Reply[AttachResult]
-	ChangeLimit(ctx context.Context, c redis.UniversalClient, p ChangeLimitParams) (int64, error)
-	ChangeLimitBatch(ctx context.Context, c redis.UniversalClient, params []ChangeLimitParams) []Reply[int64]
-	Extend(ctx context.Context, c redis.UniversalClient, p ExtendParams) (int64, error)
-	ExtendBatch(ctx context.Context, c redis.UniversalClient, params []ExtendParams) []Reply[int64]
-	ExtendMany(ctx context.Context, c redis.UniversalClient, p ExtendManyParams) ([]int64, error)
-	ExtendManyBatch(ctx context.Context, c redis.UniversalClient, params []ExtendManyParams) []Reply[[]int64]
-	ExtendShared(ctx context.Context, c redis.UniversalClient, p ExtendSharedParams) (bool, error)
-	ExtendSharedBatch(ctx context.Context, c redis.UniversalClient, params []ExtendSharedParams) []Reply[bool]
+	Check(ctx context.Context, c redis.UniversalClient, p CheckParams) (Null[string], error)
+	CheckBatch(ctx context.Context, c redis.UniversalClient, params []CheckParams) []Reply[Null[string]]
+	Extend(ctx context.Context, c redis.UniversalClient, p ExtendParams) ([]int64, error)
+	ExtendBatch(ctx context.Context, c redis.UniversalClient, params []ExtendParams) []Reply[[]int64]
 	HandOver(ctx context.Context, c redis.UniversalClient, p HandOverParams) (HandOverResult, error)
 	HandOverBatch(ctx context.Context, c redis.UniversalClient, params []HandOverParams) []Reply[HandOverResult]
-	Holder(ctx context.Context, c redis.UniversalClient, p HolderParams) (Null[string], error)
-	HolderBatch(ctx context.Context, c redis.UniversalClient, params []HolderParams) []Reply[Null[string]]
 	Inspect(ctx context.Context, c redis.UniversalClient, p InspectParams) (InspectResult, error)
 	InspectBatch(ctx context.Context, c redis.UniversalClient, params []InspectParams) []Reply[InspectResult]
-	InspectShared(ctx context.Context, c redis.UniversalClient, p InspectSharedParams) (InspectSharedResult, error)
-	InspectSharedBatch(ctx context.Context, c redis.UniversalClient, params []InspectSharedParams) []Reply[InspectSharedResult]
-	Join(ctx context.Context, c redis.UniversalClient, p JoinParams) (JoinResult, error)
-	JoinBatch(ctx context.Context, c redis.UniversalClient, params []JoinParams) []Reply[JoinResult]
-	Pass(ctx context.Context, c redis.UniversalClient, p PassParams) (int64, error)
-	PassBatch(ctx context.Context, c redis.UniversalClient, params []PassParams) []Reply[int64]
-	PassAll(ctx context.Context, c redis.UniversalClient, p PassAllParams) (int64, error)
-	PassAllBatch(ctx context.Context, c redis.UniversalClient, params []PassAllParams) []Reply[int64]
-	PassMany(ctx context.Context, c redis.UniversalClient, p PassManyParams) ([]int64, error)
-	PassManyBatch(ctx context.Context, c redis.UniversalClient, params []PassManyParams) []Reply[[]int64]
 	RaiseFence(ctx context.Context, c redis.UniversalClient, p RaiseFenceParams) (int64, error)
 	RaiseFenceBatch(ctx context.Context, c redis.UniversalClient, params []RaiseFenceParams) []Reply[int64]
 	Release(ctx context.Context, c redis.UniversalClient, p ReleaseParams) (int64, error)
 	ReleaseBatch(ctx context.Context, c redis.UniversalClient, params []ReleaseParams) []Reply[int64]
-	ReleaseShared(ctx context.Context, c redis.UniversalClient, p ReleaseSharedParams) (bool, error)
-	ReleaseSharedBatch(ctx context.Context, c redis.UniversalClient, params []ReleaseSharedParams) []Reply[bool]
+	ReleaseMany(ctx context.Context, c redis.UniversalClient, p ReleaseManyParams) ([]int64, error)
+	ReleaseManyBatch(ctx context.Context, c redis.UniversalClient, params []ReleaseManyParams) []Reply[[]int64]
 	Requeue(ctx context.Context, c redis.UniversalClient, p RequeueParams) (RequeueResult, error)
 	RequeueBatch(ctx context.Context, c redis.UniversalClient, params []RequeueParams) []Reply[RequeueResult]
-	Try(ctx context.Context, c redis.UniversalClient, p TryParams) (TryResult, error)
-	TryBatch(ctx context.Context, c redis.UniversalClient, params []TryParams) []Reply[TryResult]
-	TryMany(ctx context.Context, c redis.UniversalClient, p TryManyParams) ([]TryManyItem, error)
-	TryManyBatch(ctx context.Context, c redis.UniversalClient, params []TryManyParams) []Reply[[]TryManyItem]
-	Waiters(ctx context.Context, c redis.UniversalClient, p WaitersParams) ([]string, error)
-	WaitersBatch(ctx context.Context, c redis.UniversalClient, params []WaitersParams) []Reply[[]string]
+	Wait(ctx context.Context, c redis.UniversalClient, p WaitParams) (WaitResult, error)
+	WaitBatch(ctx context.Context, c redis.UniversalClient, params []WaitParams) []Reply[WaitResult]
 	Load(ctx context.Context, c redis.UniversalClient) error
 }
 

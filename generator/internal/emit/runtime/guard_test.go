@@ -18,7 +18,7 @@ func TestGuards(t *testing.T) {
 	require.EqualError(t, checkHeld("S", "lock", nil), "runtime: S: lock: the lock is nil; the script runs only while a lock is held")
 
 	require.NoError(t, checkShared("S", "lock", lock{fence: 7}))
-	require.Equal(t, "rlock:shared 7 0", sharedValue(lock{fence: 7}))
+	require.Equal(t, "rlock:readers 7", sharedValue(lock{fence: 7}))
 	require.EqualError(t, checkShared("S", "lock", nil), "runtime: S: lock: the lock is nil; the script runs only while readers share a lock")
 	require.EqualError(t, checkShared("S", "lock", lock{}), "runtime: S: lock: the lock has no fence, so it is no reader's share")
 
