@@ -256,7 +256,7 @@
 // A comment that names a fragment in another way, such as an indented one, is a finding.
 // A fragment has no header, and may include others. If several files include one fragment,
 // the text that runs has it once, at the first place. The SHA1 is that of the text that
-// runs, and the audit prints this text. Findings name the files that a person edits. A cycle,
+// runs, which stands beside the bindings as a file. Findings name the files that a person edits. A cycle,
 // a missing file, and a file that includes one fragment twice are findings.
 //
 // # Types of keys and arguments
@@ -464,13 +464,18 @@
 //
 // # Output
 //
-// For acquire.lua the generator writes acquire.lua.go. It has the text of the script with its
-// SHA1 and SHA256, a struct of the parameters, the structs of the reply, and the calls: one
+// For acquire.lua the generator writes acquire.lua.go. It has the SHA1 and SHA256 of the script, a
+// struct of the parameters, the structs of the reply, and the calls: one
 // that calls the script once, one that calls it many times in a pipeline and, for mode: read
 // cached, one through the client-side cache. scripts.go has the type with all calls, an interface
 // of them for fakes, and a comment for the package, unless a file of yours has one.
 // runtime.go has the helpers of the calls, and is the same in every package. AUDIT.md is the
 // audit. The code needs no module but the client.
+//
+// Beside acquire.lua.go stands acquire.lua, the text that runs, with all that it includes. The
+// calls embed that file, so it is what EVAL may run, what sha1sum counts, and what a person reads.
+// Git must not change the ends of its lines, as it does on Windows without "*.lua text eol=lf" in
+// .gitattributes.
 //
 // The generator removes files whose script is gone. It does not touch files that have not
 // changed, and it refuses to overwrite a file that it has not written.

@@ -11,7 +11,9 @@ import (
 
 	"github.com/rlock-go/toolkit/generator/internal/audit"
 	"github.com/rlock-go/toolkit/generator/internal/emit"
+	"github.com/rlock-go/toolkit/generator/internal/file"
 	"github.com/rlock-go/toolkit/generator/internal/output"
+	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
 // Exit codes.
@@ -78,6 +80,9 @@ func generate(o options, s *scriptSet, audits []audit.Script, stdout, stderr io.
 	if err != nil {
 		return err
 	}
+	if err := apart(o.out, s.scripts); err != nil {
+		return err
+	}
 	changes, err := output.Changes(o.out, append(files, audit.Markdown(o.caller(), audits)))
 	if err != nil {
 		return err
@@ -99,4 +104,14 @@ func generate(o options, s *scriptSet, audits []audit.Script, stdout, stderr io.
 		fmt.Fprintf(progress, "%d scripts, %d files changed\n", len(s.scripts), len(changes))
 	}
 	return s.report(o, stdout, stderr)
+}
+
+// apart returns an error if the text of a script would be written over the script.
+func apart(out string, scripts []*script.Script) error {
+	for _, s := range scripts {
+		if len(s.Includes) > 0 && file.Same(filepath.Dir(s.Path), out) {
+			return fmt.Errorf("%s includes others, and -out is its directory, where its whole text would replace it; give another directory", s.Path)
+		}
+	}
+	return nil
 }

@@ -69,27 +69,27 @@ func TestWatch(t *testing.T) {
 	command.Dir, command.Stdout, command.Stderr = dir, &out, &out
 	require.NoError(t, command.Start())
 
-	require.Equal(t, "watching lua; end with Ctrl-C", strings.Split(out.next(t, "1 scripts, 4 files changed\n"), "\n")[0])
-	require.Contains(t, bindings("look.lua.go"), "EXISTS")
+	require.Equal(t, "watching lua; end with Ctrl-C", strings.Split(out.next(t, "1 scripts, 5 files changed\n"), "\n")[0])
+	require.Contains(t, bindings("look.lua"), "EXISTS")
 
 	put(t, dir, map[string]string{"lua/look.lua": badScript})
 	require.Contains(t, out.next(t, "generator: nothing was written; mend the findings\n"), `lua/look.lua:4:8: "INCR" writes`)
-	require.Contains(t, bindings("look.lua.go"), "EXISTS")
+	require.Contains(t, bindings("look.lua"), "EXISTS")
 
 	put(t, dir, map[string]string{"lua/look.lua": strings.Replace(goodScript, "EXISTS", "STRLEN", 1)})
-	out.next(t, "1 scripts, 2 files changed\n")
-	require.Contains(t, bindings("look.lua.go"), "STRLEN")
+	out.next(t, "1 scripts, 3 files changed\n")
+	require.Contains(t, bindings("look.lua"), "STRLEN")
 
 	put(t, dir, map[string]string{"lua/more.lua": "-- mode: read\n-- KEYS[1] k key\n-- returns: int\n\n-- include: ../shared/count.lua\nreturn count(KEYS[1])\n"})
 	out.next(t, "generator: nothing was written; mend the findings\n")
 	put(t, dir, map[string]string{"shared/count.lua": "local function count(k) return redis.call('LLEN', k) end\n"})
-	out.next(t, "2 scripts, 3 files changed\n")
+	out.next(t, "2 scripts, 4 files changed\n")
 	put(t, dir, map[string]string{"shared/count.lua": "local function count(k) return redis.call('HLEN', k) end\n"})
-	out.next(t, "2 scripts, 2 files changed\n")
-	require.Contains(t, bindings("more.lua.go"), "HLEN")
+	out.next(t, "2 scripts, 3 files changed\n")
+	require.Contains(t, bindings("more.lua"), "HLEN")
 
 	require.NoError(t, os.Remove(filepath.Join(dir, "lua", "more.lua")))
-	require.Contains(t, out.next(t, "1 scripts, 3 files changed\n"), "removed, as its script is gone")
+	require.Contains(t, out.next(t, "1 scripts, 4 files changed\n"), "removed, as its script is gone")
 
 	if runtime.GOOS == "windows" {
 		cancel() // Go cannot send a signal there

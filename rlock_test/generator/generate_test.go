@@ -5,9 +5,11 @@ import (
 	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -74,8 +76,9 @@ func TestOneByteIsDrift(t *testing.T) {
 
 	stdout, _, err := generator("-check")
 	require.Error(t, err)
-	require.Contains(t, stdout, "-const releaseSource = `-- Gives")
-	require.Contains(t, stdout, "+const releaseSource = `-- gives")
+	require.Contains(t, stdout, "\n--- "+filepath.ToSlash(filepath.Join(out, "release.lua"))+"\n")
+	require.Contains(t, stdout, "\n--- Gives")
+	require.Contains(t, stdout, "\n+-- gives")
 	require.Contains(t, stdout, gen.ReleaseSHA1)
 	_, stderr, err = generator()
 	require.NoError(t, err, stderr)
@@ -83,10 +86,51 @@ func TestOneByteIsDrift(t *testing.T) {
 	require.NoError(t, err, stderr)
 }
 
-// The constants are the files' sums, and what a server answers.
-func TestSums(t *testing.T) {
+// Each text that runs is a file that runs: EVAL takes it as it stands, as redis-cli --eval does, and the server
+// then knows the script by the sum that the bindings send.
+func TestFilesRunAsTheyStand(t *testing.T) {
 	t.Parallel()
-	sums := map[string][2]string{
+	const queue = "{k}q {k}w {k}h grants: "
+	calls := []struct{ file, keys, args, want string }{
+		{"acquire.lua", "{k} {k}q", "mine 60000", "[1 0]"},
+		{"acquire_many.lua", "{k} {k}1 {k}q {k}1q", "mine 60000 other 60000", "[0 0 1 0]"},
+		{"check.lua", "{k}", "", "mine"},
+		{"wait.lua", "{k} " + queue, "other 60000 p join 0 ", ""},
+		{"inspect.lua", "{k} {k}h {k}q", "9", ""},
+		{"extend.lua", "{k}", "60000 mine", "[]"},
+		{"raise_fence.lua", "{k} {k}f", "mine 7 1", "0"},
+		{"attach.lua", "{k}", "renamed 0 60000 mine", ""},
+		{"hand_over.lua", "{k} {k}q {k}f", "renamed again 60000 1 ", ""},
+		{"requeue.lua", "{k} " + queue, "again last 60000 p ", ""},
+		{"release.lua", "{k} " + queue, "last ", ""},
+		{"release_many.lua", "{k}1 {k}2", "2 other", "[1 0]"},
+		{"acquire_all.lua", "{k}1 {k}2 {k}q1 {k}q2", "mine 60000 2 0 1", ""},
+	}
+	sums := sumsOfFiles()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		client := e.Start(t).Client(t)
+		for _, c := range calls {
+			text, err := os.ReadFile(filepath.Join(root, "gen", c.file))
+			require.NoError(t, err)
+			sum1 := sha1.Sum(text)
+			require.Equal(t, hex.EncodeToString(sum1[:]), sums[c.file][0], c.file)
+			keys := strings.Fields(c.keys)
+			words := append([]string{string(text), strconv.Itoa(len(keys))}, keys...)
+			answer, err := env.Do(t, client, append([]string{"EVAL"}, append(words, strings.Split(c.args, " ")...)...)...).ToAny()
+			require.NoError(t, err, c.file)
+			if c.want != "" {
+				require.Equal(t, c.want, fmt.Sprint(answer), c.file)
+			}
+			known, err := env.Do(t, client, "SCRIPT", "EXISTS", sums[c.file][0]).AsIntSlice()
+			require.NoError(t, err)
+			require.Equal(t, []int64{1}, known, c.file)
+		}
+		require.Len(t, sums, len(calls))
+	})
+}
+
+func sumsOfFiles() map[string][2]string {
+	return map[string][2]string{
 		"acquire.lua":      {gen.AcquireSHA1, gen.AcquireSHA256},
 		"acquire_all.lua":  {gen.AcquireAllSHA1, gen.AcquireAllSHA256},
 		"acquire_many.lua": {gen.AcquireManySHA1, gen.AcquireManySHA256},
@@ -101,6 +145,12 @@ func TestSums(t *testing.T) {
 		"requeue.lua":      {gen.RequeueSHA1, gen.RequeueSHA256},
 		"wait.lua":         {gen.WaitSHA1, gen.WaitSHA256},
 	}
+}
+
+// The constants are the files' sums, and what a server answers.
+func TestSums(t *testing.T) {
+	t.Parallel()
+	sums := sumsOfFiles()
 	paths, err := filepath.Glob(filepath.Join(root, "scripts", "*.lua"))
 	require.NoError(t, err)
 	require.Len(t, paths, len(sums))

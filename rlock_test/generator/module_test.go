@@ -212,7 +212,7 @@ func TestGoTool(t *testing.T) {
 	stdout, stderr, err := run(t, dir, offline, "generate", "./...")
 	require.NoError(t, err, stderr)
 	require.Contains(t, stdout, "bindings/take.lua.go: new\n")
-	require.Contains(t, stdout, "3 scripts, 6 files changed\n")
+	require.Contains(t, stdout, "3 scripts, 9 files changed\n")
 	_, stderr, err = run(t, dir, offline, "vet", "./...")
 	require.NoError(t, err, stderr)
 

@@ -63,11 +63,6 @@ func Markdown(c Client, scripts []Script) output.File {
 		for _, row := range rows(s) {
 			fmt.Fprintf(&b, "| %s | %s |\n", row[0], cell(row))
 		}
-		if len(s.Includes) > 0 {
-			text := strings.TrimSuffix(s.Text, "\n")
-			fence := strings.Repeat("`", max(3, longest(text, '`')+1)) // no line of the text ends it
-			fmt.Fprintf(&b, "\nThe text that runs:\n\n%slua\n%s\n%s\n", fence, text, fence)
-		}
 	}
 	return output.File{Name: "AUDIT.md", Text: b.Bytes()}
 }
@@ -114,18 +109,6 @@ func code(text string) string {
 	return "<code>" + characters.ReplaceAllStringFunc(text, func(s string) string {
 		return fmt.Sprintf("&#%d;", []rune(s)[0])
 	}) + "</code>"
-}
-
-// longest returns the length of the longest row of a letter in a text.
-func longest(text string, letter rune) int {
-	most, row := 0, 0
-	for _, r := range text {
-		if row++; r != letter {
-			row = 0
-		}
-		most = max(most, row)
-	}
-	return most
 }
 
 // rows returns the facts about a script, in the order in which a reader asks for them.

@@ -3,6 +3,7 @@ package check
 import (
 	"go/build"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/rlock-go/toolkit/generator/internal/finding"
@@ -34,6 +35,9 @@ func Package(scripts []*script.Script, reserved []string) []finding.Finding {
 		}
 		if !everywhere(s.Base + ".go") {
 			findings = append(findings, s.Findf(top, "Go would leave the file %s.go out, on some systems or on all, for how it is called; give the script's file another name", s.Base))
+		}
+		if !embeddable(s.Base) {
+			findings = append(findings, s.Findf(top, "Go can embed no file %s, for how it is called; give the script's file another name", s.Base))
 		}
 		taken, owner := methods.take(s.Methods(), s.Path)
 		if taken == "" {
@@ -98,4 +102,16 @@ func everywhere(name string) bool {
 	none.OpenFile = func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("package p\n")), nil }
 	match, err := none.MatchFile("", name)
 	return err == nil && match
+}
+
+// Names that Go does not embed: a module with such a file could not be unpacked everywhere. They are
+// those of golang.org/x/mod/module.CheckFilePath.
+var (
+	unusual = regexp.MustCompile(`[^\pL\d!#$%&()+,.=@\[\]^_{}~ -]`)
+	devices = regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[1-9]|lpt[1-9])\.`)
+)
+
+// embeddable reports whether Go embeds a file of that name.
+func embeddable(name string) bool {
+	return !unusual.MatchString(name) && !devices.MatchString(name)
 }

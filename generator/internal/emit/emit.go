@@ -23,8 +23,8 @@ type Options struct {
 	Replicas bool // calls of scripts that only read may go to replicas
 }
 
-// Package renders the files of one package: one for each script, one that they share, and one
-// of helpers. The order of the scripts does not matter.
+// Package renders the files of one package: two for each script, its bindings and the text that
+// runs, one that they share, and one of helpers. The order of the scripts does not matter.
 func Package(o Options, scripts []*script.Script) ([]output.File, error) {
 	helpers, err := readLibrary(o.Client)
 	if err != nil {
@@ -43,6 +43,7 @@ func Package(o Options, scripts []*script.Script) ([]output.File, error) {
 		if err := add(s.Base+".go", scriptFile(o, s, helpers)); err != nil {
 			return nil, err
 		}
+		files = append(files, output.File{Name: s.Base, Text: []byte(s.Source), EmbeddedBy: s.Base + ".go"})
 	}
 	if err := add("scripts.go", gather(o, scripts, helpers)); err != nil {
 		return nil, err

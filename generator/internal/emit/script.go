@@ -2,37 +2,33 @@ package emit
 
 import (
 	"go/build/constraint"
+	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/dave/jennifer/jen"
 
+	"github.com/rlock-go/toolkit/generator/internal/output"
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// scriptFile writes one script: its text and sums, the structs of its parameters and its
-// reply, and the calls.
+// scriptFile writes one script: its sums, the structs of its parameters and its reply, and the
+// calls.
 func scriptFile(o Options, s *script.Script, helpers *library) *jen.File {
 	f := newFile(o, s.Base)
 	rename(f, s, helpers)
-	if len(s.Includes) == 0 {
-		f.Comment("The sums of " + s.Base + ", as sha1sum and sha256sum print them. A server knows the")
-		f.Comment("script by its SHA1.")
-	} else {
-		f.Comment("The sums of " + sourceName(s) + ". A server knows the script by its SHA1.")
-	}
+	f.Anon("embed")
+	f.Comment("The sums of " + s.Base + " beside this file, as sha1sum and sha256sum print them. A server")
+	f.Comment("knows the script by its SHA1.")
 	f.Const().Defs(
 		jen.Id(s.Name+"SHA1").Op("=").Lit(s.SHA1()),
 		jen.Id(s.Name+"SHA256").Op("=").Lit(s.SHA256()),
 	)
 	f.Line()
-	if len(s.Includes) == 0 {
-		f.Comment(sourceName(s) + " is " + s.Base + ", byte for byte.")
-	} else {
-		f.Comment(sourceName(s) + " is " + s.Base + " with what it includes.")
-	}
-	f.Const().Id(sourceName(s)).Op("=").Add(rawString(s.Source))
+	f.Comment(output.Embed + pattern(s.Base))
+	f.Var().Id(sourceName(s)).String()
 	params(f, s)
 	enums(f, s)
 	results(f, s, o)
@@ -42,14 +38,17 @@ func scriptFile(o Options, s *script.Script, helpers *library) *jen.File {
 	return f
 }
 
-// rawString writes text as a raw string, so that the Lua stays readable. It cannot if text has
-// a backquote, bytes that Go source must not have, or form feeds: gofmt takes a form feed for
-// the end of a line, and would format the text after the string differently in each run.
-func rawString(text string) *jen.Statement {
-	if strings.ContainsAny(text, "`\f") || text != plain(text) {
-		return jen.Lit(text)
+var (
+	ordinary = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+	special  = regexp.MustCompile(`[\[\]]`) // of the characters that a file may have, those that mean more in a pattern
+)
+
+// pattern returns the pattern of go:embed that stands for one file.
+func pattern(name string) string {
+	if ordinary.MatchString(name) {
+		return name
 	}
-	return jen.Op("`" + text + "`")
+	return strconv.Quote(special.ReplaceAllString(name, `\$0`))
 }
 
 // comment returns a line as a Go comment, whatever it starts with.

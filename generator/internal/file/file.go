@@ -42,3 +42,10 @@ func Cause(err error) error {
 	}
 	return err
 }
+
+// Same reports whether two paths lead to one file or directory.
+func Same(a, b string) bool {
+	first, err1 := os.Stat(a)
+	second, err2 := os.Stat(b)
+	return err1 == nil && err2 == nil && os.SameFile(first, second)
+}

@@ -1,12 +1,23 @@
 package output
 
-import "strings"
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
 
-// File is one generated file.
+	"github.com/rlock-go/toolkit/generator/internal/file"
+)
+
+// File is one generated file. A text that must be as it is, byte for byte, cannot begin with a line
+// that says who wrote it. EmbeddedBy then names the generated file that says so for it.
 type File struct {
-	Name string
-	Text []byte
+	Name       string
+	Text       []byte
+	EmbeddedBy string
 }
+
+// Embed begins the line by which one generated file embeds another.
+const Embed = "//go:embed "
 
 // The first line of a generated file says that it is one, and what it was made from.
 const (
@@ -27,3 +38,14 @@ func generated(text []byte) bool {
 	}
 	return strings.HasPrefix(line, headerStart) && strings.HasSuffix(line, headerEnd)
 }
+
+// written reports whether the generator wrote what the file had in dir.
+func (f File) written(dir string, old []byte) bool {
+	if f.EmbeddedBy == "" {
+		return generated(old)
+	}
+	by, err := file.Read(filepath.Join(dir, f.EmbeddedBy))
+	return err == nil && generated(by) && embeds(by)
+}
+
+func embeds(text []byte) bool { return bytes.Contains(text, []byte("\n"+Embed)) }

@@ -37,17 +37,18 @@ func Changes(dir string, files []File) ([]Change, error) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		if old != nil && !generated(old) {
+		if old != nil && bytes.Equal(old, f.Text) {
+			continue
+		}
+		if old != nil && !f.written(dir, old) {
 			return nil, fmt.Errorf("%s was not written by the generator and would be overwritten; rename it or the script", path)
 		}
-		if !bytes.Equal(old, f.Text) {
-			changes = append(changes, Change{Path: path, Old: old, New: f.Text})
-		}
+		changes = append(changes, Change{Path: path, Old: old, New: f.Text})
 	}
 	return changes, nil
 }
 
-// orphans finds the generated files whose script is gone.
+// orphans finds the generated files whose script is gone, and the texts that they embed.
 func orphans(dir string, files []File) ([]Change, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -63,8 +64,20 @@ func orphans(dir string, files []File) ([]Change, error) {
 		if err != nil {
 			return nil, err
 		}
-		if generated(old) {
-			changes = append(changes, Change{Path: path, Old: old})
+		if !generated(old) {
+			continue
+		}
+		changes = append(changes, Change{Path: path, Old: old})
+		text := strings.TrimSuffix(path, ".go")
+		if !embeds(old) || wanted(dir, text, files) {
+			continue
+		}
+		embedded, err := file.Read(text)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if embedded != nil {
+			changes = append(changes, Change{Path: text, Old: embedded})
 		}
 	}
 	return changes, nil
@@ -75,14 +88,8 @@ func orphans(dir string, files []File) ([]Change, error) {
 func wanted(dir, path string, files []File) bool {
 	return slices.ContainsFunc(files, func(f File) bool {
 		base := filepath.Base(path)
-		return f.Name == base || strings.EqualFold(f.Name, base) && same(path, filepath.Join(dir, f.Name))
+		return f.Name == base || strings.EqualFold(f.Name, base) && file.Same(path, filepath.Join(dir, f.Name))
 	})
-}
-
-func same(a, b string) bool {
-	first, err1 := os.Stat(a)
-	second, err2 := os.Stat(b)
-	return err1 == nil && err2 == nil && os.SameFile(first, second)
 }
 
 // Reason says why the file changes.

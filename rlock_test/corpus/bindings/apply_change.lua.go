@@ -4,31 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of apply_change.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of apply_change.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	ApplyChangeSHA1   = "3dd211a7faeef9399e852cb58c7bb9be86548d87"
 	ApplyChangeSHA256 = "8608e5b8bbcb55060e79340cdc1c226d65527602e45005a9c6bebe4cbafc0a2b"
 )
 
-// applyChangeSource is apply_change.lua, byte for byte.
-const applyChangeSource = `-- Applies a change that was recorded elsewhere to a copy of its key. The recorder
--- lets only commands through whose first argument is their one key.
---
--- name: ApplyChange
--- mode: write
--- KEYS[1]   copy      key
--- ARGV[1]   verb      string  such as SADD
--- ARGV[2..] arguments string  what follows the key
--- returns: none
--- allow: dynamic-command the recorder has a fixed list of commands
-
-redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))
-`
+//go:embed apply_change.lua
+var applyChangeSource string
 
 // ApplyChangeParams are the keys and arguments of [Scripts.ApplyChange].
 type ApplyChangeParams struct {

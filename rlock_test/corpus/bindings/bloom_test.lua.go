@@ -4,49 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of bloomTestSource. A server knows the script by its SHA1.
+// The sums of bloom_test.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	BloomTestSHA1   = "77f40cadd0ae1ac87094594e66ee55e0304b9c5e"
 	BloomTestSHA256 = "a1fed6881a226ec2dc773ba533ca846e884a01faff2c268838d750703f2a73ab"
 )
 
-// bloomTestSource is bloom_test.lua with what it includes.
-const bloomTestSource = `-- Tells whether an item may be in a Bloom filter. "No" is certain.
---
--- name: BloomTest
--- mode: read
--- KEYS[1] filter key
--- ARGV[1] bits   int     as in BloomAdd
--- ARGV[2] hashes int     as in BloomAdd
--- ARGV[3] item   string
--- returns: bool
-
--- include: shared/bloom.lua
--- positions tells the bits of an item in a filter of so many bits: two halves of
--- its SHA1, combined as in Kirsch and Mitzenmacher, "Less Hashing, Same
--- Performance". 2^32 times 32 stays far below 2^53, so nothing is rounded.
-local function positions(item, bits, hashes)
-  local sum = redis.sha1hex(item)
-  local a = tonumber(string.sub(sum, 1, 8), 16)
-  local b = tonumber(string.sub(sum, 9, 16), 16)
-  local list = {}
-  for i = 1, hashes do
-    list[i] = (a + i * b) % bits
-  end
-  return list
-end
-
-for _, bit in ipairs(positions(ARGV[3], tonumber(ARGV[1]), tonumber(ARGV[2]))) do
-  if redis.call('GETBIT', KEYS[1], bit) == 0 then
-    return 0
-  end
-end
-return 1
-`
+//go:embed bloom_test.lua
+var bloomTestSource string
 
 // BloomTestParams are the keys and arguments of [Scripts.BloomTest].
 type BloomTestParams struct {

@@ -4,28 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of board_top.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of board_top.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	BoardTopSHA1   = "eb8a042e0207886c8115e4f49cbe8f537c205240"
 	BoardTopSHA256 = "8ba0b3014eece81dfe0543027c9b1999b71cd8bad050e58aa2763e7cba4ca178"
 )
 
-// boardTopSource is board_top.lua, byte for byte.
-const boardTopSource = `-- Tells the best of a leaderboard with their scores, as a list of all values in turn.
---
--- name: BoardTop
--- mode: read
--- KEYS[1] board key
--- ARGV[1] last  int  rank of the last one, from 0
--- returns: [](member string, score float)
-
-return redis.call('ZRANGE', KEYS[1], 0, ARGV[1], 'REV', 'WITHSCORES')
-`
+//go:embed board_top.lua
+var boardTopSource string
 
 // BoardTopParams are the keys and arguments of [Scripts.BoardTop].
 type BoardTopParams struct {

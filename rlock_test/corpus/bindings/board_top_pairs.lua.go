@@ -4,30 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of board_top_pairs.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of board_top_pairs.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	BoardTopPairsSHA1   = "354ddc9b9010685d32004da14a48866d33f0c72c"
 	BoardTopPairsSHA256 = "03a03d9c362f97c5a9465c2c042a94090a7f6f18a13e319de0a88400496708c0"
 )
 
-// boardTopPairsSource is board_top_pairs.lua, byte for byte.
-const boardTopPairsSource = `-- Tells the best of a leaderboard with their scores, as a list of pairs, which is how
--- a server answers in the newer version of the protocol.
---
--- name: BoardTopPairs
--- mode: read
--- KEYS[1] board key
--- ARGV[1] last  int  rank of the last one, from 0
--- returns: [](member string, score float)
-
-redis.setresp(3)
-return redis.call('ZRANGE', KEYS[1], 0, ARGV[1], 'REV', 'WITHSCORES')
-`
+//go:embed board_top_pairs.lua
+var boardTopPairsSource string
 
 // BoardTopPairsParams are the keys and arguments of [Scripts.BoardTopPairs].
 type BoardTopPairsParams struct {

@@ -4,34 +4,21 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of cache_store.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of cache_store.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	CacheStoreSHA1   = "f98c6bfdd76fedece5daafd81d9f9ccd6425b8bc"
 	CacheStoreSHA256 = "6d0f76c92e4261c387026e98fe7c1684d321e6bbd01b4469f869d093f1df9abd"
 )
 
-// cacheStoreSource is cache_store.lua, byte for byte.
-const cacheStoreSource = `-- Stores a refreshed value for CacheFetch.
---
--- name: CacheStore
--- mode: write retryable
--- KEYS[1] value       key       hash of the value and until when it is fresh
--- KEYS[2] refresh     key       exists while somebody refreshes the value
--- ARGV[1] content     bytes
--- ARGV[2] fresh_until time
--- ARGV[3] keep        duration  how long it may be served, fresh or not
--- returns: none
-
-redis.call('HSET', KEYS[1], 'value', ARGV[1], 'fresh_until', ARGV[2])
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
-redis.call('DEL', KEYS[2])
-`
+//go:embed cache_store.lua
+var cacheStoreSource string
 
 // CacheStoreParams are the keys and arguments of [Scripts.CacheStore].
 type CacheStoreParams struct {

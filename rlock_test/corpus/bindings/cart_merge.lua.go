@@ -4,39 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of cart_merge.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of cart_merge.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	CartMergeSHA1   = "9f9c2238ed5e0f72c626799584d18b2dcb8cd472"
 	CartMergeSHA256 = "a7345355e2fb57776dee1c878c90e00ed3b6bbc383912c853a9072c1ee3ce773"
 )
 
-// cartMergeSource is cart_merge.lua, byte for byte.
-const cartMergeSource = `-- Merges a guest's cart into the cart of the user who has just signed in, and
--- answers the whole. Quantities of the same article add up.
---
--- name: CartMerge
--- mode: write
--- KEYS[1] cart  key         JSON
--- ARGV[1] guest json(Cart)
--- returns: json(Cart)
-
-local cart = cjson.decode(redis.call('GET', KEYS[1]) or '{"items":{}}')
-local items = cjson.decode(ARGV[1]).items
-if items == cjson.null then
-  items = {} -- a nil map in Go
-end
-for article, quantity in pairs(items) do
-  cart.items[article] = (cart.items[article] or 0) + quantity
-end
-local text = cjson.encode(cart)
-redis.call('SET', KEYS[1], text)
-return text
-`
+//go:embed cart_merge.lua
+var cartMergeSource string
 
 // CartMergeParams are the keys and arguments of [Scripts.CartMerge].
 type CartMergeParams struct {

@@ -4,36 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of checkin.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of checkin.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	CheckinSHA1   = "0789fde1120eff29a0fb88d3e3dc7d3a992fa675"
 	CheckinSHA256 = "2bb3c2c52a9f87725c62954c5dd042c42430e502d732d49e1a82684a5794d392"
 )
 
-// checkinSource is checkin.lua, byte for byte.
-const checkinSource = `-- Marks a user as present on a day of the year and counts the days in a row up
--- to that one.
---
--- name: Checkin
--- mode: write
--- KEYS[1] year key  a bit a day
--- ARGV[1] day  int  0 to 365
--- returns: first bool, streak int
-
-local day = tonumber(ARGV[1])
-local before = redis.call('SETBIT', KEYS[1], day, 1)
-local streak = 0
-while day >= 0 and redis.call('GETBIT', KEYS[1], day) == 1 do
-  streak = streak + 1
-  day = day - 1
-end
-return {1 - before, streak}
-`
+//go:embed checkin.lua
+var checkinSource string
 
 // CheckinParams are the keys and arguments of [Scripts.Checkin].
 type CheckinParams struct {

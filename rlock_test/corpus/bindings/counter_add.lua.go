@@ -4,35 +4,21 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of counter_add.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of counter_add.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	CounterAddSHA1   = "1eead7abcec71b6a64631a038d801447c0afa377"
 	CounterAddSHA256 = "9dd88c2d5f415757335fa29aa6e371329dd94d2bd49ff286952dda34b54a8258"
 )
 
-// counterAddSource is counter_add.lua, byte for byte.
-const counterAddSource = `-- Adds to a counter that is forgotten some time after it was started. Adding
--- later does not prolong it.
---
--- name: CounterAdd
--- mode: write
--- KEYS[1] counter key
--- ARGV[1] by      int
--- ARGV[2] keep    duration?  absent: for ever
--- returns: int
-
-local total = redis.call('INCRBY', KEYS[1], ARGV[1])
-if ARGV[2] ~= '' then
-  redis.call('PEXPIRE', KEYS[1], ARGV[2], 'NX')
-end
-return total
-`
+//go:embed counter_add.lua
+var counterAddSource string
 
 // CounterAddParams are the keys and arguments of [Scripts.CounterAdd].
 type CounterAddParams struct {

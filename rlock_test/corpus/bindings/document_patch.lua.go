@@ -4,41 +4,21 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of document_patch.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of document_patch.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	DocumentPatchSHA1   = "688c5cd87330ad91f88a092294817b1c1dfbdffd"
 	DocumentPatchSHA256 = "118608681c23304d4c043688eb91deb87a90b2630cd421439116c48bd436b7ea"
 )
 
-// documentPatchSource is document_patch.lua, byte for byte.
-const documentPatchSource = `-- Sets the given fields of a JSON document, and removes those that are null. It
--- answers the new document. Lua cannot tell an empty list from an empty object: both
--- come out as {}.
---
--- name: DocumentPatch
--- mode: write retryable
--- KEYS[1] document key
--- ARGV[1] patch    json  an object
--- returns: json
-
-local document = cjson.decode(redis.call('GET', KEYS[1]) or '{}')
-for field, content in pairs(cjson.decode(ARGV[1])) do
-  if content == cjson.null then
-    document[field] = nil
-  else
-    document[field] = content
-  end
-end
-local text = cjson.encode(document)
-redis.call('SET', KEYS[1], text)
-return text
-`
+//go:embed document_patch.lua
+var documentPatchSource string
 
 // DocumentPatchParams are the keys and arguments of [Scripts.DocumentPatch].
 type DocumentPatchParams struct {

@@ -4,44 +4,21 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of event_pack.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of event_pack.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	EventPackSHA1   = "8d96def4c8dc0153fd6a55cfa46f85bc819f0648"
 	EventPackSHA256 = "d0a538a5f17ff02f3fb065150a704727f371db45532d36aeb865a5a7c4560d97"
 )
 
-// eventPackSource is event_pack.lua, byte for byte.
-const eventPackSource = `-- Appends an event to a compact history, which keeps MessagePack, and answers the
--- history as JSON, the oldest event first.
---
--- name: EventPack
--- mode: write
--- KEYS[1] history key     MessagePack of a list of {kind, milliseconds}
--- ARGV[1] kind    string
--- ARGV[2] at      time
--- ARGV[3] most    int     events to keep
--- returns: []json(Event)
-
-local packed = redis.call('GET', KEYS[1])
-local history = packed and cmsgpack.unpack(packed) or {}
-table.insert(history, {ARGV[1], tonumber(ARGV[2])})
-while #history > tonumber(ARGV[3]) do
-  table.remove(history, 1)
-end
-redis.call('SET', KEYS[1], cmsgpack.pack(history))
-
-local events = {}
-for i, event in ipairs(history) do
-  events[i] = cjson.encode({kind = event[1], at = event[2]})
-end
-return events
-`
+//go:embed event_pack.lua
+var eventPackSource string
 
 // EventPackParams are the keys and arguments of [Scripts.EventPack].
 type EventPackParams struct {

@@ -4,37 +4,21 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of fixed_window.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of fixed_window.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	FixedWindowSHA1   = "735ca364aa64a82e0745830cf60c11ec27873674"
 	FixedWindowSHA256 = "0f98967d74eb485ea44977972263b35848338f2b77fe61482d53815e9c5189e4"
 )
 
-// fixedWindowSource is fixed_window.lua, byte for byte.
-const fixedWindowSource = `-- Counts one request of a client in the current window and tells whether it is
--- within the limit. The window starts with its first request and not at a full
--- minute, so that not all clients start anew at the same instant.
---
--- name: FixedWindow
--- mode: write
--- KEYS[1] window key       one counter per client
--- ARGV[1] limit  int       requests a window
--- ARGV[2] length duration  length of the window
--- returns: allowed bool, remaining int, reset duration
-
-local limit = tonumber(ARGV[1])
-local used = redis.call('INCR', KEYS[1])
-if used == 1 then
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
-end
-return {used <= limit, math.max(0, limit - used), redis.call('PTTL', KEYS[1])}
-`
+//go:embed fixed_window.lua
+var fixedWindowSource string
 
 // FixedWindowParams are the keys and arguments of [Scripts.FixedWindow].
 type FixedWindowParams struct {

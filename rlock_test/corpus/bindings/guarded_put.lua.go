@@ -4,37 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of guarded_put.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of guarded_put.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	GuardedPutSHA1   = "2c0c14b6070ccc05c45dc44024cb341f288b2416"
 	GuardedPutSHA256 = "1a25a4afebb9fb6d4a53356cb8e988e6996d4decf1f94fec2b5c7733eb803275"
 )
 
-// guardedPutSource is guarded_put.lua, byte for byte.
-const guardedPutSource = `-- Writes a value while a lock is held. The lock's key is looked at in the same
--- step as the value is written, so a holder that has lost the lock writes nothing.
--- In a cluster, lock and value must share a {hash tag}.
---
--- name: GuardedPut
--- mode: write
--- guard: KEYS[1] held by ARGV[1]
--- KEYS[1] lock  key
--- KEYS[2] value key
--- ARGV[1] token string
--- ARGV[2] text  string
--- returns: ok
--- errors: NOT_HELD
-
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then
-  return redis.error_reply('NOT_HELD the lock is not held by this token')
-end
-return redis.call('SET', KEYS[2], ARGV[2])
-`
+//go:embed guarded_put.lua
+var guardedPutSource string
 
 // GuardedPutParams are the keys and arguments of [Scripts.GuardedPut].
 type GuardedPutParams struct {

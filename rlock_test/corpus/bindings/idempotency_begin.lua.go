@@ -4,41 +4,21 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of idempotency_begin.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of idempotency_begin.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	IdempotencyBeginSHA1   = "b2f9963116da4bc9fb5add350d7f5ba0ba372213"
 	IdempotencyBeginSHA256 = "eb512b7978ec816a4bc2f8282c1e0310f80d3fbe7aa2a5eac2cd03739e3eed60"
 )
 
-// idempotencyBeginSource is idempotency_begin.lua, byte for byte.
-const idempotencyBeginSource = `-- Starts an operation that must have effect once, whatever is sent twice. The
--- first caller gets started and does the work. Others get the stored receipt, or
--- nothing while the first one is still at it.
---
--- name: IdempotencyBegin
--- mode: write retryable
--- KEYS[1] operation key       hash of its owner and receipt
--- ARGV[1] owner     string    who does the work, unique per try
--- ARGV[2] give_up   duration  another may start when the owner has not finished by then
--- returns: started bool, receipt json(Receipt)?
-
-local state = redis.call('HMGET', KEYS[1], 'owner', 'receipt')
-if state[2] then
-  return {0, state[2]}
-end
-if state[1] and state[1] ~= ARGV[1] then
-  return {0, false}
-end
-redis.call('HSET', KEYS[1], 'owner', ARGV[1])
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
-return {1, false}
-`
+//go:embed idempotency_begin.lua
+var idempotencyBeginSource string
 
 // IdempotencyBeginParams are the keys and arguments of [Scripts.IdempotencyBegin].
 type IdempotencyBeginParams struct {

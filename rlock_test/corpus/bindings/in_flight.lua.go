@@ -4,47 +4,21 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of in_flight.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of in_flight.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	InFlightSHA1   = "c78098db6a5f7659261270b60e5934d2b5ec4ce3"
 	InFlightSHA256 = "6def9a82be855774ce95f938b005f52a1750e96fdce5534296aad658e1b46aa0"
 )
 
-// inFlightSource is in_flight.lua, byte for byte.
-const inFlightSource = `-- Counts the requests that a backend is working on, and refuses one too many.
--- The caller that entered must leave; the expiry of the whole counter mends the
--- count after a crash, once the backend has been idle for that long.
---
--- name: InFlight
--- mode: write
--- KEYS[1] count  key        requests at work
--- ARGV[1] enter  bool       true: one more; false: one less
--- ARGV[2] limit  int        most at the same time
--- ARGV[3] forget duration?  idle time after which the count starts anew; absent: never
--- returns: ok bool, count int
-
-local count = tonumber(redis.call('GET', KEYS[1]) or '0')
-if ARGV[1] == '1' then
-  if count >= tonumber(ARGV[2]) then
-    return {0, count}
-  end
-  count = redis.call('INCR', KEYS[1])
-elseif count > 0 then
-  count = redis.call('DECR', KEYS[1])
-else
-  return {0, 0} -- leaving twice must not make room that is not there
-end
-if ARGV[3] ~= '' then
-  redis.call('PEXPIRE', KEYS[1], ARGV[3])
-end
-return {1, count}
-`
+//go:embed in_flight.lua
+var inFlightSource string
 
 // InFlightParams are the keys and arguments of [Scripts.InFlight].
 type InFlightParams struct {

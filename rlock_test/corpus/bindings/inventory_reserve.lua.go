@@ -4,49 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of inventory_reserve.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of inventory_reserve.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	InventoryReserveSHA1   = "56baf0beb76cc308c816b60a00dab2698295e4ff"
 	InventoryReserveSHA256 = "7259db09c0f42ee6c0e31f5c5773e60a1245055fb895f2e44e200c0faaf1e0ba"
 )
 
-// inventoryReserveSource is inventory_reserve.lua, byte for byte.
-const inventoryReserveSource = `-- Takes quantities of several articles out of stock, all or none, and tells what
--- is left of each.
---
--- name: InventoryReserve
--- mode: write
--- KEYS[1..] stock  key  number in stock, one key per article
--- ARGV[1..] wanted int  quantity of each article, in the same order
--- returns: []int
--- errors: NO_STOCK, BAD_ORDER
-
-if #KEYS ~= #ARGV then
-  return redis.error_reply('BAD_ORDER every article needs a quantity')
-end
-
--- All checks stand before the first write, as Redis does not roll back.
-for i, article in ipairs(KEYS) do
-  local wanted = tonumber(ARGV[i])
-  if wanted < 1 then
-    return redis.error_reply('BAD_ORDER quantity ' .. i .. ' is below 1')
-  end
-  if tonumber(redis.call('GET', article) or '0') < wanted then
-    return redis.error_reply('NO_STOCK of article ' .. i)
-  end
-end
-
-local left = {}
-for i, article in ipairs(KEYS) do
-  left[i] = redis.call('DECRBY', article, ARGV[i])
-end
-return left
-`
+//go:embed inventory_reserve.lua
+var inventoryReserveSource string
 
 // InventoryReserveParams are the keys and arguments of [Scripts.InventoryReserve].
 type InventoryReserveParams struct {

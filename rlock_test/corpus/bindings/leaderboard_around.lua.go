@@ -4,40 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of leaderboard_around.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of leaderboard_around.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	LeaderboardAroundSHA1   = "800ee2ff345baa0ed158c1de9b04f11615060213"
 	LeaderboardAroundSHA256 = "dc11814b87057aab9adc47811e845eb61851004d4da28af55c4b372fd3c780f7"
 )
 
-// leaderboardAroundSource is leaderboard_around.lua, byte for byte.
-const leaderboardAroundSource = `-- Tells a player's rank and the rows around it, best first. A player who is not
--- on the board has no rank and gets no rows.
---
--- name: LeaderboardAround
--- mode: read
--- KEYS[1] board  key
--- ARGV[1] player string
--- ARGV[2] radius int     rows above and below
--- returns: rank int?, rows [][]string
-
-local rank = redis.call('ZREVRANK', KEYS[1], ARGV[1])
-if not rank then
-  return {false, {}}
-end
-local first = math.max(0, rank - ARGV[2])
-local flat = redis.call('ZRANGE', KEYS[1], first, rank + ARGV[2], 'REV', 'WITHSCORES')
-local rows = {}
-for i = 1, #flat, 2 do
-  rows[#rows + 1] = {flat[i], flat[i + 1]}
-end
-return {rank + 1, rows}
-`
+//go:embed leaderboard_around.lua
+var leaderboardAroundSource string
 
 // LeaderboardAroundParams are the keys and arguments of [Scripts.LeaderboardAround].
 type LeaderboardAroundParams struct {

@@ -4,32 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of leaderboard_top.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of leaderboard_top.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	LeaderboardTopSHA1   = "85d6bd2ac617db772a59a548cafc3b129c4ee1b5"
 	LeaderboardTopSHA256 = "cac72f2d4215f17b4ccc0a13b232e0f05fef7e581bd084b9db54eb64949f7b95"
 )
 
-// leaderboardTopSource is leaderboard_top.lua, byte for byte.
-const leaderboardTopSource = `-- Tells the scores of the best players, and how many players there are. Order is
--- lost in a map; whoever needs it asks for LeaderboardAround.
---
--- name: LeaderboardTop
--- mode: read
--- KEYS[1] board key
--- ARGV[1] most  int  players to tell, at least 1
--- returns: scores map[string]float, players int
-
-return {
-  redis.call('ZRANGE', KEYS[1], 0, ARGV[1] - 1, 'REV', 'WITHSCORES'),
-  redis.call('ZCARD', KEYS[1]),
-}
-`
+//go:embed leaderboard_top.lua
+var leaderboardTopSource string
 
 // LeaderboardTopParams are the keys and arguments of [Scripts.LeaderboardTop].
 type LeaderboardTopParams struct {

@@ -4,29 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of queue_pop.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of queue_pop.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	QueuePopSHA1   = "b273a6338a2fae5f0ae45a10ed302932c2fd3710"
 	QueuePopSHA256 = "70d00c672650573cc2d8b4696d5666561eddd3f0704fb7fdeb12b4afc543fd0e"
 )
 
-// queuePopSource is queue_pop.lua, byte for byte.
-const queuePopSource = `-- Takes up to so many messages from the front of a queue; none is an empty list.
---
--- name: QueuePop
--- mode: write
--- KEYS[1] queue key
--- ARGV[1] most  int  messages to take, at least 1
--- returns: []bytes
-
--- LPOP answers nil for a queue that is not there.
-return redis.call('LPOP', KEYS[1], ARGV[1]) or {}
-`
+//go:embed queue_pop.lua
+var queuePopSource string
 
 // QueuePopParams are the keys and arguments of [Scripts.QueuePop].
 type QueuePopParams struct {

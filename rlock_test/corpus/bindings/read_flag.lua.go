@@ -4,30 +4,21 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of read_flag.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of read_flag.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	ReadFlagSHA1   = "dbb2311182e4617a0cf796cf49a39d99523d072b"
 	ReadFlagSHA256 = "92fb95c478ea3985695daec8feabb874c8e119a737014dc3cb5f5bc783c4ea17"
 )
 
-// readFlagSource is read_flag.lua, byte for byte.
-const readFlagSource = `-- Reads one feature flag; nil means that it is not set. It is asked at every
--- request and seldom changes, so it is worth a place in the client-side cache.
---
--- name: ReadFlag
--- mode: read cached
--- KEYS[1] flags key     hash of the flags
--- ARGV[1] flag  string
--- returns: string?
-
-return redis.call('HGET', KEYS[1], ARGV[1])
-`
+//go:embed read_flag.lua
+var readFlagSource string
 
 // ReadFlagParams are the keys and arguments of [Scripts.ReadFlag].
 type ReadFlagParams struct {

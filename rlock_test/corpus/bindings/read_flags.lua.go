@@ -4,27 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of read_flags.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of read_flags.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	ReadFlagsSHA1   = "922a79f43cd81c6ef6076f43ba000f4e06e0ff09"
 	ReadFlagsSHA256 = "b9950d593496f82163c46f532f83210d30032da081b9af5800d763762fb74153"
 )
 
-// readFlagsSource is read_flags.lua, byte for byte.
-const readFlagsSource = `-- Reads all feature flags of a service.
---
--- name: ReadFlags
--- mode: read
--- KEYS[1] flags key  hash of the flags
--- returns: map[string]string
-
-return redis.call('HGETALL', KEYS[1])
-`
+//go:embed read_flags.lua
+var readFlagsSource string
 
 // ReadFlagsParams are the keys and arguments of [Scripts.ReadFlags].
 type ReadFlagsParams struct {

@@ -4,28 +4,21 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of read_profile.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of read_profile.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	ReadProfileSHA1   = "f09882b90caa376314851e4b0ce9d6946adcf1a9"
 	ReadProfileSHA256 = "72507f2140eae392f05921d7c349d7a19f084fcbf85f4bac49a8dc04bc39e85f"
 )
 
-// readProfileSource is read_profile.lua, byte for byte.
-const readProfileSource = `-- Reads a profile.
---
--- name: ReadProfile
--- mode: read cached
--- KEYS[1] profile key  JSON
--- returns: json(Profile)?
-
-return redis.call('GET', KEYS[1])
-`
+//go:embed read_profile.lua
+var readProfileSource string
 
 // ReadProfileParams are the keys and arguments of [Scripts.ReadProfile].
 type ReadProfileParams struct {

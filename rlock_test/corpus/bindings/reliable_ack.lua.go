@@ -4,36 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of reliable_ack.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of reliable_ack.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	ReliableAckSHA1   = "7639ef66e74acf0851140f5c6b0321d4629bae15"
 	ReliableAckSHA256 = "8a4c79ab6286dde7596ac17629c7aa8c114915554a437d859a654add5c328277"
 )
 
-// reliableAckSource is reliable_ack.lua, byte for byte.
-const reliableAckSource = `-- Ends a job that was taken. False means that it had been given up: another
--- worker may be at it, or has done it.
---
--- name: ReliableAck
--- mode: write
--- KEYS[1] at_work  key     sorted set of job ids by when they are given up
--- KEYS[2] jobs     key     hash of the jobs by id
--- KEYS[3] attempts key     hash of how often each job was given up
--- ARGV[1] id       string
--- returns: bool
-
-if redis.call('ZREM', KEYS[1], ARGV[1]) == 0 then
-  return false
-end
-redis.call('HDEL', KEYS[2], ARGV[1])
-redis.call('HDEL', KEYS[3], ARGV[1])
-return true
-`
+//go:embed reliable_ack.lua
+var reliableAckSource string
 
 // ReliableAckParams are the keys and arguments of [Scripts.ReliableAck].
 type ReliableAckParams struct {

@@ -4,47 +4,21 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of reliable_sweep.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of reliable_sweep.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	ReliableSweepSHA1   = "f24102da1e40feb34a55e141882710dc6fb71d31"
 	ReliableSweepSHA256 = "90c471701abdf11f7c228c7a48cb7456e0c2a3fdb299e0eb7f731d4312ff229b"
 )
 
-// reliableSweepSource is reliable_sweep.lua, byte for byte.
-const reliableSweepSource = `-- Gives up jobs whose workers have not acknowledged them in time. A job goes
--- back to the front of the queue, or to the dead letters after too many tries.
---
--- name: ReliableSweep
--- mode: write
--- KEYS[1] at_work  key   sorted set of job ids by when they are given up
--- KEYS[2] ready    key   list of job ids
--- KEYS[3] attempts key   hash of how often each job was given up
--- KEYS[4] dead     key   list of job ids that nobody tries again
--- ARGV[1] now      time
--- ARGV[2] tries    int   how often a job is tried
--- returns: again int, dead int
-
-local late = redis.call('ZRANGE', KEYS[1], '-inf', ARGV[1], 'BYSCORE', 'LIMIT', 0, 100)
-local again, dead = 0, 0
-for _, id in ipairs(late) do
-  redis.call('ZREM', KEYS[1], id)
-  if redis.call('HINCRBY', KEYS[3], id, 1) < tonumber(ARGV[2]) then
-    redis.call('LPUSH', KEYS[2], id)
-    again = again + 1
-  else
-    redis.call('RPUSH', KEYS[4], id)
-    redis.call('HDEL', KEYS[3], id)
-    dead = dead + 1
-  end
-end
-return {again, dead}
-`
+//go:embed reliable_sweep.lua
+var reliableSweepSource string
 
 // ReliableSweepParams are the keys and arguments of [Scripts.ReliableSweep].
 type ReliableSweepParams struct {

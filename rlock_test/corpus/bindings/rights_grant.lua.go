@@ -4,35 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of rights_grant.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of rights_grant.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	RightsGrantSHA1   = "0a7bea4a16f5b7f8adbc8c5eb5e96907b4b6ae49"
 	RightsGrantSHA256 = "698e9c1396b33959000554b7285a6d937240ceeda9a057317b4428dafac9633f"
 )
 
-// rightsGrantSource is rights_grant.lua, byte for byte.
-const rightsGrantSource = `-- Grants and withdraws rights, which are the bits of a mask, and tells which of
--- the wanted ones the user now has. What is both granted and withdrawn is gone.
---
--- name: RightsGrant
--- mode: write retryable
--- KEYS[1] rights   key  mask
--- ARGV[1] grant    int  mask, below 2^31: Lua's bit operations are signed
--- ARGV[2] withdraw int  mask
--- ARGV[3] wanted   int  mask
--- returns: has int, all bool
-
-local mask = tonumber(redis.call('GET', KEYS[1]) or '0')
-mask = bit.band(bit.bor(mask, tonumber(ARGV[1])), bit.bnot(tonumber(ARGV[2])))
-redis.call('SET', KEYS[1], mask)
-local has = bit.band(mask, tonumber(ARGV[3]))
-return {has, has == tonumber(ARGV[3])}
-`
+//go:embed rights_grant.lua
+var rightsGrantSource string
 
 // RightsGrantParams are the keys and arguments of [Scripts.RightsGrant].
 type RightsGrantParams struct {

@@ -4,28 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of semaphore_release.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of semaphore_release.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	SemaphoreReleaseSHA1   = "0215d5754b40dd37e7e96d62f5f1c2a33c893caf"
 	SemaphoreReleaseSHA256 = "f73203e5cb6e03ff930e09a7940c07b3be8d2e56b81047b547b6b9eca9a6ab54"
 )
 
-// semaphoreReleaseSource is semaphore_release.lua, byte for byte.
-const semaphoreReleaseSource = `-- Gives permits back; those that are not held are left out of the count.
---
--- name: SemaphoreRelease
--- mode: write retryable
--- KEYS[1]   permits key     sorted set of holders by the end of their lease
--- ARGV[1..] holders string  at least one
--- returns: int
-
-return redis.call('ZREM', KEYS[1], unpack(ARGV))
-`
+//go:embed semaphore_release.lua
+var semaphoreReleaseSource string
 
 // SemaphoreReleaseParams are the keys and arguments of [Scripts.SemaphoreRelease].
 type SemaphoreReleaseParams struct {

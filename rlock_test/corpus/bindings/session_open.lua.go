@@ -4,38 +4,21 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of session_open.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of session_open.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	SessionOpenSHA1   = "f34ecf77409f1f6cb21be93273ce443787d11dd4"
 	SessionOpenSHA256 = "b28345bb152f9b0e00e5f2a240fe036af3c30e07eb9d4e72fdc69ba2dac42d67"
 )
 
-// sessionOpenSource is session_open.lua, byte for byte.
-const sessionOpenSource = `-- Opens a session, replacing what was there under its id.
---
--- name: SessionOpen
--- mode: write retryable
--- KEYS[1] session key        hash of the session's fields
--- ARGV[1] user    string
--- ARGV[2] at      time       when it was opened
--- ARGV[3] idle    duration   it ends after this time without SessionTouch
--- ARGV[4] until   time?      it ends then in any case; absent: it may live for ever
--- returns: none
-
-redis.call('DEL', KEYS[1])
-redis.call('HSET', KEYS[1], 'user', ARGV[1], 'opened', ARGV[2], 'idle', ARGV[3], 'until', ARGV[4])
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
-if ARGV[4] ~= '' then
-  -- LT: the limit only ever makes it shorter.
-  redis.call('PEXPIREAT', KEYS[1], ARGV[4], 'LT')
-end
-`
+//go:embed session_open.lua
+var sessionOpenSource string
 
 // SessionOpenParams are the keys and arguments of [Scripts.SessionOpen].
 type SessionOpenParams struct {

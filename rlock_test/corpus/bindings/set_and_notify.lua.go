@@ -4,33 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of set_and_notify.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of set_and_notify.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	SetAndNotifySHA1   = "6d73dbbf1b9fa4288db84d2f09fca90bf458cdff"
 	SetAndNotifySHA256 = "8320e0c99d275886829b9a2924bd80b8404788698932f24604a0ccd6b9a31e5c"
 )
 
-// setAndNotifySource is set_and_notify.lua, byte for byte.
-const setAndNotifySource = `-- Sets a value and tells the subscribers if it has changed, in one step: nobody
--- can hear of a value that is not there yet.
---
--- name: SetAndNotify
--- mode: write
--- KEYS[1] value   key
--- ARGV[1] text    string
--- ARGV[2] channel channel
--- returns: changed bool, receivers int
-
-if redis.call('SET', KEYS[1], ARGV[1], 'GET') == ARGV[1] then
-  return {0, 0}
-end
-return {1, redis.call('PUBLISH', ARGV[2], ARGV[1])}
-`
+//go:embed set_and_notify.lua
+var setAndNotifySource string
 
 // SetAndNotifyParams are the keys and arguments of [Scripts.SetAndNotify].
 type SetAndNotifyParams struct {

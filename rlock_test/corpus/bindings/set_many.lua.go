@@ -4,39 +4,21 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of set_many.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of set_many.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	SetManySHA1   = "10035664ffe864533fd998f64c0bd48f8f2e4a99"
 	SetManySHA256 = "507edfd034af17d186fe2139424f747f1ea7d37b2f77bfdd366f7a85a585424a"
 )
 
-// setManySource is set_many.lua, byte for byte.
-const setManySource = `-- Sets several values with one lease, or none of them if one is there already.
---
--- name: SetMany
--- mode: write
--- KEYS[1..] values  key        at least one
--- ARGV[1]   keep    duration?  absent: for ever
--- ARGV[2..] content bytes      one for each key
--- returns: bool
-
-if redis.call('EXISTS', unpack(KEYS)) > 0 then
-  return false
-end
-for i, value in ipairs(KEYS) do
-  redis.call('SET', value, ARGV[i + 1])
-  if ARGV[1] ~= '' then
-    redis.call('PEXPIRE', value, ARGV[1])
-  end
-end
-return true
-`
+//go:embed set_many.lua
+var setManySource string
 
 // SetManyParams are the keys and arguments of [Scripts.SetMany].
 type SetManyParams struct {

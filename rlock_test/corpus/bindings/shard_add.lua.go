@@ -4,32 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of shard_add.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of shard_add.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	ShardAddSHA1   = "013ad885db7eef42fdc077a63b55a461418d95c7"
 	ShardAddSHA256 = "06b90de31e33300730efe7ee564a21bbe9c51b368319d64845b1cd68e785653a"
 )
 
-// shardAddSource is shard_add.lua, byte for byte.
-const shardAddSource = `-- Adds a member to the one of several sets that its name picks, so that no set
--- gets too large to be handled in one go. The shards must always be given whole
--- and in the same order; a {hash tag} keeps them together.
---
--- name: ShardAdd
--- mode: write retryable
--- KEYS[1..] shards key     at least one
--- ARGV[1]   member string
--- returns: added bool, shard int
-
-local sum = tonumber(string.sub(redis.sha1hex(ARGV[1]), 1, 8), 16)
-local shard = sum % #KEYS + 1
-return {redis.call('SADD', KEYS[shard], ARGV[1]), shard}
-`
+//go:embed shard_add.lua
+var shardAddSource string
 
 // ShardAddParams are the keys and arguments of [Scripts.ShardAdd].
 type ShardAddParams struct {

@@ -4,36 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of shared_put.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of shared_put.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	SharedPutSHA1   = "c5ff91fcca19c510b00fd659ce4080e89747d985"
 	SharedPutSHA256 = "921e110e423001d140b058f617c14945c3d8447ae39eff84b72cbdcb25d84f6f"
 )
 
-// sharedPutSource is shared_put.lua, byte for byte.
-const sharedPutSource = `-- Writes a copy of what readers of a lock see, as long as they share it: no writer has had the lock
--- since the caller's share was granted. In a cluster, lock and copy must share a {hash tag}.
---
--- name: SharedPut
--- mode: write
--- guard: KEYS[1] shared by ARGV[1]
--- KEYS[1] lock  key
--- KEYS[2] copy  key
--- ARGV[1] phase string
--- ARGV[2] text  string
--- returns: ok
--- errors: NOT_SHARED
-
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then
-  return redis.error_reply('NOT_SHARED the readers have gone')
-end
-return redis.call('SET', KEYS[2], ARGV[2])
-`
+//go:embed shared_put.lua
+var sharedPutSource string
 
 // SharedPutParams are the keys and arguments of [Scripts.SharedPut].
 type SharedPutParams struct {

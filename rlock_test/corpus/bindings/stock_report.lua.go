@@ -4,35 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of stock_report.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of stock_report.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	StockReportSHA1   = "a04b91fed052d9e9fc61908eee2a5c1fbc6b4590"
 	StockReportSHA256 = "5be1feb24ddb1463acd4b24bd4a4e2e2d89905bcd0c57f162af62cab672b4855"
 )
 
-// stockReportSource is stock_report.lua, byte for byte.
-const stockReportSource = `#!lua flags=no-writes
--- Tells what is in stock of several articles, all at the same instant; nil for an
--- article that is not known.
---
--- name: StockReport
--- mode: read
--- KEYS[1..] stock key  number in stock, one key per article
--- returns: counts []int?, known int
-
-local counts, known = redis.call('MGET', unpack(KEYS)), 0
-for _, count in ipairs(counts) do
-  if count then
-    known = known + 1
-  end
-end
-return {counts, known}
-`
+//go:embed stock_report.lua
+var stockReportSource string
 
 // StockReportParams are the keys and arguments of [Scripts.StockReport].
 type StockReportParams struct {

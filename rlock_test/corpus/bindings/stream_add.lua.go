@@ -4,37 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of stream_add.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of stream_add.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	StreamAddSHA1   = "f0c0b18870538e65f4638c13621e9049194b40b8"
 	StreamAddSHA256 = "dca35c6f15aa8e949523d1c5b1bce31d365a8346940c11f18c41e98ca6a81f2c"
 )
 
-// streamAddSource is stream_add.lua, byte for byte.
-const streamAddSource = `-- Appends an event to a stream of bounded length, and makes the consumer group
--- on the first use.
---
--- name: StreamAdd
--- mode: write
--- KEYS[1] stream key
--- ARGV[1] group  string
--- ARGV[2] most   int     events that the stream keeps, or somewhat more
--- ARGV[3] kind   string
--- ARGV[4] body   bytes
--- returns: id string
-
-local made = redis.pcall('XGROUP', 'CREATE', KEYS[1], ARGV[1], '0', 'MKSTREAM')
-if made.err and not string.find(made.err, '^BUSYGROUP') then
-  return made
-end
--- ~: whole nodes of the stream are cut off, which is much cheaper.
-return {redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'kind', ARGV[3], 'body', ARGV[4])}
-`
+//go:embed stream_add.lua
+var streamAddSource string
 
 // StreamAddParams are the keys and arguments of [Scripts.StreamAdd].
 type StreamAddParams struct {

@@ -4,39 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of stream_done.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of stream_done.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	StreamDoneSHA1   = "6a01cab58f7221caca797d210bcf42c153054d06"
 	StreamDoneSHA256 = "ed3b8331beeef2ea91fe6205517bcf46926e0757c61025a3f365825779f2a19b"
 )
 
-// streamDoneSource is stream_done.lua, byte for byte.
-const streamDoneSource = `-- Acknowledges events and deletes those that were pending, so that the stream
--- holds only what is yet to be done.
---
--- name: StreamDone
--- mode: write
--- KEYS[1]   stream key
--- ARGV[1]   group  string
--- ARGV[2..] ids    string
--- returns: int
-
-local done = {}
-for i = 2, #ARGV do
-  if redis.call('XACK', KEYS[1], ARGV[1], ARGV[i]) == 1 then
-    done[#done + 1] = ARGV[i]
-  end
-end
-if #done > 0 then
-  redis.call('XDEL', KEYS[1], unpack(done))
-end
-return #done
-`
+//go:embed stream_done.lua
+var streamDoneSource string
 
 // StreamDoneParams are the keys and arguments of [Scripts.StreamDone].
 type StreamDoneParams struct {

@@ -4,35 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of swap_if.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of swap_if.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	SwapIfSHA1   = "2651dab47bf2e7bcf3be1df8df69e24d9db71a91"
 	SwapIfSHA256 = "9888726eef8c9ff19b0ebf774ca177b9c42eed916409fd47e84b3dadd6d7b7a0"
 )
 
-// swapIfSource is swap_if.lua, byte for byte.
-const swapIfSource = `-- Replaces a value if it is still the one that the caller has read. The answer
--- has the present value, for another try; nil means that there is none.
---
--- name: SwapIf
--- mode: write
--- KEYS[1] value  key
--- ARGV[1] before bytes
--- ARGV[2] after  bytes
--- returns: swapped bool, present bytes?
-
-local present = redis.call('GET', KEYS[1])
-if present ~= ARGV[1] then
-  return {0, present}
-end
-redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL')
-return {1, ARGV[2]}
-`
+//go:embed swap_if.lua
+var swapIfSource string
 
 // SwapIfParams are the keys and arguments of [Scripts.SwapIf].
 type SwapIfParams struct {

@@ -4,36 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of tags_of.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of tags_of.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	TagsOfSHA1   = "28eef5a5824e3e148a485d6bf4e9bffde33b65cc"
 	TagsOfSHA256 = "c57f47df07ae09778017553c55df47faee1d6d598f625e47409a96c33ffcfd69"
 )
 
-// tagsOfSource is tags_of.lua, byte for byte.
-const tagsOfSource = `-- Reads the tags of several articles. Those without tags are left out.
---
--- name: TagsOf
--- mode: read
--- KEYS[1..] articles key
--- returns: map[string][]string
-
-local flat = {}
-for _, article in ipairs(KEYS) do
-  local tags = redis.call('SMEMBERS', article)
-  if #tags > 0 then
-    table.sort(tags)
-    flat[#flat + 1] = article
-    flat[#flat + 1] = tags
-  end
-end
-return flat
-`
+//go:embed tags_of.lua
+var tagsOfSource string
 
 // TagsOfParams are the keys and arguments of [Scripts.TagsOf].
 type TagsOfParams struct {

@@ -4,39 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of transfer.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of transfer.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	TransferSHA1   = "8314505708d5e4b5cd3ef22c126c9ff6be237804"
 	TransferSHA256 = "99942f1b218df573999e8eed7c26f7aca2705cec4cca524794a2174be3f78eb1"
 )
 
-// transferSource is transfer.lua, byte for byte.
-const transferSource = `-- Moves an amount, in the smallest unit of the currency, between two accounts.
---
--- name: Transfer
--- mode: write
--- KEYS[1] from   key  balance
--- KEYS[2] to     key  balance
--- ARGV[1] amount int  at least 1
--- returns: from_balance int, to_balance int
--- errors: NO_ACCOUNT, NO_FUNDS, BAD_AMOUNT
-
-local amount = tonumber(ARGV[1])
-local balance = redis.call('GET', KEYS[1])
-if amount < 1 then
-  return redis.error_reply('BAD_AMOUNT it must be positive')
-elseif not balance or redis.call('EXISTS', KEYS[2]) == 0 then
-  return redis.error_reply('NO_ACCOUNT one of the accounts does not exist')
-elseif tonumber(balance) < amount then
-  return redis.error_reply('NO_FUNDS there are ' .. balance)
-end
-return {redis.call('DECRBY', KEYS[1], amount), redis.call('INCRBY', KEYS[2], amount)}
-`
+//go:embed transfer.lua
+var transferSource string
 
 // TransferParams are the keys and arguments of [Scripts.Transfer].
 type TransferParams struct {

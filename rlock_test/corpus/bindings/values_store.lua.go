@@ -4,41 +4,21 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of values_store.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of values_store.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	ValuesStoreSHA1   = "3e9a566db54d5b1c5cb1fd3185563b9862b15e03"
 	ValuesStoreSHA256 = "7c56fb150608bfc032f773c7e90a3d48059c1a46194062c77e7dc7b1ca3618e0"
 )
 
-// valuesStoreSource is values_store.lua, byte for byte.
-const valuesStoreSource = `-- Counts with numbers as they are sent, and stores values for ValuesFetch.
---
--- name: ValuesStore
--- mode: write
--- KEYS[1] whole    key       a count
--- KEYS[2] broken   key       a count with a fraction
--- KEYS[3] record   key
--- ARGV[1] by       float     whole, for the first count
--- ARGV[2] part     float     for the second
--- ARGV[3] seconds  float     whole: when the counts expire
--- ARGV[4] flag     bool
--- ARGV[5] lease    duration?
--- ARGV[6] at       time?
--- returns: whole int, broken float
-
-local whole = redis.call('INCRBY', KEYS[1], ARGV[1])
-local broken = redis.call('INCRBYFLOAT', KEYS[2], ARGV[2])
-redis.call('EXPIRE', KEYS[1], ARGV[3])
-redis.call('EXPIRE', KEYS[2], ARGV[3])
-redis.call('HSET', KEYS[3], 'flag', ARGV[4], 'lease', ARGV[5], 'at', ARGV[6])
-return {whole, broken}
-`
+//go:embed values_store.lua
+var valuesStoreSource string
 
 // ValuesStoreParams are the keys and arguments of [Scripts.ValuesStore].
 type ValuesStoreParams struct {

@@ -4,37 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of weights_read.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of weights_read.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	WeightsReadSHA1   = "506fe8589e85f225f43517d08af593136a35fb68"
 	WeightsReadSHA256 = "63972cd26a23ece093c8f29e5dec2dd5ce5245e4498cfd659290fbc81ef88f54"
 )
 
-// weightsReadSource is weights_read.lua, byte for byte.
-const weightsReadSource = `-- Reads all weights of a set, as the numbers that the server has.
---
--- name: WeightsRead
--- mode: read
--- KEYS[1] weights key
--- ARGV[1] one     string  a member; nil means that it has no weight
--- returns: one float?, all map[string]float
-
--- Version 3 of the protocol has pairs of a member and a double, with its fraction.
-redis.setresp(3)
-local all = {map = {}}
-for _, pair in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')) do
-  all.map[pair[1]] = pair[2]
-end
-local one = redis.call('ZSCORE', KEYS[1], ARGV[1])
--- Back to version 2, in which false is an absent value and not a no.
-redis.setresp(2)
-return {one or false, all}
-`
+//go:embed weights_read.lua
+var weightsReadSource string
 
 // WeightsReadParams are the keys and arguments of [Scripts.WeightsRead].
 type WeightsReadParams struct {

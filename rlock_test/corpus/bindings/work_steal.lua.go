@@ -4,45 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/rueidis"
 )
 
-// The sums of work_steal.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of work_steal.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	WorkStealSHA1   = "6780d7d36d33c25813666a021a5f412d9f63db6c"
 	WorkStealSHA256 = "3cefc11254131fc30c6df67936d9cbaadce49f2bbe7c74bb84f2a9a37eb097b6"
 )
 
-// workStealSource is work_steal.lua, byte for byte.
-const workStealSource = `-- Moves half of the jobs of the busiest queue to an idle one, and tells which
--- queue that was; 0 means that none has more than one job.
---
--- name: WorkSteal
--- mode: write
--- KEYS[1]   idle   key
--- KEYS[2..] queues key
--- returns: queue int, moved int
-
-local busiest, most = 0, 1
-for i = 2, #KEYS do
-  local length = redis.call('LLEN', KEYS[i])
-  if length > most then
-    busiest, most = i - 1, length
-  end
-end
-if busiest == 0 then
-  return {0, 0}
-end
-local victim = KEYS[busiest + 1]
-local half = math.floor(most / 2)
-for _ = 1, half do
-  -- From its tail, which its own workers reach last.
-  redis.call('LMOVE', victim, KEYS[1], 'RIGHT', 'LEFT')
-end
-return {busiest, half}
-`
+//go:embed work_steal.lua
+var workStealSource string
 
 // WorkStealParams are the keys and arguments of [Scripts.WorkSteal].
 type WorkStealParams struct {

@@ -4,39 +4,22 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 	"net/netip"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of address_admit.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of address_admit.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	AddressAdmitSHA1   = "1689abd3e460b5c598956b5587f2d5eaa77f421d"
 	AddressAdmitSHA256 = "82d8525fb2479a6e3d817f140e2b047b6a9766c3b9c4a9cc0c6be5cc13adecba"
 )
 
-// addressAdmitSource is address_admit.lua, byte for byte.
-const addressAdmitSource = `-- Admits an address unless it is banned, and tells until when it is. The
--- addresses of the last visitors are remembered, the latest first.
---
--- name: AddressAdmit
--- mode: write
--- KEYS[1] bans    key                     hash of the end of each ban by address, in JSON
--- KEYS[2] recent  key                     list of addresses, in JSON
--- ARGV[1] address json(net/netip.Addr)
--- ARGV[2] now     time
--- returns: banned_until time?, recent []json(net/netip.Addr)
-
-local ends = redis.call('HGET', KEYS[1], ARGV[1])
-if ends and tonumber(ends) > tonumber(ARGV[2]) then
-  return {ends, {}}
-end
-redis.call('LPUSH', KEYS[2], ARGV[1])
-redis.call('LTRIM', KEYS[2], 0, 9)
-return {false, redis.call('LRANGE', KEYS[2], 0, -1)}
-`
+//go:embed address_admit.lua
+var addressAdmitSource string
 
 // AddressAdmitParams are the keys and arguments of [Scripts.AddressAdmit].
 type AddressAdmitParams struct {

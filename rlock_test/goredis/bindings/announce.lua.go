@@ -4,38 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of announce.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of announce.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	AnnounceSHA1   = "4ce6064190cb5f02e9489c80febae84b7aef6485"
 	AnnounceSHA256 = "291dd70ea428cc979ed1fcdf08a3cbf8c0445b9ec4f7601c90414e8790a0e218"
 )
 
-// announceSource is announce.lua, byte for byte.
-const announceSource = `-- Tells listeners of a channel that something has happened, and counts it. A sharded
--- channel is told by SPUBLISH, any other by PUBLISH.
---
--- name: Announce
--- mode: write
--- KEYS[1] count   key      how often it happened
--- KEYS[2] channel channel  in KEYS, so that a cluster has it where the count is
--- ARGV[1] how     enum(publish | spublish)
--- ARGV[2] _                the sender, which no listener asked for
--- ARGV[3] text    string
--- ARGV[4] copy    channel? another channel that is told, too
--- returns: int
-
-redis.call(ARGV[1], KEYS[2], ARGV[3])
-if ARGV[4] ~= '' then
-  redis.call('PUBLISH', ARGV[4], ARGV[3])
-end
-redis.call('PUBLISH', 'announcements[*]', ARGV[3])
-return redis.call('INCR', KEYS[1])
-`
+//go:embed announce.lua
+var announceSource string
 
 // AnnounceParams are the keys and arguments of [Scripts.Announce].
 type AnnounceParams struct {

@@ -4,35 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of anything.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of anything.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	AnythingSHA1   = "4c2821976a2c371739ee5238ccedcc8a752b2405"
 	AnythingSHA256 = "807609993daf751d685887bc4281275ae941f37700e989775123bb7bae758225"
 )
 
-// anythingSource is anything.lua, byte for byte.
-const anythingSource = `-- Tells what a key holds, whatever it is.
---
--- name: Anything
--- mode: read
--- KEYS[1] any key
--- returns: raw
-
-local kind = redis.call('TYPE', KEYS[1])['ok']
-if kind == 'string' then
-  return redis.call('GET', KEYS[1])
-elseif kind == 'hash' then
-  return redis.call('HGETALL', KEYS[1])
-elseif kind == 'list' then
-  return redis.call('LLEN', KEYS[1])
-end
-return false
-`
+//go:embed anything.lua
+var anythingSource string
 
 // AnythingParams are the keys and arguments of [Scripts.Anything].
 type AnythingParams struct {

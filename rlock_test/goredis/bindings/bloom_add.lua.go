@@ -4,55 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of bloomAddSource. A server knows the script by its SHA1.
+// The sums of bloom_add.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	BloomAddSHA1   = "da9736925ee6bb732dc5cb39dae7e1157bc19d9b"
 	BloomAddSHA256 = "dbc66e420c0cc46b3da7cedd3142951e93b0cff03afd0fdac11f2021aace804d"
 )
 
-// bloomAddSource is bloom_add.lua with what it includes.
-const bloomAddSource = `-- Adds items to a Bloom filter and tells for each whether it is new. "New" is
--- certain; "not new" is wrong now and then, more often as the filter fills up.
---
--- name: BloomAdd
--- mode: write
--- KEYS[1]   filter key
--- ARGV[1]   bits   int     size of the filter; always the same for one filter
--- ARGV[2]   hashes int     bits an item; likewise
--- ARGV[3..] items  string
--- returns: []bool
-
--- include: shared/bloom.lua
--- positions tells the bits of an item in a filter of so many bits: two halves of
--- its SHA1, combined as in Kirsch and Mitzenmacher, "Less Hashing, Same
--- Performance". 2^32 times 32 stays far below 2^53, so nothing is rounded.
-local function positions(item, bits, hashes)
-  local sum = redis.sha1hex(item)
-  local a = tonumber(string.sub(sum, 1, 8), 16)
-  local b = tonumber(string.sub(sum, 9, 16), 16)
-  local list = {}
-  for i = 1, hashes do
-    list[i] = (a + i * b) % bits
-  end
-  return list
-end
-
-local added = {}
-for i = 3, #ARGV do
-  local new = 0
-  for _, bit in ipairs(positions(ARGV[i], tonumber(ARGV[1]), tonumber(ARGV[2]))) do
-    if redis.call('SETBIT', KEYS[1], bit, 1) == 0 then
-      new = 1
-    end
-  end
-  added[i - 2] = new
-end
-return added
-`
+//go:embed bloom_add.lua
+var bloomAddSource string
 
 // BloomAddParams are the keys and arguments of [Scripts.BloomAdd].
 type BloomAddParams struct {

@@ -4,35 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of board_pop.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of board_pop.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	BoardPopSHA1   = "8a4a03bcfde666991839279cdb669987c5d9b44e"
 	BoardPopSHA256 = "0cd3729b0b575f4ca241acebdc97475f6ac1e47ed893ed38e32669253cee2359"
 )
 
-// boardPopSource is board_pop.lua, byte for byte.
-const boardPopSource = `-- Takes the worst off a leaderboard, if there is anybody, and tells who stays.
---
--- name: BoardPop
--- mode: write
--- KEYS[1] board key
--- returns: (member string, score float, others ([]string)?)?
-
-local popped = redis.call('ZPOPMIN', KEYS[1])
-if #popped == 0 then
-  return false
-end
-local others = redis.call('ZRANGE', KEYS[1], 0, -1)
-if #others == 0 then
-  return {popped[1], popped[2], false}
-end
-return {popped[1], popped[2], others}
-`
+//go:embed board_pop.lua
+var boardPopSource string
 
 // BoardPopParams are the keys and arguments of [Scripts.BoardPop].
 type BoardPopParams struct {

@@ -4,42 +4,21 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of cache_evict.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of cache_evict.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	CacheEvictSHA1   = "da5386f382cb88879bdd8c482fc93b12743228d4"
 	CacheEvictSHA256 = "d3ef12b8da9695af5b586c85cfc628a728a16d5ec505bad4928f2860a4c5dcaa"
 )
 
-// cacheEvictSource is cache_evict.lua, byte for byte.
-const cacheEvictSource = `-- Removes entries of a cache that have expired, and then the ones that expire
--- next until at most so many are left. The removed names are the answer.
---
--- name: CacheEvict
--- mode: write
--- KEYS[1] expiry  key   sorted set of names by when they expire
--- KEYS[2] entries key   hash of the entries by name
--- ARGV[1] now     time
--- ARGV[2] most    int   entries that may stay
--- returns: []string
-
-local gone = redis.call('ZRANGE', KEYS[1], '-inf', ARGV[1], 'BYSCORE')
-local excess = redis.call('ZCARD', KEYS[1]) - #gone - ARGV[2]
-if excess > 0 then
-  -- Expired ones have the lowest scores, so the next to go follow them.
-  gone = redis.call('ZRANGE', KEYS[1], 0, #gone + excess - 1)
-end
-for _, name in ipairs(gone) do
-  redis.call('ZREM', KEYS[1], name)
-  redis.call('HDEL', KEYS[2], name)
-end
-return gone
-`
+//go:embed cache_evict.lua
+var cacheEvictSource string
 
 // CacheEvictParams are the keys and arguments of [Scripts.CacheEvict].
 type CacheEvictParams struct {

@@ -4,37 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of counters_bump.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of counters_bump.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	CountersBumpSHA1   = "d9a82c018d9ab80a223fb0f87a31ae4c2a32b1ef"
 	CountersBumpSHA256 = "ab4e0740ce717b554581dd54c23ef922d86b1c378a219267da127d14b85f5a6f"
 )
 
-// countersBumpSource is counters_bump.lua, byte for byte.
-const countersBumpSource = `-- Counts one hit in several fields of a hash and tells the new counts.
---
--- name: CountersBump
--- mode: write
--- KEYS[1]   hits   key
--- ARGV[1..] fields string
--- returns: map[string]int
-
-local function bump(hash, field)
-  return redis.call('HINCRBY', hash, field, 1)
-end
-
-local flat = {}
-for _, field in ipairs(ARGV) do
-  table.insert(flat, field)
-  table.insert(flat, bump(KEYS[1], field))
-end
-return flat
-`
+//go:embed counters_bump.lua
+var countersBumpSource string
 
 // CountersBumpParams are the keys and arguments of [Scripts.CountersBump].
 type CountersBumpParams struct {

@@ -4,34 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of daily_number.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of daily_number.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	DailyNumberSHA1   = "afde7b08e7a7f6448b2ca59d22d7f54a58b440d0"
 	DailyNumberSHA256 = "e79ed95cd5ccb1068eaa6ea440f63ba2040d242c9923486888ce383c3658ead8"
 )
 
-// dailyNumberSource is daily_number.lua, byte for byte.
-const dailyNumberSource = `-- Gives out the next number of the day, such as 20240131-0007 for an invoice.
---
--- name: DailyNumber
--- mode: write
--- KEYS[1] prefix key     what the counters' names begin with, with a {hash tag} in a cluster
--- ARGV[1] day    string  such as 20240131
--- returns: string
--- allow: undeclared-key a counter a day; its name begins with KEYS[1] and is in its slot through the hash tag
-
-local counter = KEYS[1] .. ':' .. ARGV[1]
-local n = redis.call('INCR', counter)
-if n == 1 then
-  redis.call('EXPIRE', counter, 2 * 24 * 60 * 60)
-end
-return string.format('%s-%04d', ARGV[1], n)
-`
+//go:embed daily_number.lua
+var dailyNumberSource string
 
 // DailyNumberParams are the keys and arguments of [Scripts.DailyNumber].
 type DailyNumberParams struct {

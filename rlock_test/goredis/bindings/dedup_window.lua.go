@@ -4,38 +4,21 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of dedup_window.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of dedup_window.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	DedupWindowSHA1   = "c6590517c9535a7e1b5986225e8ff4a120b98575"
 	DedupWindowSHA256 = "dd8387df555107954459a226953e97e6e74fc3c787c3b7de6dcf78a12a78110c"
 )
 
-// dedupWindowSource is dedup_window.lua, byte for byte.
-const dedupWindowSource = `-- Tells for each of some message ids whether it is seen for the first time in
--- the window. An id that comes again does not start its window anew.
---
--- name: DedupWindow
--- mode: write
--- KEYS[1]   seen   key       sorted set of ids by the time they were seen
--- ARGV[1]   now    time
--- ARGV[2]   length duration  length of the window
--- ARGV[3..] ids    string
--- returns: []bool
-
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[1] - ARGV[2])
-local fresh = {}
-for i = 3, #ARGV do
-  fresh[#fresh + 1] = redis.call('ZADD', KEYS[1], 'NX', ARGV[1], ARGV[i])
-end
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
-return fresh
-`
+//go:embed dedup_window.lua
+var dedupWindowSource string
 
 // DedupWindowParams are the keys and arguments of [Scripts.DedupWindow].
 type DedupWindowParams struct {

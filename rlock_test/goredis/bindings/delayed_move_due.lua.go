@@ -4,38 +4,21 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of delayed_move_due.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of delayed_move_due.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	DelayedMoveDueSHA1   = "80b02301e8d635ff3c52a35dd7d984511b4bd3d4"
 	DelayedMoveDueSHA256 = "88137fb725f90267aa6b4561dc2f7814918d2a3ffef562328537ad872c2c1227"
 )
 
-// delayedMoveDueSource is delayed_move_due.lua, byte for byte.
-const delayedMoveDueSource = `-- Moves jobs that are due to the queue of ready jobs, the longest due first, and
--- tells their ids.
---
--- name: DelayedMoveDue
--- mode: write
--- KEYS[1] due   key   sorted set of job ids by the time they are due
--- KEYS[2] ready key   list of job ids
--- ARGV[1] now   time
--- ARGV[2] most  int   jobs to move in one go; a large backlog must not block the server
--- returns: []string
-
-local rcall = redis.call
-local ids = rcall('ZRANGE', KEYS[1], '-inf', ARGV[1], 'BYSCORE', 'LIMIT', 0, ARGV[2])
-if #ids > 0 then
-  rcall('ZREM', KEYS[1], unpack(ids))
-  rcall('RPUSH', KEYS[2], unpack(ids))
-end
-return ids
-`
+//go:embed delayed_move_due.lua
+var delayedMoveDueSource string
 
 // DelayedMoveDueParams are the keys and arguments of [Scripts.DelayedMoveDue].
 type DelayedMoveDueParams struct {

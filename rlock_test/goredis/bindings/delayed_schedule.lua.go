@@ -4,38 +4,21 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of delayed_schedule.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of delayed_schedule.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	DelayedScheduleSHA1   = "0ae3d7c3162984e0e9631f5ce38715cb1a02bbf1"
 	DelayedScheduleSHA256 = "ea6c9d6537eecb1ca8806d751d0781bd8ce9bc8c7cd98dba08424179af927778"
 )
 
-// delayedScheduleSource is delayed_schedule.lua, byte for byte.
-const delayedScheduleSource = `-- Files a job to be run later. A job that is filed twice is due at its latest
--- time, with its latest content.
---
--- name: DelayedSchedule
--- mode: write retryable
--- KEYS[1] due  key        sorted set of job ids by the time they are due
--- KEYS[2] jobs key        hash of the jobs by id
--- ARGV[1] id   string
--- ARGV[2] job  json(Job)
--- ARGV[3] at   time?      absent: at once
--- returns: none
-
-local at = ARGV[3]
-if at == '' then
-  at = '0'
-end
-redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
-redis.call('ZADD', KEYS[1], at, ARGV[1])
-`
+//go:embed delayed_schedule.lua
+var delayedScheduleSource string
 
 // DelayedScheduleParams are the keys and arguments of [Scripts.DelayedSchedule].
 type DelayedScheduleParams struct {

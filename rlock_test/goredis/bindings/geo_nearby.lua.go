@@ -4,38 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of geo_nearby.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of geo_nearby.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	GeoNearbySHA1   = "41a181f88f0353733c41632120e99b0d3d351b9c"
 	GeoNearbySHA256 = "ce7b47886f5083ecd29c358ccc85df34d6ae7e4826065ef56cc5968ed5649e4f"
 )
 
-// geoNearbySource is geo_nearby.lua, byte for byte.
-const geoNearbySource = `-- Tells the places within a distance of a point, the nearest first, and how far
--- away each is.
---
--- name: GeoNearby
--- mode: read
--- KEYS[1] places    key
--- ARGV[1] longitude float
--- ARGV[2] latitude  float
--- ARGV[3] radius    float  meters
--- ARGV[4] most      int    places to tell
--- returns: names []string, meters []float
-
-local found = redis.call('GEOSEARCH', KEYS[1], 'FROMLONLAT', ARGV[1], ARGV[2],
-  'BYRADIUS', ARGV[3], 'm', 'ASC', 'COUNT', ARGV[4], 'WITHDIST')
-local names, meters = {}, {}
-for i, place in ipairs(found) do
-  names[i], meters[i] = place[1], place[2]
-end
-return {names, meters}
-`
+//go:embed geo_nearby.lua
+var geoNearbySource string
 
 // GeoNearbyParams are the keys and arguments of [Scripts.GeoNearby].
 type GeoNearbyParams struct {

@@ -4,31 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of id_range.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of id_range.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	IDRangeSHA1   = "e49d41bb111232627c5020e802d5da5c03a8a1e8"
 	IDRangeSHA256 = "e5ab2ecb2943ecacf8b184114386ed8e8299a4dff43ec2ef47be9ed3c27ce2fc"
 )
 
-// iDRangeSource is id_range.lua, byte for byte.
-const iDRangeSource = `-- Reserves a range of ids, which the caller gives out without asking again. A
--- range that is lost with its answer leaves a gap, and nothing worse.
---
--- name: IDRange
--- mode: write retryable
--- KEYS[1] sequence key
--- ARGV[1] size     int  ids in the range, at least 1
--- returns: first int, last int
-
--- INCRBY's answer is exact up to 2^53, as Lua counts in doubles.
-local last = redis.call('INCRBY', KEYS[1], ARGV[1])
-return {last - ARGV[1] + 1, last}
-`
+//go:embed id_range.lua
+var iDRangeSource string
 
 // IDRangeParams are the keys and arguments of [Scripts.IDRange].
 type IDRangeParams struct {

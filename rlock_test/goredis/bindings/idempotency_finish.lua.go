@@ -4,37 +4,21 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of idempotency_finish.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of idempotency_finish.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	IdempotencyFinishSHA1   = "56460a31f35be1a4e8db16613bc3aef4c18293b9"
 	IdempotencyFinishSHA256 = "5d8dcbebc4e20c7f596285432e33f857c7bdc51a25ced3eafe42578274ba5b94"
 )
 
-// idempotencyFinishSource is idempotency_finish.lua, byte for byte.
-const idempotencyFinishSource = `-- Stores the receipt of an operation for everybody who asks for it again.
---
--- name: IdempotencyFinish
--- mode: write retryable
--- KEYS[1] operation key            hash of its owner and receipt
--- ARGV[1] owner     string
--- ARGV[2] receipt   json(Receipt)
--- ARGV[3] keep      duration       how long the receipt is remembered
--- returns: ok
--- errors: NOT_OWNER
-
-if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then
-  return {err = 'NOT_OWNER another try owns the operation, or it has expired'}
-end
-redis.call('HSET', KEYS[1], 'receipt', ARGV[2])
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
-return {ok = 'OK'}
-`
+//go:embed idempotency_finish.lua
+var idempotencyFinishSource string
 
 // IdempotencyFinishParams are the keys and arguments of [Scripts.IdempotencyFinish].
 type IdempotencyFinishParams struct {

@@ -4,28 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of jobs_append.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of jobs_append.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	JobsAppendSHA1   = "8ee3b1a90bd8f2b475d88e842dfef2197bb0b945"
 	JobsAppendSHA256 = "4d15a6ee9230544feeaa1bdbdbeaa6d333235b079d2644e7411fb60590170eed"
 )
 
-// jobsAppendSource is jobs_append.lua, byte for byte.
-const jobsAppendSource = `-- Appends jobs to the list of a worker, and tells the length of the list.
---
--- name: JobsAppend
--- mode: write
--- KEYS[1]   list key        JSON
--- ARGV[1..] jobs json(Job)  at least one
--- returns: int
-
-return redis.call('RPUSH', KEYS[1], unpack(ARGV))
-`
+//go:embed jobs_append.lua
+var jobsAppendSource string
 
 // JobsAppendParams are the keys and arguments of [Scripts.JobsAppend].
 type JobsAppendParams struct {

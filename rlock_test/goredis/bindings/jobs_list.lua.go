@@ -4,27 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of jobs_list.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of jobs_list.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	JobsListSHA1   = "6b839f3ccde20e4be29251ddbb5a1ba504a83e84"
 	JobsListSHA256 = "cf829dc67e8d7116a52b28e2e0a0502aaecd403136132cc792e01c59849435ce"
 )
 
-// jobsListSource is jobs_list.lua, byte for byte.
-const jobsListSource = `-- Reads all jobs by their ids.
---
--- name: JobsList
--- mode: read
--- KEYS[1] jobs key  hash of the jobs by id, as DelayedSchedule keeps them
--- returns: map[string]json(Job)
-
-return redis.call('HGETALL', KEYS[1])
-`
+//go:embed jobs_list.lua
+var jobsListSource string
 
 // JobsListParams are the keys and arguments of [Scripts.JobsList].
 type JobsListParams struct {

@@ -4,31 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of leaderboard_add.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of leaderboard_add.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	LeaderboardAddSHA1   = "1a5ff34395e04e1e474ed7cab652c4eb073c0b37"
 	LeaderboardAddSHA256 = "e4b013c3b6d0264821c376f96d6534dd6a140980d0acb2ef7e0743f0c21a7ed2"
 )
 
-// leaderboardAddSource is leaderboard_add.lua, byte for byte.
-const leaderboardAddSource = `-- Adds to a player's score and tells the new score and rank.
---
--- name: LeaderboardAdd
--- mode: write
--- KEYS[1] board  key
--- ARGV[1] player string
--- ARGV[2] points float
--- returns: score float, rank int
-
-local score = redis.call('ZINCRBY', KEYS[1], ARGV[2], ARGV[1])
--- The first one has rank 1, as people count.
-return {score, redis.call('ZREVRANK', KEYS[1], ARGV[1]) + 1}
-`
+//go:embed leaderboard_add.lua
+var leaderboardAddSource string
 
 // LeaderboardAddParams are the keys and arguments of [Scripts.LeaderboardAdd].
 type LeaderboardAddParams struct {

@@ -4,42 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of mean_add.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of mean_add.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	MeanAddSHA1   = "f8f153c4e22a0952c664a5464d40bb2baf400afa"
 	MeanAddSHA256 = "e6053abf20e0ab084d27c384116c1936f24579175c5707b4e40fe1d29364e4ee"
 )
 
-// meanAddSource is mean_add.lua, byte for byte.
-const meanAddSource = `-- Adds a measurement to a running mean and tells the mean, the least and the
--- largest value so far (Welford's method, which does not drift).
---
--- name: MeanAdd
--- mode: write
--- KEYS[1] series key    hash of the count, the mean and the extremes
--- ARGV[1] value  float
--- returns: count int, mean float, least float, most float
-
-local value = tonumber(ARGV[1])
-local state = redis.call('HMGET', KEYS[1], 'mean', 'least', 'most')
-local count = redis.call('HINCRBY', KEYS[1], 'count', 1)
-local mean = tonumber(state[1] or 0)
-mean = mean + (value - mean) / count
-local least = math.min(tonumber(state[2] or value), value)
-local most = math.max(tonumber(state[3] or value), value)
-
--- %.17g keeps every digit of a double; tostring() would keep fourteen.
-local function exact(x)
-  return string.format('%.17g', x)
-end
-redis.call('HSET', KEYS[1], 'mean', exact(mean), 'least', exact(least), 'most', exact(most))
-return {count, exact(mean), exact(least), exact(most)}
-`
+//go:embed mean_add.lua
+var meanAddSource string
 
 // MeanAddParams are the keys and arguments of [Scripts.MeanAdd].
 type MeanAddParams struct {

@@ -4,34 +4,21 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of presence.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of presence.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	PresenceSHA1   = "c649a7ed5823b21e348c0e85da26c3dd691b68f9"
 	PresenceSHA256 = "f95d527ff77e974c2a476199a93f30d8a46f1f2eb9dfd56b954f78b8b6478b82"
 )
 
-// presenceSource is presence.lua, byte for byte.
-const presenceSource = `-- Tells for several users since when they are online and for how long that still
--- counts without another heartbeat.
---
--- name: Presence
--- mode: read
--- KEYS[1..] users key  time of the first heartbeat; the key expires without the next one
--- returns: since []time?, left []duration?
-
-local since, left = {}, {}
-for i, user in ipairs(KEYS) do
-  since[i] = redis.call('GET', user)
-  left[i] = since[i] and redis.call('PTTL', user)
-end
-return {since, left}
-`
+//go:embed presence.lua
+var presenceSource string
 
 // PresenceParams are the keys and arguments of [Scripts.Presence].
 type PresenceParams struct {

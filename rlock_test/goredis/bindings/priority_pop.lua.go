@@ -4,28 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of priority_pop.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of priority_pop.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	PriorityPopSHA1   = "e06d3722563961098f9e05094b3fe0217a152c61"
 	PriorityPopSHA256 = "3b3462ea57d2e7d4a1aa8c1c95d30502582096cf31d52b863d9404d01ff5f77e"
 )
 
-// priorityPopSource is priority_pop.lua, byte for byte.
-const priorityPopSource = `-- Takes the item with the highest priority; nil means that there is none.
---
--- name: PriorityPop
--- mode: write
--- KEYS[1] queue key
--- returns: item string?, priority float?
-
-local top = redis.call('ZPOPMAX', KEYS[1])
-return {top[1] or false, top[2] or false}
-`
+//go:embed priority_pop.lua
+var priorityPopSource string
 
 // PriorityPopParams are the keys and arguments of [Scripts.PriorityPop].
 type PriorityPopParams struct {

@@ -4,30 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of priority_push.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of priority_push.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	PriorityPushSHA1   = "a2f9a3d9511f8745fea5a36fee6a40d12e77c7e8"
 	PriorityPushSHA256 = "ea9f32c4ed40d679595f0e891c9c6c52ea1242bb521e8fb5123f185b908dcd13"
 )
 
-// priorityPushSource is priority_push.lua, byte for byte.
-const priorityPushSource = `-- Adds an item to a priority queue, or raises the priority of one that is there;
--- it never lowers it. True means that something has changed.
---
--- name: PriorityPush
--- mode: write
--- KEYS[1] queue    key
--- ARGV[1] item     string
--- ARGV[2] priority float   the larger, the earlier
--- returns: bool
-
-return redis.call('ZADD', KEYS[1], 'GT', 'CH', ARGV[2], ARGV[1])
-`
+//go:embed priority_push.lua
+var priorityPushSource string
 
 // PriorityPushParams are the keys and arguments of [Scripts.PriorityPush].
 type PriorityPushParams struct {

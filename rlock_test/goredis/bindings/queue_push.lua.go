@@ -4,39 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of queue_push.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of queue_push.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	QueuePushSHA1   = "f22c464cd3795931c677561ec7b888feffd9a948"
 	QueuePushSHA256 = "a2af6e87168daac3e1a3affdbd88ca163e60a1dcfba02b1aba7de79a1cca1880"
 )
 
-// queuePushSource is queue_push.lua, byte for byte.
-const queuePushSource = `-- Appends messages to a bounded queue, all or none, and tells its new length.
---
--- name: QueuePush
--- mode: write
--- KEYS[1]   queue    key
--- ARGV[1]   most     int    messages that the queue may hold
--- ARGV[2..] messages bytes
--- returns: int
--- errors: QUEUE_FULL
-
-local room = tonumber(ARGV[1]) - redis.call('LLEN', KEYS[1])
-if #ARGV - 1 > room then
-  return redis.error_reply('QUEUE_FULL there is room for ' .. math.max(0, room) .. ' more')
-end
-
--- unpack gives out at about eight thousand values, so a large batch goes in parts.
-for first = 2, #ARGV, 5000 do
-  redis.call('RPUSH', KEYS[1], unpack(ARGV, first, math.min(first + 4999, #ARGV)))
-end
-return redis.call('LLEN', KEYS[1])
-`
+//go:embed queue_push.lua
+var queuePushSource string
 
 // QueuePushParams are the keys and arguments of [Scripts.QueuePush].
 type QueuePushParams struct {

@@ -4,37 +4,21 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of reliable_take.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of reliable_take.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	ReliableTakeSHA1   = "5f1ab663c33d8ee2206b8d1628a7907d1ef499fb"
 	ReliableTakeSHA256 = "744fe8eae02bbd4fa49bc8ac3fbf3432a61f59d2fc865d0fedb536ba09063b64"
 )
 
-// reliableTakeSource is reliable_take.lua, byte for byte.
-const reliableTakeSource = `-- Takes the next job to work on it. The job stays in the list of the jobs at
--- work until it is acknowledged; see reliable_ack.lua and reliable_sweep.lua.
---
--- name: ReliableTake
--- mode: write
--- KEYS[1] ready    key        list of job ids
--- KEYS[2] at_work  key        sorted set of job ids by when they are given up
--- KEYS[3] jobs     key        hash of the jobs by id
--- ARGV[1] deadline time       when the job is given up unless it is acknowledged
--- returns: id string?, job json(Job)?
-
-local id = redis.call('LPOP', KEYS[1])
-if not id then
-  return {false, false}
-end
-redis.call('ZADD', KEYS[2], ARGV[1], id)
-return {id, redis.call('HGET', KEYS[3], id)}
-`
+//go:embed reliable_take.lua
+var reliableTakeSource string
 
 // ReliableTakeParams are the keys and arguments of [Scripts.ReliableTake].
 type ReliableTakeParams struct {

@@ -4,34 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of safe_increment.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of safe_increment.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	SafeIncrementSHA1   = "ec9c955b595887791c9905913db30ab9f71ad5e4"
 	SafeIncrementSHA256 = "2912f4f31f1a0ce7dc86c6b2ff3d2c1098d6e7231550230e42e8bd76a0416c18"
 )
 
-// safeIncrementSource is safe_increment.lua, byte for byte.
-const safeIncrementSource = `-- Adds to a counter that other programs may have left in any state. What is no
--- number is refused under a name of its own, instead of one of Redis's errors.
---
--- name: SafeIncrement
--- mode: write
--- KEYS[1] counter key
--- ARGV[1] by      float
--- returns: float
--- errors: NOT_A_NUMBER
-
-local total = redis.pcall('INCRBYFLOAT', KEYS[1], ARGV[1])
-if type(total) == 'table' and total.err then
-  return redis.error_reply('NOT_A_NUMBER ' .. total.err)
-end
-return total
-`
+//go:embed safe_increment.lua
+var safeIncrementSource string
 
 // SafeIncrementParams are the keys and arguments of [Scripts.SafeIncrement].
 type SafeIncrementParams struct {

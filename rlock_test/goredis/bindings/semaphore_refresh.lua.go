@@ -4,46 +4,21 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of semaphoreRefreshSource. A server knows the script by its SHA1.
+// The sums of semaphore_refresh.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	SemaphoreRefreshSHA1   = "87d84e8a371130ca15e73dc08528abb964895563"
 	SemaphoreRefreshSHA256 = "8a9c23d5f889a545ac181d89b2717b7cf558dce2a2e0b553142834e7d3b62a8d"
 )
 
-// semaphoreRefreshSource is semaphore_refresh.lua with what it includes.
-const semaphoreRefreshSource = `-- Gives a permit that is still held a new lease, counted from now. A permit whose
--- lease has ended stays lost, even if nobody has taken it since.
---
--- name: SemaphoreRefresh
--- mode: write retryable
--- KEYS[1] permits key       sorted set of holders by the end of their lease
--- ARGV[1] holder  string
--- ARGV[2] lease   duration
--- returns: until time
--- errors: PERMIT_LOST
-
--- include: shared/clock.lua
--- now_ms tells the server's clock in milliseconds since 1970. One clock for all
--- clients: theirs may differ by more than a window is long.
-local function now_ms()
-  local now = redis.call('TIME')
-  return now[1] * 1000 + math.floor(now[2] / 1000)
-end
-
-local now = now_ms()
-local ends = redis.call('ZSCORE', KEYS[1], ARGV[1])
-if not ends or tonumber(ends) <= now then
-  return redis.error_reply('PERMIT_LOST its lease has ended')
-end
-redis.call('ZADD', KEYS[1], 'XX', now + ARGV[2], ARGV[1])
-redis.call('PEXPIRE', KEYS[1], ARGV[2], 'GT')
-return {now + ARGV[2]}
-`
+//go:embed semaphore_refresh.lua
+var semaphoreRefreshSource string
 
 // SemaphoreRefreshParams are the keys and arguments of [Scripts.SemaphoreRefresh].
 type SemaphoreRefreshParams struct {

@@ -4,41 +4,21 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of session_touch.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of session_touch.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	SessionTouchSHA1   = "735ad6a6a4cfc1bda4a4d185fa733a02ba1a3456"
 	SessionTouchSHA256 = "5d32fc35e38440102c1d25603085678e4e5fcecf2ccda4359d5be16c0bebe866"
 )
 
-// sessionTouchSource is session_touch.lua, byte for byte.
-const sessionTouchSource = `-- Reads a session and keeps it alive for another idle time.
---
--- name: SessionTouch
--- mode: write retryable
--- KEYS[1] session key  hash of the session's fields
--- returns: fields map[string]string, ends time
--- errors: NO_SESSION
-
-local flat = redis.call('HGETALL', KEYS[1])
-if #flat == 0 then
-  return redis.error_reply('NO_SESSION it has ended, or never was')
-end
-local session = {}
-for i = 1, #flat, 2 do
-  session[flat[i]] = flat[i + 1]
-end
-redis.call('PEXPIRE', KEYS[1], session.idle)
-if session['until'] ~= '' then
-  redis.call('PEXPIREAT', KEYS[1], session['until'], 'LT')
-end
-return {flat, redis.call('PEXPIRETIME', KEYS[1])}
-`
+//go:embed session_touch.lua
+var sessionTouchSource string
 
 // SessionTouchParams are the keys and arguments of [Scripts.SessionTouch].
 type SessionTouchParams struct {

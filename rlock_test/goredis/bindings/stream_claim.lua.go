@@ -4,38 +4,21 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of stream_claim.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of stream_claim.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	StreamClaimSHA1   = "0315e1f39d06aa621e88959b51f22f5a9af3cb10"
 	StreamClaimSHA256 = "ce5aee80f1db9d3cf6ad6dfa6ffb541624b7202cf7e7217f82931896703505fa"
 )
 
-// streamClaimSource is stream_claim.lua, byte for byte.
-const streamClaimSource = `-- Takes over events that another consumer has had for too long without
--- acknowledging them. Go on with next until it is 0-0.
---
--- name: StreamClaim
--- mode: write
--- KEYS[1] stream   key
--- ARGV[1] group    string
--- ARGV[2] consumer string    who takes over
--- ARGV[3] idle     duration  how long is too long
--- ARGV[4] from     string    0-0 to start with
--- returns: next string, ids []string, fields []map[string]string
-
-local reply = redis.call('XAUTOCLAIM', KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], 'COUNT', 10)
-local ids, fields = {}, {}
-for i, event in ipairs(reply[2]) do
-  ids[i], fields[i] = event[1], event[2]
-end
-return {reply[1], ids, fields}
-`
+//go:embed stream_claim.lua
+var streamClaimSource string
 
 // StreamClaimParams are the keys and arguments of [Scripts.StreamClaim].
 type StreamClaimParams struct {

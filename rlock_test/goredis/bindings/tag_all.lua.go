@@ -4,28 +4,20 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of tag_all.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of tag_all.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	TagAllSHA1   = "e295320d7411858cb69cb21ebf5bcc6e3859969a"
 	TagAllSHA256 = "1524dd125c174ab7b62f1e55b550660bc566ba7d4549e9bd55bcd92dbb7b608c"
 )
 
-// tagAllSource is tag_all.lua, byte for byte.
-const tagAllSource = `-- Adds members to a set in one command, and tells how many are new.
---
--- name: TagAll
--- mode: write retryable
--- KEYS[1]   tags    key
--- ARGV[1..] members string  at least one, and at most 7000: unpack gives out not much above that
--- returns: int
-
-return redis.call('SADD', KEYS[1], unpack(ARGV))
-`
+//go:embed tag_all.lua
+var tagAllSource string
 
 // TagAllParams are the keys and arguments of [Scripts.TagAll].
 type TagAllParams struct {

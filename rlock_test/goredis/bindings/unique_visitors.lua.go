@@ -4,34 +4,21 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of unique_visitors.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of unique_visitors.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	UniqueVisitorsSHA1   = "495cb1a1c8852575d62a5216225be140f4831cfa"
 	UniqueVisitorsSHA256 = "517db90913b1288655b74c81945a91bb2a8a7a3be09e5299759555de57f85477"
 )
 
-// uniqueVisitorsSource is unique_visitors.lua, byte for byte.
-const uniqueVisitorsSource = `-- Counts a visitor in the current bucket and estimates how many different ones
--- all the buckets have seen; a sliding window of buckets is a sliding count.
---
--- name: UniqueVisitors
--- mode: write retryable
--- KEYS[1]   current key       the bucket of now
--- KEYS[2..] earlier key       the buckets that the window still covers
--- ARGV[1]   visitor string
--- ARGV[2]   keep    duration  how long a bucket is needed
--- returns: int
-
-redis.call('PFADD', KEYS[1], ARGV[1])
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
-return redis.call('PFCOUNT', unpack(KEYS))
-`
+//go:embed unique_visitors.lua
+var uniqueVisitorsSource string
 
 // UniqueVisitorsParams are the keys and arguments of [Scripts.UniqueVisitors].
 type UniqueVisitorsParams struct {

@@ -4,28 +4,21 @@ package bindings
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of values_fetch.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of values_fetch.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	ValuesFetchSHA1   = "fb81cce7e244b7ab46097a2f810d81620c002e31"
 	ValuesFetchSHA256 = "e7745a7da39ef52ecf451e2f9299a2f7e8c177cc5312c702b2b74ccdac9a6855"
 )
 
-// valuesFetchSource is values_fetch.lua, byte for byte.
-const valuesFetchSource = `-- Reads what ValuesStore has stored.
---
--- name: ValuesFetch
--- mode: read
--- KEYS[1] record key
--- returns: flag bool, lease duration?, at time?
-
-return redis.call('HMGET', KEYS[1], 'flag', 'lease', 'at')
-`
+//go:embed values_fetch.lua
+var valuesFetchSource string
 
 // ValuesFetchParams are the keys and arguments of [Scripts.ValuesFetch].
 type ValuesFetchParams struct {

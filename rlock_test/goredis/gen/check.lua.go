@@ -4,29 +4,20 @@ package gen
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of check.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of check.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	CheckSHA1   = "8b166a045a1ac78a4074e51508f33de974fd963f"
 	CheckSHA256 = "f6ac889f1b2353ca9f39e0af3b5d4abb14076ff84cda48c345c1c9007efd654f"
 )
 
-// checkSource is check.lua, byte for byte.
-const checkSource = `-- Reads the token of the lock's holder; nil means that the lock is free. The script reads
--- its one key and nothing else, so a client may cache the reply until the server reports
--- that the key has changed.
---
--- name: Check
--- mode: read cached
--- KEYS[1] lock key  the lock
--- returns: string?
-
-return redis.call('GET', KEYS[1])
-`
+//go:embed check.lua
+var checkSource string
 
 // CheckParams are the keys and arguments of [Scripts.Check].
 type CheckParams struct {

@@ -4,196 +4,21 @@ package gen
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of extendSource. A server knows the script by its SHA1.
+// The sums of extend.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	ExtendSHA1   = "cec50e66e510de073803ac60e3d27c40d752a193"
 	ExtendSHA256 = "cc98260281b11d25270ee1b67aa5a83741884ef7f851218b52efb0dd47a5dbee"
 )
 
-// extendSource is extend.lua with what it includes.
-const extendSource = `-- Gives each of many locks, or a share of a lock, a new lease, counted from now, if its token has it. The
--- reply has the positions of the other locks, which stay as they are. If one token has all of them, they are a
--- set: it is extended whole or not at all. The script never takes a lock whose lease has ended.
---
--- A lock keeps its lease if that ends later than the new one, so calls may overlap, arrive late or arrive
--- twice. To shorten a lease, the caller changes the token; see Attach.
---
--- name: Extend
--- mode: write retryable
--- KEYS[1..] keys   key        the locks; of a share its lock and the sorted set of those
---     who share it
--- ARGV[1]   ttl    duration?  new lease; absent: it never ends
--- ARGV[2..] tokens string     token of each lock, or one of all
--- returns: []int
-
-local ttl, lost = ARGV[1], {}
-if #KEYS == 1 then
-  if redis.call('GET', KEYS[1]) ~= ARGV[2] then
-    lost[1] = 1
-  elseif ttl == '' then
-    redis.call('PERSIST', KEYS[1])
-  else
-    redis.call('PEXPIRE', KEYS[1], ttl, 'GT')
-  end
-  return lost
-end
-if string.sub(ARGV[2] or '', 1, 12) ~= 'rlock:share:' then
-  -- All reads come before the first write. MGET answers nil for a key of another type: GET would fail, and so
-  -- keep all other locks from their lease. unpack() fails at about eight thousand values.
-  local values = {}
-  for first = 1, #KEYS, 1000 do
-    for _, value in ipairs(redis.call('MGET', unpack(KEYS, first, math.min(first + 999, #KEYS)))) do
-      values[#values + 1] = value
-    end
-  end
-  for i = 1, #KEYS do
-    if values[i] ~= (ARGV[i + 1] or ARGV[2]) then
-      lost[#lost + 1] = i
-      if not values[i] and #ARGV == 2 then
-        redis.call('GET', KEYS[i]) -- the key of a set that is of another type is an error
-      end
-    end
-  end
-  if #lost > 0 and #ARGV == 2 then
-    return lost
-  end
-  for i, lock in ipairs(KEYS) do
-    local held = values[i] == (ARGV[i + 1] or ARGV[2])
-    if held and ttl == '' then
-      redis.call('PERSIST', lock)
-    elseif held then
-      redis.call('PEXPIRE', lock, ttl, 'GT')
-    end
-  end
-  return lost
-end
-
--- include: include/holders.lua
--- While a lock is shared, its key has the value "rlock:readers <phase>" or "rlock:permits <phase>". The phase
--- is a fence, which no other phase has. A sorted set beside the key has the holders: for each a member
--- "<phase> <permits> <token>", whose score is the end of its lease by the server's clock, in milliseconds. One
--- more member, "<phase>", has as its score how many permits are in use, which is below every end of a lease. If
--- the first member is not that of the key's phase, the set was lost: nobody knows who shares the lock then,
--- and nobody is let in until the key is gone.
---
--- The token of a share is "rlock:share:<limit>:<permits>:<id>". A limit of 0 is a reader's: any number of
--- them share a lock, each with one permit. The holder of permits has them within the limit that it names
--- itself: others may name another one.
-
--- Returns limit and permits that a token asks for, nil if it asks for the whole lock.
-local function share_of(token)
-  return string.match(token, '^rlock:share:(%d+):(%d+):')
-end
-
-local function mode_of(limit)
-  return limit == '0' and 'readers' or 'permits'
-end
-
--- Has the key and the set last as long as a new lease. They may last longer, so that not every lease that
--- ends later moves their end: each write of the key is told to all who watch it.  Nobody counts a holder whose own lease is over.
-local function keep(lock, holders, ends, lease, now)
-  if ends == '+inf' then
-    redis.call('PERSIST', holders)
-    redis.call('PERSIST', lock)
-    return
-  end
-  local left = redis.call('PTTL', lock)
-  if left >= 0 and now + left < tonumber(ends) then
-    local last = string.format('%.0f', now + 2 * tonumber(lease))
-    redis.call('PEXPIREAT', holders, last)
-    redis.call('PEXPIREAT', lock, last)
-  end
-end
-
--- Has both keys end with the leases that are left, after one that may have been the longest is gone.
-local function shorten(lock, holders, now)
-  local last = redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')
-  if not last[2] or last[2] == 'inf' then
-    return
-  end
-  local most = 2 * (tonumber(last[2]) - now)
-  local left = redis.call('PTTL', lock)
-  if left < 0 or left > most then
-    redis.call('PEXPIREAT', holders, string.format('%.0f', now + most))
-    redis.call('PEXPIREAT', lock, string.format('%.0f', now + most))
-  end
-end
-
--- Reads who has a lock. In the table, value is that of the key, false if the lock is free; mode and phase are
--- those of a shared lock, used is how many permits are in use, nil if the set was lost, and soonest is the end
--- of the lease that ends first. Holders whose lease is over are removed, 64 at most: those that remain still
--- count. now is the clock in milliseconds.
-local function look(lock, holders, now)
-  local s = {value = redis.call('GET', lock)}
-  if not s.value then
-    return s
-  end
-  local mode, phase = string.match(s.value, '^rlock:(%a+) (%d+)$')
-  if mode ~= 'readers' and mode ~= 'permits' then
-    return s
-  end
-  s.mode, s.phase = mode, phase
-  local first = redis.call('ZRANGE', holders, 0, 1, 'WITHSCORES')
-  if first[1] ~= s.phase then
-    return s
-  end
-  s.used, s.soonest = tonumber(first[2]), first[4]
-  if s.soonest and (s.soonest == 'inf' or tonumber(s.soonest) > now) then
-    return s
-  end
-  local last = redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')
-  if last[2] ~= 'inf' and tonumber(last[2]) <= now then
-    redis.call('DEL', holders)
-    redis.call('DEL', lock)
-    return {value = false}
-  end
-  for _, member in ipairs(redis.call('ZRANGE', holders, 100000000000, string.format('%.0f', now), 'BYSCORE', 'LIMIT', 0, 64)) do
-    redis.call('ZREM', holders, member)
-    s.used = s.used - (tonumber(string.match(member, '^%d+ (%d+) ')) or 0)
-  end
-  redis.call('ZADD', holders, string.format('%.0f', s.used), s.phase)
-  s.soonest = redis.call('ZRANGE', holders, 1, 1, 'WITHSCORES')[2]
-  return s
-end
-
--- Reports whether what a token asks for is free: by its own limit.
-local function fits(s, limit, permits)
-  if not limit then
-    return not s.value
-  end
-  if not s.value then
-    return true
-  end
-  return s.mode == mode_of(limit) and s.used ~= nil and (limit == '0' or s.used + permits <= tonumber(limit))
-end
-
-local lock, holders, token = KEYS[1], KEYS[2], ARGV[2]
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local ends = '+inf'
-if ttl ~= '' then
-  if now + ttl >= 4503599627370496 then
-    return redis.error_reply('ERR the lease is too long')
-  end
-  ends = string.format('%.0f', now + ttl)
-end
-local s = look(lock, holders, now)
-local _, permits = share_of(token)
-local member = (s.phase or '') .. ' ' .. (permits or '') .. ' ' .. token
-local score = s.phase and redis.call('ZSCORE', holders, member)
-if not score or score ~= 'inf' and tonumber(score) <= now then
-  return {1}
-end
-redis.call('PEXPIRE', lock, 1, 'GT') -- changes nothing: after this write a full memory refuses no other
-redis.call('ZADD', holders, 'XX', 'GT', ends, member)
-keep(lock, holders, ends, ttl, now)
-return lost
-`
+//go:embed extend.lua
+var extendSource string
 
 // ExtendParams are the keys and arguments of [Scripts.Extend].
 type ExtendParams struct {

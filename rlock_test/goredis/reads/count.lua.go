@@ -4,25 +4,20 @@ package reads
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of count.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of count.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	CountSHA1   = "567c771da5ef720bb979df85b436b2d6bccc2433"
 	CountSHA256 = "43f1811834875f12e37bf3616106e403c1a12a380e46796710c2d8180ee5900d"
 )
 
-// countSource is count.lua, byte for byte.
-const countSource = `-- Counts calls.
---
--- mode: write retryable
--- KEYS[1] k key
--- returns: int
-return redis.call('INCR', KEYS[1])
-`
+//go:embed count.lua
+var countSource string
 
 // CountParams are the keys and arguments of [Scripts.Count].
 type CountParams struct {

@@ -4,25 +4,20 @@ package reads
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of count_once.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of count_once.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	CountOnceSHA1   = "19e2045b4a98b5b66d732924f4c88476ce2fad2b"
 	CountOnceSHA256 = "b583c3e376aa4220e1a296d2dc747089e822bff4b9bdc906135fe9f260d90873"
 )
 
-// countOnceSource is count_once.lua, byte for byte.
-const countOnceSource = `-- Counts calls that must not be repeated.
---
--- mode: write
--- KEYS[1] k key
--- returns: int
-return redis.call('INCR', KEYS[1])
-`
+//go:embed count_once.lua
+var countOnceSource string
 
 // CountOnceParams are the keys and arguments of [Scripts.CountOnce].
 type CountOnceParams struct {

@@ -4,25 +4,20 @@ package reads
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of look.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of look.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	LookSHA1   = "619bfad9b92f7453123498b6480316e7b4fbf90b"
 	LookSHA256 = "30af53344bcf786f3084c55731eb7ca195b63fd43f11f8624e29a9491d63dc64"
 )
 
-// lookSource is look.lua, byte for byte.
-const lookSource = `-- Reads a text.
---
--- mode: read
--- KEYS[1] k key
--- returns: string?
-return redis.call('GET', KEYS[1])
-`
+//go:embed look.lua
+var lookSource string
 
 // LookParams are the keys and arguments of [Scripts.Look].
 type LookParams struct {

@@ -4,26 +4,20 @@ package reads
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of move.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of move.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	MoveSHA1   = "2f32f6866dff218adb008626085b3ab0c61eba3c"
 	MoveSHA256 = "579f946e3f76d9f3317e7ab7d39204376bebdfbdaf99f8c254252cc9c7278467"
 )
 
-// moveSource is move.lua, byte for byte.
-const moveSource = `-- Moves a text, so it has two keys.
---
--- mode: write
--- KEYS[1] from key
--- KEYS[2] to   key
--- returns: ok
-return redis.call('RENAME', KEYS[1], KEYS[2])
-`
+//go:embed move.lua
+var moveSource string
 
 // MoveParams are the keys and arguments of [Scripts.Move].
 type MoveParams struct {

@@ -4,26 +4,20 @@ package reads
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of store.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of store.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	StoreSHA1   = "74e00e241557e5952f2dee969c268398c733829f"
 	StoreSHA256 = "4b04bcb59afffd26af28b36eba570d4eebb30faa849d80a86a97062d7f0a98bf"
 )
 
-// storeSource is store.lua, byte for byte.
-const storeSource = `-- Stores a text.
---
--- mode: write
--- KEYS[1] k key
--- ARGV[1] v string
--- returns: ok
-return redis.call('SET', KEYS[1], ARGV[1])
-`
+//go:embed store.lua
+var storeSource string
 
 // StoreParams are the keys and arguments of [Scripts.Store].
 type StoreParams struct {

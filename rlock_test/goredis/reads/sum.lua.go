@@ -4,26 +4,20 @@ package reads
 
 import (
 	"context"
+	_ "embed"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of sum.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of sum.lua beside this file, as sha1sum and sha256sum print them. A server
+// knows the script by its SHA1.
 const (
 	SumSHA1   = "92eb04b7114fd65d4989ce9e4362881dd9be8c7a"
 	SumSHA256 = "d5ac1e1ff0fd98aa22731a7e2c66afb6b48a9e1029accf6c295bbae0429af97a"
 )
 
-// sumSource is sum.lua, byte for byte.
-const sumSource = `-- Adds two numbers, and uses no key.
---
--- mode: read
--- ARGV[1] a int
--- ARGV[2] b int
--- returns: int
-return ARGV[1] + ARGV[2]
-`
+//go:embed sum.lua
+var sumSource string
 
 // SumParams are the keys and arguments of [Scripts.Sum].
 type SumParams struct {

@@ -1,0 +1,440 @@
+-- Gives up a lock as Release does, for a process with more callers: it names a second token, which takes the
+-- lock if nobody else waits, and joins the queue otherwise, behind all others. Only the call that gives up the
+-- lock inserts the second token. A caller that lost the reply may safely send the same call again: a
+-- repetition tells where the first call has put the second token. If that is nowhere, the token must not be
+-- used any more.
+--
+-- name: Requeue
+-- mode: write retryable
+-- KEYS[1]   lock    key        the lock
+-- KEYS[2]   queue   key        the queue of the lock: a sorted set of the tokens that wait
+-- KEYS[3]   waiters key        the hash that says who they are
+-- KEYS[4]   holders key        the sorted set of those who share the lock
+-- KEYS[5]   grants  channels   what the channels of all processes start with
+-- KEYS[6..] counter key        fence counter of the lock's slot; none: no fence
+-- ARGV[1]   token   string     the token that gives up the lock
+-- ARGV[2]   again   string     the second token, which no call had before
+-- ARGV[3]   ttl     duration?  lease of the second token; absent: it never ends
+-- ARGV[4]   process string     who is told of a grant to the second token; empty: nobody
+-- ARGV[5]   barging duration?  for how long in each second a free lock stays free although others wait
+-- returns: freed bool, granted bool, fence int, remaining duration, score int
+
+-- include: include/free.lua
+-- include: serve.lua
+-- include: fence.lua
+-- Returns the next fence of a counter; 0 if there is no counter. If the counter is behind the server's clock
+-- (in microseconds, rounded down to a multiple of 65,536), the script raises it to the clock, because a
+-- failover may have set the counter back: it must not give out a fence twice. The rounding limits these
+-- writes to 16 a second. A counter that is new, because there was none or the server lost it, starts at the
+-- exact clock. That is above all former fences, because the server took more than a microsecond for each of
+-- them. If it fails, it returns the error reply: the user may lack a right, or the counter may be of another
+-- type.
+local function next_fence(counter, clock)
+  if not counter then
+    return 0
+  end
+  local fence = redis.pcall('INCR', counter)
+  if type(fence) ~= 'number' then
+    return fence
+  end
+  local minimum = clock - clock % 65536
+  if fence == 1 then
+    minimum = clock
+  end
+  if fence < minimum then
+    fence = minimum
+    local raised = redis.pcall('SET', counter, string.format('%.0f', fence))
+    if raised.err then
+      return raised
+    end
+  end
+  return fence
+end
+-- include: holders.lua
+-- While a lock is shared, its key has the value "rlock:readers <phase>" or "rlock:permits <phase>". The phase
+-- is a fence, which no other phase has. A sorted set beside the key has the holders: for each a member
+-- "<phase> <permits> <token>", whose score is the end of its lease by the server's clock, in milliseconds. One
+-- more member, "<phase>", has as its score how many permits are in use, which is below every end of a lease. If
+-- the first member is not that of the key's phase, the set was lost: nobody knows who shares the lock then,
+-- and nobody is let in until the key is gone.
+--
+-- The token of a share is "rlock:share:<limit>:<permits>:<id>". A limit of 0 is a reader's: any number of
+-- them share a lock, each with one permit. The holder of permits has them within the limit that it names
+-- itself: others may name another one.
+
+-- Returns limit and permits that a token asks for, nil if it asks for the whole lock.
+local function share_of(token)
+  return string.match(token, '^rlock:share:(%d+):(%d+):')
+end
+
+local function mode_of(limit)
+  return limit == '0' and 'readers' or 'permits'
+end
+
+-- Has the key and the set last as long as a new lease. They may last longer, so that not every lease that
+-- ends later moves their end: each write of the key is told to all who watch it.  Nobody counts a holder whose own lease is over.
+local function keep(lock, holders, ends, lease, now)
+  if ends == '+inf' then
+    redis.call('PERSIST', holders)
+    redis.call('PERSIST', lock)
+    return
+  end
+  local left = redis.call('PTTL', lock)
+  if left >= 0 and now + left < tonumber(ends) then
+    local last = string.format('%.0f', now + 2 * tonumber(lease))
+    redis.call('PEXPIREAT', holders, last)
+    redis.call('PEXPIREAT', lock, last)
+  end
+end
+
+-- Has both keys end with the leases that are left, after one that may have been the longest is gone.
+local function shorten(lock, holders, now)
+  local last = redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')
+  if not last[2] or last[2] == 'inf' then
+    return
+  end
+  local most = 2 * (tonumber(last[2]) - now)
+  local left = redis.call('PTTL', lock)
+  if left < 0 or left > most then
+    redis.call('PEXPIREAT', holders, string.format('%.0f', now + most))
+    redis.call('PEXPIREAT', lock, string.format('%.0f', now + most))
+  end
+end
+
+-- Reads who has a lock. In the table, value is that of the key, false if the lock is free; mode and phase are
+-- those of a shared lock, used is how many permits are in use, nil if the set was lost, and soonest is the end
+-- of the lease that ends first. Holders whose lease is over are removed, 64 at most: those that remain still
+-- count. now is the clock in milliseconds.
+local function look(lock, holders, now)
+  local s = {value = redis.call('GET', lock)}
+  if not s.value then
+    return s
+  end
+  local mode, phase = string.match(s.value, '^rlock:(%a+) (%d+)$')
+  if mode ~= 'readers' and mode ~= 'permits' then
+    return s
+  end
+  s.mode, s.phase = mode, phase
+  local first = redis.call('ZRANGE', holders, 0, 1, 'WITHSCORES')
+  if first[1] ~= s.phase then
+    return s
+  end
+  s.used, s.soonest = tonumber(first[2]), first[4]
+  if s.soonest and (s.soonest == 'inf' or tonumber(s.soonest) > now) then
+    return s
+  end
+  local last = redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')
+  if last[2] ~= 'inf' and tonumber(last[2]) <= now then
+    redis.call('DEL', holders)
+    redis.call('DEL', lock)
+    return {value = false}
+  end
+  for _, member in ipairs(redis.call('ZRANGE', holders, 100000000000, string.format('%.0f', now), 'BYSCORE', 'LIMIT', 0, 64)) do
+    redis.call('ZREM', holders, member)
+    s.used = s.used - (tonumber(string.match(member, '^%d+ (%d+) ')) or 0)
+  end
+  redis.call('ZADD', holders, string.format('%.0f', s.used), s.phase)
+  s.soonest = redis.call('ZRANGE', holders, 1, 1, 'WITHSCORES')[2]
+  return s
+end
+
+-- Reports whether what a token asks for is free: by its own limit.
+local function fits(s, limit, permits)
+  if not limit then
+    return not s.value
+  end
+  if not s.value then
+    return true
+  end
+  return s.mode == mode_of(limit) and s.used ~= nil and (limit == '0' or s.used + permits <= tonumber(limit))
+end
+
+-- The queue of a lock is a sorted set of tokens, each with the server's clock when it joined, in microseconds.
+-- A hash beside it says of each token "<heard> <beat> <lease> <process>": when the token was heard of the last
+-- time and for how long that is enough, which lease it asks for, all in milliseconds, and who is told of a
+-- grant. The lease of a waiter that asks for one without an end is ten seconds, which the waiter makes endless
+-- as soon as it knows of the grant: a process that is dead must not get a lock for ever. A waiter that cannot
+-- be told has no process, and finds its grant by a heartbeat. Both keys last for half a minute after the last
+-- waiter has joined or beaten: what dead processes leave behind ends by itself.
+
+-- Takes a token out of the queue.
+local function leave(queue, waiters, token)
+  local removed = redis.pcall('ZREM', queue, token)
+  redis.pcall('HDEL', waiters, token)
+  return removed == 1
+end
+
+-- Asks those at the front of the queue of whom nothing was heard for two seconds to beat at once, and gives
+-- them two more. They are asked together, so that any number of dead processes costs the others one time of
+-- waiting and not one each.
+local function ask_front(queue, waiters, grants, now)
+  local tokens = redis.call('ZRANGE', queue, 0, 63)
+  for _, token in ipairs(tokens) do
+    local since, beat, rest, process = string.match(redis.call('HGET', waiters, token) or '', '^(%d+) (%d+)( %d+ (.*))$')
+    if since and (tonumber(since) > now or since + beat > now + 2000 and since + 2000 < now) then
+      redis.call('HSET', waiters, token, string.format('%.0f', math.min(since, now)) .. ' ' .. string.format('%.0f', now - math.min(since, now) + 2000) .. rest)
+      if process ~= '' then
+        redis.pcall('SPUBLISH', grants .. process, 'beat ' .. token)
+      end
+    end
+  end
+end
+
+-- Gives a lock that is free, or a share of it, to a token, and returns the fence. s is what look has read, and
+-- what is read next. clock is the server's, in microseconds. If it fails, it returns the error reply, and the lock is as it was.
+local function give(lock, holders, counter, s, token, lease, clock)
+  local limit, permits = share_of(token)
+  if not limit then
+    local fence = next_fence(counter, clock)
+    if type(fence) ~= 'number' then
+      return fence
+    end
+    local taken
+    if lease == '' then
+      taken = redis.pcall('SET', lock, token)
+    else
+      taken = redis.pcall('SET', lock, token, 'PX', lease)
+    end
+    if taken.err then
+      return taken
+    end
+    s.value = token
+    return fence
+  end
+  local ends, now = '+inf', math.floor(clock / 1000)
+  if lease ~= '' then
+    ends = string.format('%.0f', now + tonumber(lease))
+  end
+  if s.phase then
+    local added = redis.pcall('ZADD', holders, ends, s.phase .. ' ' .. permits .. ' ' .. token)
+    if type(added) ~= 'number' then
+      return added
+    end
+    s.used = s.used + permits
+    redis.call('ZADD', holders, string.format('%.0f', s.used), s.phase)
+    keep(lock, holders, ends, lease, now)
+    return math.floor(tonumber(s.phase) or 0)
+  end
+  -- A new phase. The set may be that of a former one, whose members are void. If it is not, somebody else
+  -- uses its name. The key comes last: until it has the value, nobody counts the members.
+  local former = redis.pcall('ZRANGE', holders, 0, 0)
+  if former.err then
+    return former
+  end
+  if former[1] and not string.match(former[1], '^%d+$') then
+    return redis.error_reply('ERR the key that is to have the holders has members that rlock has not written')
+  end
+  local fence = next_fence(counter, clock)
+  if type(fence) ~= 'number' then
+    return fence
+  end
+  local phase, mode = string.format('%.0f', fence), mode_of(limit)
+  redis.call('DEL', holders)
+  redis.call('ZADD', holders, permits, phase, ends, phase .. ' ' .. permits .. ' ' .. token)
+  if lease == '' then
+    redis.call('SET', lock, 'rlock:' .. mode .. ' ' .. phase)
+  else
+    local last = string.format('%.0f', now + 2 * tonumber(lease))
+    redis.call('PEXPIREAT', holders, last)
+    redis.call('SET', lock, 'rlock:' .. mode .. ' ' .. phase, 'PXAT', last)
+  end
+  s.value, s.mode, s.phase, s.used = 'rlock:' .. mode .. ' ' .. phase, mode, phase, tonumber(permits)
+  return fence
+end
+
+-- Gives what is free to the first in the queue, and to those behind as far as what they ask for is free too,
+-- and tells them. Nobody passes the first. Those who are dead are taken out: nobody listens in their process,
+-- or nothing was heard of them for too long. One script looks at 100 at most; the next heartbeat goes on.
+--
+-- It returns what own has got: its fence, or the error reply. own is the caller's token, which need not be
+-- told; '' is nobody, and no waiter. Then whether the server can tell nobody that there is what the first wants: whoever asks
+-- takes what is free then, as if there were no queue. Then for how many milliseconds the first may still be silent.
+--
+-- The message of a grant is "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the lease
+-- in milliseconds. It names the key, because a process may be granted a lock for a token that it has given
+-- up, and must be able to release that lock. It is the last step: a process that gets it counts the lock as
+-- held. If the message is lost, a heartbeat finds the grant.
+local function serve(lock, queue, waiters, holders, grants, counter, s, own, own_lease, clock)
+  local mine, looked, now = nil, 0, math.floor(clock / 1000)
+  while looked < 100 do
+    looked = looked + 1
+    local head = redis.pcall('ZRANGE', queue, 0, 0, 'WITHSCORES')
+    if head.err or not head[1] then
+      return mine, false, 0
+    end
+    local token, lease, process, dead = head[1], own_lease, '', head[1] == ''
+    local limit, permits = share_of(token)
+    if token ~= own then
+      local entry = redis.call('HGET', waiters, token)
+      local since, beat, asked, who = string.match(entry or '', '^(%d+) (%d+) (%d+) (.*)$')
+      lease = '2000'
+      if since then
+        lease, process = asked, who
+        local listening
+        if process ~= '' then
+          listening = redis.pcall('PUBSUB', 'SHARDNUMSUB', grants .. process)
+          if listening.err then
+            return mine, fits(s, limit, tonumber(permits)), 0
+          end
+        elseif tonumber(lease) > 2000 then
+          lease = '2000'
+        end
+        local left = math.floor(tonumber(since) + tonumber(beat)) - now
+        dead = left <= 0 or listening and listening[2] == 0
+        if not dead and (tonumber(since) > now or since + 2000 < now) then
+          if left > 2000 then
+            ask_front(queue, waiters, grants, now)
+          end
+          return mine, false, math.min(left, 2000)
+        end
+      end
+    end
+    if not dead and not fits(s, limit, tonumber(permits)) then
+      return mine, false, 0
+    end
+    -- ZREM is the first write: a server that is out of memory allows it, and allows any command after the
+    -- first write of a script.
+    local removed = redis.pcall('ZREM', queue, token)
+    if type(removed) ~= 'number' then
+      return mine, true, 0
+    end
+    if not dead then
+      local fence = give(lock, holders, counter, s, token, lease, clock)
+      if type(fence) ~= 'number' then
+        redis.pcall('ZADD', queue, head[2], token)
+        redis.pcall('PEXPIRE', queue, 30000) -- if it was the only member, the queue was gone
+        if token == own then
+          mine = fence
+        end
+        return mine, true, 0
+      end
+      if token == own then
+        mine = fence
+      elseif process ~= '' then
+        -- Key and token may have any bytes. They are not formatted, because %s ends at a NUL.
+        local waiting = redis.call('ZCARD', queue)
+        redis.pcall('SPUBLISH', grants .. process,
+          lease .. string.format(' %.0f %.0f %.0f ', fence, waiting, #lock) .. lock .. ' ' .. token)
+      end
+    end
+    redis.call('HDEL', waiters, token)
+    if s.value and not s.phase then
+      return mine, false, 0
+    end
+  end
+  return mine, false, 0
+end
+-- include: barging.lua
+-- Returns for how many milliseconds from now on a free lock stays free although processes wait for it; 0: the
+-- first of them gets it. A lock does so for the first barging milliseconds of each second of the server's
+-- clock. In that time callers that stand in no queue, such as those of other libraries, can take it, which is
+-- called barging. The clock alone says when, so no key has to remember it, and the locks that a process waits
+-- for one after the other are open at the same time.
+local function open_for(barging, now)
+  local length = tonumber(barging) or 0
+  if length <= 0 then
+    return 0
+  end
+  return math.max(length - now % 1000, 0)
+end
+
+-- Takes from a token what it has, and gives it to those who wait. It reports whether the token had the lock or
+-- a share of it. whole tells that it has the whole lock.
+local function free(lock, queue, waiters, holders, grants, counter, token, whole, barging)
+  local time = redis.call('TIME')
+  local clock = time[1] * 1000000 + time[2]
+  local now = math.floor(clock / 1000)
+  local s, freed = {value = false}, whole -- the key is overwritten, or deleted at the end
+  if not whole then
+    leave(queue, waiters, token) -- before others are served: nothing is granted to a token that gives up
+    s = look(lock, holders, now)
+  end
+  local limit, permits = share_of(token)
+  if s.phase and limit then
+    local member = s.phase .. ' ' .. permits .. ' ' .. token
+    local ends = redis.call('ZSCORE', holders, member)
+    if ends then
+      redis.call('ZREM', holders, member)
+      freed = true
+      if redis.call('ZCARD', holders) <= 1 then
+        redis.call('DEL', holders)
+        redis.call('DEL', lock)
+        s = {value = false}
+      elseif s.used then
+        s.used = s.used - permits
+        redis.call('ZADD', holders, string.format('%.0f', s.used), s.phase)
+      end
+      if s.phase then
+        shorten(lock, holders, now)
+      end
+    end
+  end
+  if (not s.value or s.phase) and open_for(barging, now) == 0 then
+    pcall(serve, lock, queue, waiters, holders, grants, counter, s, '', '', clock)
+  end
+  if whole and not s.value then
+    redis.call('DEL', lock)
+  end
+  return freed
+end
+-- include: include/place.lua
+-- Notes that a token that stands so far behind the first was heard of. Those at the front beat twice a second,
+-- those behind more slowly, and each may miss three beats.
+local function heard(waiters, token, ahead, lease, process, now)
+  local beat = 2000
+  if process ~= '' then
+    beat = math.min(math.max(500 * (4 + ahead), 2000), 60000)
+  end
+  redis.call('HSET', waiters, token, string.format('%.0f', now) .. ' ' .. beat .. ' ' .. (lease == '' and '10000' or lease) .. ' ' .. process)
+end
+
+local function last_on(queue, waiters)
+  redis.call('PEXPIRE', queue, 30000)
+  redis.call('PEXPIRE', waiters, 30000)
+end
+
+local lock, queue, waiters, holders, grants, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local token, again, ttl, process, barging = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+
+local holder = redis.call('GET', lock)
+if not free(lock, queue, waiters, holders, grants, counter, token, holder == token, barging) then
+  if holder == again then
+    local time = redis.call('TIME')
+    local fence = next_fence(counter, time[1] * 1000000 + time[2])
+    if type(fence) ~= 'number' then
+      return fence
+    end
+    if ttl == '' then
+      redis.call('PERSIST', lock)
+    else
+      redis.call('PEXPIRE', lock, ttl, 'GT')
+    end
+    return {0, 1, fence, redis.call('PTTL', lock), 0}
+  end
+  return {0, 0, 0, 0, tonumber(redis.call('ZSCORE', queue, again) or 0)}
+end
+
+-- After an error the second token is nowhere, and its next call has the error.
+local nowhere = {1, 0, 0, 0, 0}
+local time = redis.call('TIME')
+local clock = time[1] * 1000000 + time[2]
+local now = math.floor(clock / 1000)
+if redis.pcall('EXISTS', lock, queue) == 0 and open_for(barging, now) == 0 then
+  local fence = give(lock, holders, counter, {value = false}, again, ttl, clock)
+  if type(fence) ~= 'number' then
+    return nowhere
+  end
+  return {1, 1, fence, tonumber(ttl) or -1, 0}
+end
+local last = redis.pcall('ZRANGE', queue, -1, -1, 'WITHSCORES')
+if last.err then
+  return nowhere
+end
+local score = math.max(clock, (tonumber(last[2]) or 0) + 1)
+local added = redis.pcall('ZADD', queue, string.format('%.0f', score), again)
+if type(added) ~= 'number' then
+  return nowhere
+end
+heard(waiters, again, redis.call('ZCARD', queue), ttl, process, now)
+last_on(queue, waiters)
+return {1, 0, 0, 0, score}
