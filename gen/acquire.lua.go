@@ -13,8 +13,8 @@ import (
 // The sums of acquire.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	AcquireSHA1   = "5348b0d16e27463d599a6c9c6a41a09635f1c03b"
-	AcquireSHA256 = "5f2421af9aee9024b19d8483dc085e91a10f68ef49e531381a49039cb3e191a0"
+	AcquireSHA1   = "0a040948f8afc703d08e02b1fd38d63a0423fb05"
+	AcquireSHA256 = "ae5734c4beeddaa04505c3b5838880b064d67d61662eef4ff40078367923ff89"
 )
 
 //go:embed acquire.lua

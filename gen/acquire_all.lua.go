@@ -13,8 +13,8 @@ import (
 // The sums of acquire_all.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	AcquireAllSHA1   = "b9541bf6ae3fccbfe5dfa90c4a841741aa09616e"
-	AcquireAllSHA256 = "e59fdb7e7d5b8b7511707e51568eacb0ea6a1b0636e25ac8c1bb537e761e12bc"
+	AcquireAllSHA1   = "cddf5d63c3b553e9a0f6102adfcd1e3fbc4d0505"
+	AcquireAllSHA256 = "74ce5b9767bcf2f78d5df4595c49611e93883ef5727eb65196603483cd0dd9bc"
 )
 
 //go:embed acquire_all.lua

@@ -12,8 +12,8 @@ import (
 // The sums of acquire_many.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	AcquireManySHA1   = "4c9655be4f90baaac3a6908dee80d1da6b7fe77c"
-	AcquireManySHA256 = "b0671a2581210819db3ed8232b432ef64cc87bc3c51b61add30f96572cfa903a"
+	AcquireManySHA1   = "427bfafdc389caedf09d2e1166dfdd964641166b"
+	AcquireManySHA256 = "667224113a463bef4c56c0194ec897b5a7bc886bea083f58218ab562a63a6d20"
 )
 
 //go:embed acquire_many.lua

@@ -1,11 +1,11 @@
 -- Reads who has each of many locks, all at the same instant: the value of the key (nil: the lock is free) and
--- the remaining time of its lease (-1 ms: it never expires, -2 ms: the lock is free). The value is the holder's
--- token, or says that several share the lock.
+-- the remaining time of its lease (-1 ms: it never expires, -2 ms: the lock is free). The value is the
+-- holder's token, or says that several share the lock.
 --
 -- If the call names the other keys of one lock, the reply also has those who share it, in the order in which
--- their leases end, each as "<phase> <permits> <token>", with what is left of its lease (-1 ms: it never ends);
--- and the tokens that wait for it, in the order of the queue, each with the server's clock in microseconds
--- when it joined.
+-- their leases end, each as "<phase> <permits> <token>", with what is left of its lease (-1 ms: it never
+-- ends); and the tokens that wait for it, in the order of the queue, each with the server's clock in
+-- microseconds when it joined.
 --
 -- name: Inspect
 -- mode: read

@@ -12,8 +12,8 @@ import (
 // The sums of release_many.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	ReleaseManySHA1   = "9c7133e80f12ab20f43dd0103971576894a47fb9"
-	ReleaseManySHA256 = "c323280b3486ad63793df1911b227cd527c219f17200417be5cb4d5fb4a48906"
+	ReleaseManySHA1   = "147aaea9015de9754a92494ef29c00c3a0c90a97"
+	ReleaseManySHA256 = "7c756c6670d8bb02b7ae28bf2f35eb5f88f3df8a1c8b447e5b9b2e6152d1dbe8"
 )
 
 //go:embed release_many.lua
@@ -26,10 +26,10 @@ type ReleaseManyParams struct {
 	Tokens []string // ARGV[2..]: token of each lock, or one of all
 }
 
-// ReleaseMany gives up many locks for which nobody waits: those of a set, which one token has, or locks of which each has a
-// token of its own. The reply has 1 for each lock that is given up, and 0 for the others, which stay as they
-// are: the token does not have the lock, others wait for it, or the server has refused to free it. The caller
-// then sends Release, which knows what to do. So no lock depends on another.
+// ReleaseMany gives up many locks for which nobody waits: those of a set, which one token has, or locks of which each has
+// a token of its own. The reply has 1 for each lock that is given up, and 0 for the others, which stay as
+// they are: the token does not have the lock, others wait for it, or the server has refused to free it. The
+// caller then sends Release, which knows what to do. So no lock depends on another.
 //
 // A lock that is named twice is given up once. A caller that lost the reply may send the same call again: it
 // gets 0 for the locks that it has given up.

@@ -58,7 +58,8 @@ for i = 1, count do
   elseif redis.call('EXISTS', queue) == 0 then
     local holder = redis.pcall('GET', lock)
     local left = redis.pcall('PTTL', lock)
-    if type(holder) == 'string' and holder ~= token and string.sub(holder, 1, 6) ~= 'rlock:' and type(left) == 'number' then
+    local whole = type(holder) == 'string' and string.sub(holder, 1, 6) ~= 'rlock:'
+    if whole and holder ~= token and type(left) == 'number' then
       outcome, value = 2, left
     end
   end

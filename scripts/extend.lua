@@ -1,6 +1,6 @@
 -- Gives each of many locks, or a share of a lock, a new lease, counted from now, if its token has it. The
--- reply has the positions of the other locks, which stay as they are. If one token has all of them, they are a
--- set: it is extended whole or not at all. The script never takes a lock whose lease has ended.
+-- reply has the positions of the other locks, which stay as they are. If one token has all of them, they are
+-- a set: it is extended whole or not at all. The script never takes a lock whose lease has ended.
 --
 -- A lock keeps its lease if that ends later than the new one, so calls may overlap, arrive late or arrive
 -- twice. To shorten a lease, the caller changes the token; see Attach.

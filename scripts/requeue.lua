@@ -1,6 +1,6 @@
 -- Gives up a lock as Release does, for a process with more callers: it names a second token, which takes the
--- lock if nobody else waits, and joins the queue otherwise, behind all others. Only the call that gives up the
--- lock inserts the second token. A caller that lost the reply may safely send the same call again: a
+-- lock if nobody else waits, and joins the queue otherwise, behind all others. Only the call that gives up
+-- the lock inserts the second token. A caller that lost the reply may safely send the same call again: a
 -- repetition tells where the first call has put the second token. If that is nowhere, the token must not be
 -- used any more.
 --

@@ -1,19 +1,19 @@
 -- Takes a lock, or a share of it, or waits for that in the queue of all processes that want the lock. Those
 -- who share a lock are readers, of whom any number may hold it together, or holders of permits. A join takes
 -- what it wants if that is free and nobody else waits, and otherwise gets a place in the queue. A heartbeat
--- keeps the place. A try takes as a join does, and gets no place. Each of the three also gives what is free to
--- those who wait first: so a lock whose lease has ended is passed on by whoever asks next.
+-- keeps the place. A try takes as a join does, and gets no place. Each of the three also gives what is free
+-- to those who wait first: so a lock whose lease has ended is passed on by whoever asks next.
 --
 -- Permits are granted if those in use and its own fit the limit that the token names. Others may name
 -- another limit, so that later more may be in use than that. A request for many permits at the head of the
 -- queue keeps out those behind it.
 --
 -- A token joins once, with one script, and is never used again. A heartbeat never inserts: a push about an
--- earlier place of the token could be on its way, and the process would take it for a grant of the new
--- place. A caller that is told neither granted nor queued goes on with a new token and the old score. A caller
--- that lost the reply may send the same call again; it may then have joined late, so it must count the
--- lease of a pushed grant from its first call. So the caller must know of each call that is sent, and the
--- client must not repeat one by itself.
+-- earlier place of the token could be on its way, and the process would take it for a grant of the new place.
+-- A caller that is told neither granted nor queued goes on with a new token and the old score. A caller that
+-- lost the reply may send the same call again; it may then have joined late, so it must count the lease of a
+-- pushed grant from its first call. So the caller must know of each call that is sent, and the client must
+-- not repeat one by itself.
 --
 -- name: Wait
 -- mode: write
@@ -36,7 +36,8 @@
 -- include: include/barging.lua
 
 local lock, queue, waiters, holders, grants, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local token, ttl, process, how, since, barging = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
+local token, ttl, process, how = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local since, barging = tonumber(ARGV[5]), ARGV[6]
 
 local limit, permits = share_of(token)
 permits = tonumber(permits)
@@ -97,8 +98,8 @@ if free and (waited or s.phase) then
   open = open_for(barging, now)
 end
 
--- A place comes before what it waits for, so that there is one order for all. A new score is above all others,
--- so the order is kept if the clock goes back or stands still.
+-- A place comes before what it waits for, so that there is one order for all. A new score is above all
+-- others, so the order is kept if the clock goes back or stands still.
 local ahead = 0
 local function place()
   if not score then
@@ -124,7 +125,8 @@ if free and open == 0 then
     got, alone, silent = serve(lock, queue, waiters, holders, grants, counter, s, token, ttl, clock)
     ahead = redis.call('ZRANK', queue, token) or 0
   end
-  if not got and wants and (alone or not waited or redis.call('EXISTS', queue) == 0) and fits(s, limit, permits) then
+  local next = not got and wants and (alone or not waited or redis.call('EXISTS', queue) == 0)
+  if next and fits(s, limit, permits) then
     got = give(lock, holders, counter, s, token, ttl, clock)
     if score then
       leave(queue, waiters, token)

@@ -1,8 +1,8 @@
 -- include: serve.lua
 -- include: barging.lua
 
--- Takes from a token what it has, and gives it to those who wait. It reports whether the token had the lock or
--- a share of it. whole tells that it has the whole lock.
+-- Takes from a token what it has, and gives it to those who wait. It reports whether the token had the lock
+-- or a share of it. whole tells that it has the whole lock.
 local function free(lock, queue, waiters, holders, grants, counter, token, whole, barging)
   local time = redis.call('TIME')
   local clock = time[1] * 1000000 + time[2]

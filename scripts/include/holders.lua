@@ -1,9 +1,9 @@
 -- While a lock is shared, its key has the value "rlock:readers <phase>" or "rlock:permits <phase>". The phase
 -- is a fence, which no other phase has. A sorted set beside the key has the holders: for each a member
--- "<phase> <permits> <token>", whose score is the end of its lease by the server's clock, in milliseconds. One
--- more member, "<phase>", has as its score how many permits are in use, which is below every end of a lease. If
--- the first member is not that of the key's phase, the set was lost: nobody knows who shares the lock then,
--- and nobody is let in until the key is gone.
+-- "<phase> <permits> <token>", whose score is the end of its lease by the server's clock, in milliseconds.
+-- One more member, "<phase>", has as its score how many permits are in use, which is below every end of a
+-- lease. If the first member is not that of the key's phase, the set was lost: nobody knows who shares the
+-- lock then, and nobody is let in until the key is gone.
 --
 -- The token of a share is "rlock:share:<limit>:<permits>:<id>". A limit of 0 is a reader's: any number of
 -- them share a lock, each with one permit. The holder of permits has them within the limit that it names
@@ -19,7 +19,8 @@ local function mode_of(limit)
 end
 
 -- Has the key and the set last as long as a new lease. They may last longer, so that not every lease that
--- ends later moves their end: each write of the key is told to all who watch it.  Nobody counts a holder whose own lease is over.
+-- ends later moves their end: each write of the key is told to all who watch it. Nobody counts a holder whose
+-- own lease is over.
 local function keep(lock, holders, ends, lease, now)
   if ends == '+inf' then
     redis.call('PERSIST', holders)
@@ -49,9 +50,9 @@ local function shorten(lock, holders, now)
 end
 
 -- Reads who has a lock. In the table, value is that of the key, false if the lock is free; mode and phase are
--- those of a shared lock, used is how many permits are in use, nil if the set was lost, and soonest is the end
--- of the lease that ends first. Holders whose lease is over are removed, 64 at most: those that remain still
--- count. now is the clock in milliseconds.
+-- those of a shared lock, used is how many permits are in use, nil if the set was lost, and soonest is the
+-- end of the lease that ends first. Holders whose lease is over are removed, 64 at most: those that remain
+-- still count. now is the clock in milliseconds.
 local function look(lock, holders, now)
   local s = {value = redis.call('GET', lock)}
   if not s.value then
@@ -76,7 +77,8 @@ local function look(lock, holders, now)
     redis.call('DEL', lock)
     return {value = false}
   end
-  for _, member in ipairs(redis.call('ZRANGE', holders, 100000000000, string.format('%.0f', now), 'BYSCORE', 'LIMIT', 0, 64)) do
+  local most = string.format('%.0f', now)
+  for _, member in ipairs(redis.call('ZRANGE', holders, 100000000000, most, 'BYSCORE', 'LIMIT', 0, 64)) do
     redis.call('ZREM', holders, member)
     s.used = s.used - (tonumber(string.match(member, '^%d+ (%d+) ')) or 0)
   end

@@ -1,11 +1,13 @@
--- Notes that a token that stands so far behind the first was heard of. Those at the front beat twice a second,
--- those behind more slowly, and each may miss three beats.
+-- Notes that a token that stands so far behind the first was heard of. Those at the front beat twice a
+-- second, those behind more slowly, and each may miss three beats.
 local function heard(waiters, token, ahead, lease, process, now)
   local beat = 2000
   if process ~= '' then
     beat = math.min(math.max(500 * (4 + ahead), 2000), 60000)
   end
-  redis.call('HSET', waiters, token, string.format('%.0f', now) .. ' ' .. beat .. ' ' .. (lease == '' and '10000' or lease) .. ' ' .. process)
+  local asked = lease == '' and '10000' or lease
+  local at = string.format('%.0f', now)
+  redis.call('HSET', waiters, token, at .. ' ' .. beat .. ' ' .. asked .. ' ' .. process)
 end
 
 local function last_on(queue, waiters)

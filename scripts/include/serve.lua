@@ -1,13 +1,13 @@
 -- include: fence.lua
 -- include: holders.lua
 
--- The queue of a lock is a sorted set of tokens, each with the server's clock when it joined, in microseconds.
--- A hash beside it says of each token "<heard> <beat> <lease> <process>": when the token was heard of the last
--- time and for how long that is enough, which lease it asks for, all in milliseconds, and who is told of a
--- grant. The lease of a waiter that asks for one without an end is ten seconds, which the waiter makes endless
--- as soon as it knows of the grant: a process that is dead must not get a lock for ever. A waiter that cannot
--- be told has no process, and finds its grant by a heartbeat. Both keys last for half a minute after the last
--- waiter has joined or beaten: what dead processes leave behind ends by itself.
+-- The queue of a lock is a sorted set of tokens, each with the server's clock when it joined, in
+-- microseconds. A hash beside it says of each token "<heard> <beat> <lease> <process>": when the token was
+-- heard of the last time and for how long that is enough, which lease it asks for, all in milliseconds, and
+-- who is told of a grant. The lease of a waiter that asks for one without an end is ten seconds, which the
+-- waiter makes endless as soon as it knows of the grant: a process that is dead must not get a lock for ever.
+-- A waiter that cannot be told has no process, and finds its grant by a heartbeat. Both keys last for half a
+-- minute after the last waiter has joined or beaten: what dead processes leave behind ends by itself.
 
 -- Takes a token out of the queue.
 local function leave(queue, waiters, token)
@@ -22,9 +22,12 @@ end
 local function ask_front(queue, waiters, grants, now)
   local tokens = redis.call('ZRANGE', queue, 0, 63)
   for _, token in ipairs(tokens) do
-    local since, beat, rest, process = string.match(redis.call('HGET', waiters, token) or '', '^(%d+) (%d+)( %d+ (.*))$')
+    local entry = redis.call('HGET', waiters, token)
+    local since, beat, rest, process = string.match(entry or '', '^(%d+) (%d+)( %d+ (.*))$')
     if since and (tonumber(since) > now or since + beat > now + 2000 and since + 2000 < now) then
-      redis.call('HSET', waiters, token, string.format('%.0f', math.min(since, now)) .. ' ' .. string.format('%.0f', now - math.min(since, now) + 2000) .. rest)
+      local heard = math.min(since, now)
+      beat = string.format('%.0f', now - heard + 2000)
+      redis.call('HSET', waiters, token, string.format('%.0f', heard) .. ' ' .. beat .. rest)
       if process ~= '' then
         redis.pcall('SPUBLISH', grants .. process, 'beat ' .. token)
       end
@@ -32,8 +35,9 @@ local function ask_front(queue, waiters, grants, now)
   end
 end
 
--- Gives a lock that is free, or a share of it, to a token, and returns the fence. s is what look has read, and
--- what is read next. clock is the server's, in microseconds. If it fails, it returns the error reply, and the lock is as it was.
+-- Gives a lock that is free, or a share of it, to a token, and returns the fence. s is what look has read,
+-- and what is read next. clock is the server's, in microseconds. If it fails, it returns the error reply, and
+-- the lock is as it was.
 local function give(lock, holders, counter, s, token, lease, clock)
   local limit, permits = share_of(token)
   if not limit then
@@ -99,13 +103,14 @@ end
 -- or nothing was heard of them for too long. One script looks at 100 at most; the next heartbeat goes on.
 --
 -- It returns what own has got: its fence, or the error reply. own is the caller's token, which need not be
--- told; '' is nobody, and no waiter. Then whether the server can tell nobody that there is what the first wants: whoever asks
--- takes what is free then, as if there were no queue. Then for how many milliseconds the first may still be silent.
+-- told; '' is nobody, and no waiter. Then whether the server can tell nobody that there is what the first
+-- wants: whoever asks takes what is free then, as if there were no queue. Then for how many milliseconds the
+-- first may still be silent.
 --
--- The message of a grant is "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the lease
--- in milliseconds. It names the key, because a process may be granted a lock for a token that it has given
--- up, and must be able to release that lock. It is the last step: a process that gets it counts the lock as
--- held. If the message is lost, a heartbeat finds the grant.
+-- The message of a grant is "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the
+-- lease in milliseconds. It names the key, because a process may be granted a lock for a token that it has
+-- given up, and must be able to release that lock. It is the last step: a process that gets it counts the
+-- lock as held. If the message is lost, a heartbeat finds the grant.
 local function serve(lock, queue, waiters, holders, grants, counter, s, own, own_lease, clock)
   local mine, looked, now = nil, 0, math.floor(clock / 1000)
   while looked < 100 do

@@ -75,7 +75,7 @@ func TestPlantedFlaws(t *testing.T) {
 		"a reader's release that frees the lock of the others": {scenario: shared("0:1", nil, flaw{scripts: replace(t, "release",
 			"if redis.call('ZCARD', holders) <= 1 then", "if true then")}), says: "by its own deadline"},
 		"readers who pass a writer that waits": {scenario: shared("0:1", nil, flaw{scripts: replace(t, "wait",
-			"(alone or not waited or redis.call('EXISTS', queue) == 0) and fits", "fits")}), says: "had joined earlier"},
+			"wants and (alone or not waited or redis.call('EXISTS', queue) == 0)", "wants")}), says: "had joined earlier"},
 		"a key that lasts as long as the lease of the first reader": {scenario: shared("0:1", nil, flaw{scripts: all(
 			replace(t, "wait", "    keep(lock, holders, ends, lease, now)\n", ""),
 			replace(t, "wait", "string.format('%.0f', now + 2 * tonumber(lease))", "ends"))}), says: "by its own deadline"},

@@ -73,7 +73,8 @@ if counter then
   end
 end
 
--- GT never shortens a lease: this call may have been delayed, and another call may have extended the lock since.
+-- GT never shortens a lease: this call may have been delayed, and another call may have extended the lock
+-- since.
 if confirms and ttl == '' then
   redis.call('PERSIST', lock)
 elseif confirms then

@@ -16,7 +16,8 @@
 -- ARGV[5]   queued  bool       whether the queues are among the keys
 -- returns: acquired bool, remaining duration, fence int, held int
 
-local token, ttl, locks, partial, names = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1', tonumber(ARGV[3])
+local token, ttl, locks, partial = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
+local names = locks
 if locks and ARGV[5] == '1' then
   names = 2 * locks
 end
@@ -24,10 +25,10 @@ if not locks or locks < 1 or names > #KEYS then
   return redis.error_reply('ERR the number of locks is not between 1 and the number of keys')
 end
 
--- Takes or confirms the first count locks, with one command for each. One MSET would not do,
--- because it sets no lease, and unpack() fails at about eight thousand values. GT never
--- shortens a lease, for the reason in include/fence.lua. Those that are taken come first: a server that is
--- out of memory refuses SET, and after a PEXPIRE it would allow any command.
+-- Takes or confirms the first count locks, with one command for each. One MSET would not do, because it sets
+-- no lease, and unpack() fails at about eight thousand values. GT never shortens a lease, because this call
+-- may have been delayed. Those that are taken come first: a server that is out of memory refuses SET, and
+-- after a PEXPIRE it would allow any command.
 local owned, some = {}, false
 local function take(count)
   for i = 1, count do
@@ -58,7 +59,8 @@ end
 for i = 1, exist > 0 and locks or 0 do
   owned[i] = redis.call('GET', KEYS[i])
   some = some or owned[i]
-  if owned[i] and owned[i] ~= token or not owned[i] and names > locks and redis.call('EXISTS', KEYS[locks + i]) == 1 then
+  local waited = not owned[i] and names > locks and redis.call('EXISTS', KEYS[locks + i]) == 1
+  if waited or owned[i] and owned[i] ~= token then
     -- remaining is what is left of the holder's lease; -1 ms: the lock never expires.
     local remaining = redis.call('PTTL', KEYS[i])
     if partial then

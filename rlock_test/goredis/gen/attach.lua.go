@@ -13,8 +13,8 @@ import (
 // The sums of attach.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	AttachSHA1   = "d7fcdd50b7935895ae5bbdcff14b2bcd2f2f8599"
-	AttachSHA256 = "82982017f451177372b6ff7bee26d907724697becf3f0f21609eac643bb53221"
+	AttachSHA1   = "69d962c38a2e97f3c96aee09977dd11e165bf4e4"
+	AttachSHA256 = "3489e97162dd9c30bc8d6bbf2d33e09b96677b245f5297bb57c3e54d6d9f87f0"
 )
 
 //go:embed attach.lua

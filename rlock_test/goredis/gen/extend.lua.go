@@ -13,8 +13,8 @@ import (
 // The sums of extend.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	ExtendSHA1   = "cec50e66e510de073803ac60e3d27c40d752a193"
-	ExtendSHA256 = "cc98260281b11d25270ee1b67aa5a83741884ef7f851218b52efb0dd47a5dbee"
+	ExtendSHA1   = "9e354959caa930fd1e44c4ec33655c1c8c926fe8"
+	ExtendSHA256 = "27be05bdf99858852be046fbec6aad81e4f46eedf80127fa6dd348c2c440586e"
 )
 
 //go:embed extend.lua
@@ -28,8 +28,8 @@ type ExtendParams struct {
 }
 
 // Extend gives each of many locks, or a share of a lock, a new lease, counted from now, if its token has it. The
-// reply has the positions of the other locks, which stay as they are. If one token has all of them, they are a
-// set: it is extended whole or not at all. The script never takes a lock whose lease has ended.
+// reply has the positions of the other locks, which stay as they are. If one token has all of them, they are
+// a set: it is extended whole or not at all. The script never takes a lock whose lease has ended.
 //
 // A lock keeps its lease if that ends later than the new one, so calls may overlap, arrive late or arrive
 // twice. To shorten a lease, the caller changes the token; see Attach.

@@ -13,8 +13,8 @@ import (
 // The sums of inspect.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	InspectSHA1   = "04cf2ca1094d3dbac9044b9e040b193d2326c8be"
-	InspectSHA256 = "f830fe15f8fd7b7a92dad69de8431f754d029261340c64f76c5e6d12cd92c542"
+	InspectSHA1   = "aae3e253ab155c50f7cb46d6492769c248f621b4"
+	InspectSHA256 = "305b6803af3ca90a1dc0542e6a97746b673e7303990433be7590cb0a4b34a528"
 )
 
 //go:embed inspect.lua
@@ -36,13 +36,13 @@ type InspectResult struct {
 }
 
 // Inspect reads who has each of many locks, all at the same instant: the value of the key (nil: the lock is free) and
-// the remaining time of its lease (-1 ms: it never expires, -2 ms: the lock is free). The value is the holder's
-// token, or says that several share the lock.
+// the remaining time of its lease (-1 ms: it never expires, -2 ms: the lock is free). The value is the
+// holder's token, or says that several share the lock.
 //
 // If the call names the other keys of one lock, the reply also has those who share it, in the order in which
-// their leases end, each as "<phase> <permits> <token>", with what is left of its lease (-1 ms: it never ends);
-// and the tokens that wait for it, in the order of the queue, each with the server's clock in microseconds
-// when it joined.
+// their leases end, each as "<phase> <permits> <token>", with what is left of its lease (-1 ms: it never
+// ends); and the tokens that wait for it, in the order of the queue, each with the server's clock in
+// microseconds when it joined.
 //
 // It only reads, on the primary.
 func (s *Scripts) Inspect(ctx context.Context, c redis.UniversalClient, p InspectParams) (InspectResult, error) {

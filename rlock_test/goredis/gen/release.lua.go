@@ -13,8 +13,8 @@ import (
 // The sums of release.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	ReleaseSHA1   = "70a0a7f5bf682d1b2e176f36df07a532a5a09c83"
-	ReleaseSHA256 = "b9277abfd39088a34e63b7b8dfdd3fb0808e6c6f7d1f65ca66251f159dffbeb4"
+	ReleaseSHA1   = "fa9c5472663e918611f3de0ec20f413399c188da"
+	ReleaseSHA256 = "4e1481a6698ba69359cf271fffbc8623df0d84436fc41199c8763bdd040d651e"
 )
 
 //go:embed release.lua

@@ -1,7 +1,7 @@
--- Gives up many locks for which nobody waits: those of a set, which one token has, or locks of which each has a
--- token of its own. The reply has 1 for each lock that is given up, and 0 for the others, which stay as they
--- are: the token does not have the lock, others wait for it, or the server has refused to free it. The caller
--- then sends Release, which knows what to do. So no lock depends on another.
+-- Gives up many locks for which nobody waits: those of a set, which one token has, or locks of which each has
+-- a token of its own. The reply has 1 for each lock that is given up, and 0 for the others, which stay as
+-- they are: the token does not have the lock, others wait for it, or the server has refused to free it. The
+-- caller then sends Release, which knows what to do. So no lock depends on another.
 --
 -- A lock that is named twice is given up once. A caller that lost the reply may send the same call again: it
 -- gets 0 for the locks that it has given up.
@@ -35,8 +35,8 @@ for first = 1, n, 1000 do
   waited = waited or #KEYS > n and redis.call('EXISTS', unpack(KEYS, n + first, n + last)) > 0
 end
 
--- One DEL frees a thousand. If it frees fewer, a lock is named twice, and the first one who has it has given it
--- up.
+-- One DEL frees a thousand. If it frees fewer, a lock is named twice, and the first one who has it has given
+-- it up.
 local held = {}
 for i = 1, n do
   local freed = 0

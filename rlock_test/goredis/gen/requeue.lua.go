@@ -13,8 +13,8 @@ import (
 // The sums of requeue.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	RequeueSHA1   = "5b0c6c5cf820aae516251426ed3143501f303461"
-	RequeueSHA256 = "72cdbec8b3ab4634eddc9649a8b67458674cb8382fa4a9da3f05917cc7bd2956"
+	RequeueSHA1   = "28cd5e29f75a9d93029f428b8bdc66a4e6e5ab7b"
+	RequeueSHA256 = "bf4ccd33dba6d0d61a87c2e9787bb4ff3fbbb085b286284f509b7c87f22a9ff4"
 )
 
 //go:embed requeue.lua
@@ -45,8 +45,8 @@ type RequeueResult struct {
 }
 
 // Requeue gives up a lock as Release does, for a process with more callers: it names a second token, which takes the
-// lock if nobody else waits, and joins the queue otherwise, behind all others. Only the call that gives up the
-// lock inserts the second token. A caller that lost the reply may safely send the same call again: a
+// lock if nobody else waits, and joins the queue otherwise, behind all others. Only the call that gives up
+// the lock inserts the second token. A caller that lost the reply may safely send the same call again: a
 // repetition tells where the first call has put the second token. If that is nowhere, the token must not be
 // used any more.
 //

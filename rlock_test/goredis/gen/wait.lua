@@ -1,19 +1,19 @@
 -- Takes a lock, or a share of it, or waits for that in the queue of all processes that want the lock. Those
 -- who share a lock are readers, of whom any number may hold it together, or holders of permits. A join takes
 -- what it wants if that is free and nobody else waits, and otherwise gets a place in the queue. A heartbeat
--- keeps the place. A try takes as a join does, and gets no place. Each of the three also gives what is free to
--- those who wait first: so a lock whose lease has ended is passed on by whoever asks next.
+-- keeps the place. A try takes as a join does, and gets no place. Each of the three also gives what is free
+-- to those who wait first: so a lock whose lease has ended is passed on by whoever asks next.
 --
 -- Permits are granted if those in use and its own fit the limit that the token names. Others may name
 -- another limit, so that later more may be in use than that. A request for many permits at the head of the
 -- queue keeps out those behind it.
 --
 -- A token joins once, with one script, and is never used again. A heartbeat never inserts: a push about an
--- earlier place of the token could be on its way, and the process would take it for a grant of the new
--- place. A caller that is told neither granted nor queued goes on with a new token and the old score. A caller
--- that lost the reply may send the same call again; it may then have joined late, so it must count the
--- lease of a pushed grant from its first call. So the caller must know of each call that is sent, and the
--- client must not repeat one by itself.
+-- earlier place of the token could be on its way, and the process would take it for a grant of the new place.
+-- A caller that is told neither granted nor queued goes on with a new token and the old score. A caller that
+-- lost the reply may send the same call again; it may then have joined late, so it must count the lease of a
+-- pushed grant from its first call. So the caller must know of each call that is sent, and the client must
+-- not repeat one by itself.
 --
 -- name: Wait
 -- mode: write
@@ -64,10 +64,10 @@ end
 -- include: holders.lua
 -- While a lock is shared, its key has the value "rlock:readers <phase>" or "rlock:permits <phase>". The phase
 -- is a fence, which no other phase has. A sorted set beside the key has the holders: for each a member
--- "<phase> <permits> <token>", whose score is the end of its lease by the server's clock, in milliseconds. One
--- more member, "<phase>", has as its score how many permits are in use, which is below every end of a lease. If
--- the first member is not that of the key's phase, the set was lost: nobody knows who shares the lock then,
--- and nobody is let in until the key is gone.
+-- "<phase> <permits> <token>", whose score is the end of its lease by the server's clock, in milliseconds.
+-- One more member, "<phase>", has as its score how many permits are in use, which is below every end of a
+-- lease. If the first member is not that of the key's phase, the set was lost: nobody knows who shares the
+-- lock then, and nobody is let in until the key is gone.
 --
 -- The token of a share is "rlock:share:<limit>:<permits>:<id>". A limit of 0 is a reader's: any number of
 -- them share a lock, each with one permit. The holder of permits has them within the limit that it names
@@ -83,7 +83,8 @@ local function mode_of(limit)
 end
 
 -- Has the key and the set last as long as a new lease. They may last longer, so that not every lease that
--- ends later moves their end: each write of the key is told to all who watch it.  Nobody counts a holder whose own lease is over.
+-- ends later moves their end: each write of the key is told to all who watch it. Nobody counts a holder whose
+-- own lease is over.
 local function keep(lock, holders, ends, lease, now)
   if ends == '+inf' then
     redis.call('PERSIST', holders)
@@ -113,9 +114,9 @@ local function shorten(lock, holders, now)
 end
 
 -- Reads who has a lock. In the table, value is that of the key, false if the lock is free; mode and phase are
--- those of a shared lock, used is how many permits are in use, nil if the set was lost, and soonest is the end
--- of the lease that ends first. Holders whose lease is over are removed, 64 at most: those that remain still
--- count. now is the clock in milliseconds.
+-- those of a shared lock, used is how many permits are in use, nil if the set was lost, and soonest is the
+-- end of the lease that ends first. Holders whose lease is over are removed, 64 at most: those that remain
+-- still count. now is the clock in milliseconds.
 local function look(lock, holders, now)
   local s = {value = redis.call('GET', lock)}
   if not s.value then
@@ -140,7 +141,8 @@ local function look(lock, holders, now)
     redis.call('DEL', lock)
     return {value = false}
   end
-  for _, member in ipairs(redis.call('ZRANGE', holders, 100000000000, string.format('%.0f', now), 'BYSCORE', 'LIMIT', 0, 64)) do
+  local most = string.format('%.0f', now)
+  for _, member in ipairs(redis.call('ZRANGE', holders, 100000000000, most, 'BYSCORE', 'LIMIT', 0, 64)) do
     redis.call('ZREM', holders, member)
     s.used = s.used - (tonumber(string.match(member, '^%d+ (%d+) ')) or 0)
   end
@@ -160,13 +162,13 @@ local function fits(s, limit, permits)
   return s.mode == mode_of(limit) and s.used ~= nil and (limit == '0' or s.used + permits <= tonumber(limit))
 end
 
--- The queue of a lock is a sorted set of tokens, each with the server's clock when it joined, in microseconds.
--- A hash beside it says of each token "<heard> <beat> <lease> <process>": when the token was heard of the last
--- time and for how long that is enough, which lease it asks for, all in milliseconds, and who is told of a
--- grant. The lease of a waiter that asks for one without an end is ten seconds, which the waiter makes endless
--- as soon as it knows of the grant: a process that is dead must not get a lock for ever. A waiter that cannot
--- be told has no process, and finds its grant by a heartbeat. Both keys last for half a minute after the last
--- waiter has joined or beaten: what dead processes leave behind ends by itself.
+-- The queue of a lock is a sorted set of tokens, each with the server's clock when it joined, in
+-- microseconds. A hash beside it says of each token "<heard> <beat> <lease> <process>": when the token was
+-- heard of the last time and for how long that is enough, which lease it asks for, all in milliseconds, and
+-- who is told of a grant. The lease of a waiter that asks for one without an end is ten seconds, which the
+-- waiter makes endless as soon as it knows of the grant: a process that is dead must not get a lock for ever.
+-- A waiter that cannot be told has no process, and finds its grant by a heartbeat. Both keys last for half a
+-- minute after the last waiter has joined or beaten: what dead processes leave behind ends by itself.
 
 -- Takes a token out of the queue.
 local function leave(queue, waiters, token)
@@ -181,9 +183,12 @@ end
 local function ask_front(queue, waiters, grants, now)
   local tokens = redis.call('ZRANGE', queue, 0, 63)
   for _, token in ipairs(tokens) do
-    local since, beat, rest, process = string.match(redis.call('HGET', waiters, token) or '', '^(%d+) (%d+)( %d+ (.*))$')
+    local entry = redis.call('HGET', waiters, token)
+    local since, beat, rest, process = string.match(entry or '', '^(%d+) (%d+)( %d+ (.*))$')
     if since and (tonumber(since) > now or since + beat > now + 2000 and since + 2000 < now) then
-      redis.call('HSET', waiters, token, string.format('%.0f', math.min(since, now)) .. ' ' .. string.format('%.0f', now - math.min(since, now) + 2000) .. rest)
+      local heard = math.min(since, now)
+      beat = string.format('%.0f', now - heard + 2000)
+      redis.call('HSET', waiters, token, string.format('%.0f', heard) .. ' ' .. beat .. rest)
       if process ~= '' then
         redis.pcall('SPUBLISH', grants .. process, 'beat ' .. token)
       end
@@ -191,8 +196,9 @@ local function ask_front(queue, waiters, grants, now)
   end
 end
 
--- Gives a lock that is free, or a share of it, to a token, and returns the fence. s is what look has read, and
--- what is read next. clock is the server's, in microseconds. If it fails, it returns the error reply, and the lock is as it was.
+-- Gives a lock that is free, or a share of it, to a token, and returns the fence. s is what look has read,
+-- and what is read next. clock is the server's, in microseconds. If it fails, it returns the error reply, and
+-- the lock is as it was.
 local function give(lock, holders, counter, s, token, lease, clock)
   local limit, permits = share_of(token)
   if not limit then
@@ -258,13 +264,14 @@ end
 -- or nothing was heard of them for too long. One script looks at 100 at most; the next heartbeat goes on.
 --
 -- It returns what own has got: its fence, or the error reply. own is the caller's token, which need not be
--- told; '' is nobody, and no waiter. Then whether the server can tell nobody that there is what the first wants: whoever asks
--- takes what is free then, as if there were no queue. Then for how many milliseconds the first may still be silent.
+-- told; '' is nobody, and no waiter. Then whether the server can tell nobody that there is what the first
+-- wants: whoever asks takes what is free then, as if there were no queue. Then for how many milliseconds the
+-- first may still be silent.
 --
--- The message of a grant is "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the lease
--- in milliseconds. It names the key, because a process may be granted a lock for a token that it has given
--- up, and must be able to release that lock. It is the last step: a process that gets it counts the lock as
--- held. If the message is lost, a heartbeat finds the grant.
+-- The message of a grant is "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the
+-- lease in milliseconds. It names the key, because a process may be granted a lock for a token that it has
+-- given up, and must be able to release that lock. It is the last step: a process that gets it counts the
+-- lock as held. If the message is lost, a heartbeat finds the grant.
 local function serve(lock, queue, waiters, holders, grants, counter, s, own, own_lease, clock)
   local mine, looked, now = nil, 0, math.floor(clock / 1000)
   while looked < 100 do
@@ -336,14 +343,16 @@ local function serve(lock, queue, waiters, holders, grants, counter, s, own, own
   return mine, false, 0
 end
 -- include: include/place.lua
--- Notes that a token that stands so far behind the first was heard of. Those at the front beat twice a second,
--- those behind more slowly, and each may miss three beats.
+-- Notes that a token that stands so far behind the first was heard of. Those at the front beat twice a
+-- second, those behind more slowly, and each may miss three beats.
 local function heard(waiters, token, ahead, lease, process, now)
   local beat = 2000
   if process ~= '' then
     beat = math.min(math.max(500 * (4 + ahead), 2000), 60000)
   end
-  redis.call('HSET', waiters, token, string.format('%.0f', now) .. ' ' .. beat .. ' ' .. (lease == '' and '10000' or lease) .. ' ' .. process)
+  local asked = lease == '' and '10000' or lease
+  local at = string.format('%.0f', now)
+  redis.call('HSET', waiters, token, at .. ' ' .. beat .. ' ' .. asked .. ' ' .. process)
 end
 
 local function last_on(queue, waiters)
@@ -365,7 +374,8 @@ local function open_for(barging, now)
 end
 
 local lock, queue, waiters, holders, grants, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local token, ttl, process, how, since, barging = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
+local token, ttl, process, how = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local since, barging = tonumber(ARGV[5]), ARGV[6]
 
 local limit, permits = share_of(token)
 permits = tonumber(permits)
@@ -426,8 +436,8 @@ if free and (waited or s.phase) then
   open = open_for(barging, now)
 end
 
--- A place comes before what it waits for, so that there is one order for all. A new score is above all others,
--- so the order is kept if the clock goes back or stands still.
+-- A place comes before what it waits for, so that there is one order for all. A new score is above all
+-- others, so the order is kept if the clock goes back or stands still.
 local ahead = 0
 local function place()
   if not score then
@@ -453,7 +463,8 @@ if free and open == 0 then
     got, alone, silent = serve(lock, queue, waiters, holders, grants, counter, s, token, ttl, clock)
     ahead = redis.call('ZRANK', queue, token) or 0
   end
-  if not got and wants and (alone or not waited or redis.call('EXISTS', queue) == 0) and fits(s, limit, permits) then
+  local next = not got and wants and (alone or not waited or redis.call('EXISTS', queue) == 0)
+  if next and fits(s, limit, permits) then
     got = give(lock, holders, counter, s, token, ttl, clock)
     if score then
       leave(queue, waiters, token)

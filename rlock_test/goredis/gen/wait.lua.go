@@ -13,8 +13,8 @@ import (
 // The sums of wait.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	WaitSHA1   = "a345ab0c97a396e7629881f3abd62e59867b6bdf"
-	WaitSHA256 = "85185e014f8145b1318f9d408d174e486c7427662f8790f3539637348d8c3b6d"
+	WaitSHA1   = "8dfe996b43bd3cccec65faa4894c48867267a994"
+	WaitSHA256 = "52212faa8f92bd63dc827ba700f4f00929efd4301bc0976f9103d0d4b51f3b83"
 )
 
 //go:embed wait.lua
@@ -58,19 +58,19 @@ type WaitResult struct {
 // Wait takes a lock, or a share of it, or waits for that in the queue of all processes that want the lock. Those
 // who share a lock are readers, of whom any number may hold it together, or holders of permits. A join takes
 // what it wants if that is free and nobody else waits, and otherwise gets a place in the queue. A heartbeat
-// keeps the place. A try takes as a join does, and gets no place. Each of the three also gives what is free to
-// those who wait first: so a lock whose lease has ended is passed on by whoever asks next.
+// keeps the place. A try takes as a join does, and gets no place. Each of the three also gives what is free
+// to those who wait first: so a lock whose lease has ended is passed on by whoever asks next.
 //
 // Permits are granted if those in use and its own fit the limit that the token names. Others may name
 // another limit, so that later more may be in use than that. A request for many permits at the head of the
 // queue keeps out those behind it.
 //
 // A token joins once, with one script, and is never used again. A heartbeat never inserts: a push about an
-// earlier place of the token could be on its way, and the process would take it for a grant of the new
-// place. A caller that is told neither granted nor queued goes on with a new token and the old score. A caller
-// that lost the reply may send the same call again; it may then have joined late, so it must count the
-// lease of a pushed grant from its first call. So the caller must know of each call that is sent, and the
-// client must not repeat one by itself.
+// earlier place of the token could be on its way, and the process would take it for a grant of the new place.
+// A caller that is told neither granted nor queued goes on with a new token and the old score. A caller that
+// lost the reply may send the same call again; it may then have joined late, so it must count the lease of a
+// pushed grant from its first call. So the caller must know of each call that is sent, and the client must
+// not repeat one by itself.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) Wait(ctx context.Context, c redis.UniversalClient, p WaitParams) (WaitResult, error) {
