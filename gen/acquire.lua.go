@@ -13,8 +13,8 @@ import (
 // The sums of acquire.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	AcquireSHA1   = "0a040948f8afc703d08e02b1fd38d63a0423fb05"
-	AcquireSHA256 = "ae5734c4beeddaa04505c3b5838880b064d67d61662eef4ff40078367923ff89"
+	AcquireSHA1   = "c553ddb62a6ec413a1f5431755ca6b68d291d7d1"
+	AcquireSHA256 = "e0ad3f4c1a3686d8048e427f13b18603012c89373dd20783517bf3bdcce82fb7"
 )
 
 //go:embed acquire.lua
@@ -22,11 +22,12 @@ var acquireSource string
 
 // AcquireParams are the keys and arguments of [Scripts.Acquire].
 type AcquireParams struct {
-	Lock    string        // KEYS[1]: the lock
-	Queue   string        // KEYS[2]: the queue of the lock: a sorted set of the tokens that wait; the lock itself: nobody waits in a queue
-	Counter []string      // KEYS[3..]: fence counter of the lock's slot; none: no fence
-	Token   string        // ARGV[1]: token of this acquisition, which no other has
-	TTL     time.Duration // ARGV[2]: lease; absent: the lock never expires (zero: absent)
+	Lock     string        // KEYS[1]: the lock
+	Queue    string        // KEYS[2]: the queue of the lock: a sorted set of the tokens that wait; the lock itself: nobody waits in a queue
+	Counter  []string      // KEYS[3..]: fence counter of the lock's slot; none: no fence
+	Token    string        // ARGV[1]: token of this acquisition, which no other has
+	TTL      time.Duration // ARGV[2]: lease; absent: the lock never expires (zero: absent)
+	NotAfter time.Time     // ARGV[3]: the last moment at which the call may do anything; absent: none (zero: absent)
 }
 
 // AcquireResult is the answer of [Scripts.Acquire].
@@ -44,7 +45,7 @@ type AcquireResult struct {
 func (s *Scripts) Acquire(ctx context.Context, c rueidis.Client, p AcquireParams) (AcquireResult, error) {
 	var (
 		keyArray [5]string
-		argArray [2]string
+		argArray [3]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
 	if err != nil {
@@ -79,6 +80,11 @@ func (p AcquireParams) encode(keys, args []string) ([]string, []string, error) {
 		return nil, nil, err
 	}
 	args = append(args, ttlText)
+	notAfterText, err := encodeOptionalTime("Acquire", "not_after", p.NotAfter)
+	if err != nil {
+		return nil, nil, err
+	}
+	args = append(args, notAfterText)
 	return keys, args, nil
 }
 

@@ -13,8 +13,8 @@ import (
 // The sums of acquire_all.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	AcquireAllSHA1   = "cddf5d63c3b553e9a0f6102adfcd1e3fbc4d0505"
-	AcquireAllSHA256 = "74ce5b9767bcf2f78d5df4595c49611e93883ef5727eb65196603483cd0dd9bc"
+	AcquireAllSHA1   = "eae2a1ece97ef355cf85339762bf22f34b2d4a78"
+	AcquireAllSHA256 = "19f7879c2b371054f7469028d54e1da29a4f7ce593f727f2a29f55385ac024c0"
 )
 
 //go:embed acquire_all.lua
@@ -22,12 +22,13 @@ var acquireAllSource string
 
 // AcquireAllParams are the keys and arguments of [Scripts.AcquireAll].
 type AcquireAllParams struct {
-	Keys    []string      // KEYS[1..]: the locks; then their queues, or none: nobody waits in one; then the fence counters of their slots; no counters: no fence
-	Token   string        // ARGV[1]: token of this acquisition, which no other has
-	TTL     time.Duration // ARGV[2]: lease of every lock; absent: the locks never expire (zero: absent)
-	Locks   int64         // ARGV[3]: how many of the keys are locks
-	Partial bool          // ARGV[4]: whether to take the locks before the first that cannot be had
-	Queued  bool          // ARGV[5]: whether the queues are among the keys
+	Keys     []string      // KEYS[1..]: the locks; then their queues, or none: nobody waits in one; then the fence counters of their slots; no counters: no fence
+	Token    string        // ARGV[1]: token of this acquisition, which no other has
+	TTL      time.Duration // ARGV[2]: lease of every lock; absent: the locks never expire (zero: absent)
+	Locks    int64         // ARGV[3]: how many of the keys are locks
+	Partial  bool          // ARGV[4]: whether to take the locks before the first that cannot be had
+	Queued   bool          // ARGV[5]: whether the queues are among the keys
+	NotAfter time.Time     // ARGV[6]: the last moment at which the call may do anything; absent: none (zero: absent)
 }
 
 // AcquireAllResult is the answer of [Scripts.AcquireAll].
@@ -42,14 +43,15 @@ type AcquireAllResult struct {
 // a caller that lost the reply may safely send the same call again. If another token holds
 // one of the locks, the reply has the position of that lock, and the script changes nothing.
 // The same holds for a lock that is free and that others wait for: nobody overtakes them. What is
-// left of its lease is then -2, and Wait passes it on to the first of them. If the caller asks for a
-// part, the script takes the locks before the one in the reply.
+// left of its lease is then -2, and Wait passes it on to the first of them. So it is with a lock that several
+// share, if the caller asks for all: their leases may be over before their key is, and Wait knows. If the
+// caller asks for a part, the script takes the locks before the one in the reply.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) AcquireAll(ctx context.Context, c rueidis.Client, p AcquireAllParams) (AcquireAllResult, error) {
 	var (
 		keyArray [3]string
-		argArray [5]string
+		argArray [6]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
 	if err != nil {
@@ -79,6 +81,11 @@ func (p AcquireAllParams) encode(keys, args []string) ([]string, []string, error
 	args = append(args, encodeInt(p.Locks))
 	args = append(args, encodeBool(p.Partial))
 	args = append(args, encodeBool(p.Queued))
+	notAfterText, err := encodeOptionalTime("AcquireAll", "not_after", p.NotAfter)
+	if err != nil {
+		return nil, nil, err
+	}
+	args = append(args, notAfterText)
 	return keys, args, nil
 }
 

@@ -12,8 +12,10 @@
 -- ARGV[1]   token  string     the new token
 -- ARGV[2]   keep   bool       whether the leases stay as they are
 -- ARGV[3]   ttl    duration?  otherwise the new lease; absent: it never ends
--- ARGV[4..] former string     tokens that may have the locks now
+-- ARGV[4]   not_after time?   the last moment at which the call may do anything; absent: none
+-- ARGV[5..] former string     tokens that may have the locks now
 -- returns: position int, remaining duration
+-- errors: LATE
 
 -- include: include/holders.lua
 -- While a lock is shared, its key has the value "rlock:readers <phase>" or "rlock:permits <phase>". The phase
@@ -45,8 +47,9 @@ local function keep(lock, holders, ends, lease, now)
     redis.call('PERSIST', lock)
     return
   end
-  local left = redis.call('PTTL', lock)
-  if left >= 0 and now + left < tonumber(ends) then
+  -- Only a stranger gives one of them another life than the other has.
+  local left, set = redis.call('PTTL', lock), redis.call('PTTL', holders)
+  if left >= 0 and now + left < tonumber(ends) or set >= 0 and now + set < tonumber(ends) then
     local last = string.format('%.0f', now + 2 * tonumber(lease))
     redis.call('PEXPIREAT', holders, last)
     redis.call('PEXPIREAT', lock, last)
@@ -64,6 +67,15 @@ local function shorten(lock, holders, now)
   if left < 0 or left > most then
     redis.call('PEXPIREAT', holders, string.format('%.0f', now + most))
     redis.call('PEXPIREAT', lock, string.format('%.0f', now + most))
+  end
+end
+
+-- Removes the set of a phase that is over. That of a share without an end has no expiry, so it would stay for
+-- ever after a stranger has deleted the key.
+local function sweep(holders)
+  local first = redis.pcall('ZRANGE', holders, 0, 0)
+  if first[1] and string.match(first[1], '^%d+$') then
+    redis.call('DEL', holders)
   end
 end
 
@@ -115,6 +127,26 @@ local function fits(s, limit, permits)
   end
   return s.mode == mode_of(limit) and s.used ~= nil and (limit == '0' or s.used + permits <= tonumber(limit))
 end
+-- include: include/late.lua
+-- A command without an answer may still arrive. So each that takes, joins or shortens can name the last
+-- millisecond of the server's clock at which it may do so; without one it may at any time. After it, the
+-- script changes nothing and confirms nothing, and its error has the clock.
+local function too_late(not_after)
+  if not_after == '' or not_after == nil then
+    return nil
+  end
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  if now <= tonumber(not_after) then
+    return nil
+  end
+  return redis.error_reply('LATE ' .. string.format('%.0f', now))
+end
+
+local late = too_late(ARGV[4])
+if late then
+  return late
+end
 
 local token, keeps, ttl = ARGV[1], ARGV[2] == '1', ARGV[3]
 
@@ -127,7 +159,7 @@ if share_of(token) then
   local before = (s.phase or '') .. ' ' .. permits .. ' '
   -- A former token is looked for first: a call that shortens the lease must find it.
   local found
-  for i = #ARGV, 4, -1 do
+  for i = #ARGV, 5, -1 do
     if not found and s.phase and redis.call('ZSCORE', holders, before .. ARGV[i]) then
       found = ARGV[i]
     end
@@ -149,6 +181,9 @@ if share_of(token) then
   -- PEXPIRE GT 1 changes nothing. It comes first because a server that is out of memory allows it, and
   -- allows any command after the first write of a script, so ZADD too.
   redis.call('PEXPIRE', lock, 1, 'GT')
+  if not keeps then
+    keep(lock, holders, ends, ttl, now)
+  end
   if found and found ~= token then
     local added = redis.call('ZADD', holders, ends, before .. token)
     redis.call('ZREM', holders, before .. found)
@@ -159,7 +194,6 @@ if share_of(token) then
     redis.call('ZADD', holders, 'XX', 'GT', ends, before .. token)
   end
   if not keeps then
-    keep(lock, holders, ends, ttl, now)
     shorten(lock, holders, now)
   end
   local left = redis.call('ZSCORE', holders, before .. token)
@@ -170,7 +204,7 @@ if share_of(token) then
 end
 
 local accepted = {[token] = true}
-for i = 4, #ARGV do
+for i = 5, #ARGV do
   accepted[ARGV[i]] = true
 end
 
@@ -194,16 +228,14 @@ for i, lock in ipairs(KEYS) do
   redis.call('PEXPIRE', lock, 1, 'GT')
   if keeps and holders[i] ~= token then
     redis.call('SET', lock, token, 'KEEPTTL')
+  elseif not keeps and holders[i] ~= token and ttl == '' then
+    redis.call('SET', lock, token)
+  elseif not keeps and holders[i] ~= token then
+    redis.call('SET', lock, token, 'PX', ttl)
   elseif not keeps and ttl == '' then
     redis.call('PERSIST', lock)
-    if holders[i] ~= token then
-      redis.call('SET', lock, token)
-    end
   elseif not keeps then
     redis.call('PEXPIRE', lock, ttl, 'GT')
-    if holders[i] ~= token then
-      redis.call('SET', lock, token, 'PX', ttl)
-    end
   end
 end
 if not keeps then

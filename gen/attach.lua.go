@@ -13,8 +13,8 @@ import (
 // The sums of attach.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	AttachSHA1   = "69d962c38a2e97f3c96aee09977dd11e165bf4e4"
-	AttachSHA256 = "3489e97162dd9c30bc8d6bbf2d33e09b96677b245f5297bb57c3e54d6d9f87f0"
+	AttachSHA1   = "a81325c3a9320bd90587d194212e42cbc88022bd"
+	AttachSHA256 = "2239adcc57c5efa1ebf57912c3d857383ce4e11d3f02dcb382dd9073ddcf5e4a"
 )
 
 //go:embed attach.lua
@@ -22,11 +22,12 @@ var attachSource string
 
 // AttachParams are the keys and arguments of [Scripts.Attach].
 type AttachParams struct {
-	Keys   []string      // KEYS[1..]: the locks; of a share its lock and the sorted set of those who share it
-	Token  string        // ARGV[1]: the new token
-	Keep   bool          // ARGV[2]: whether the leases stay as they are
-	TTL    time.Duration // ARGV[3]: otherwise the new lease; absent: it never ends (zero: absent)
-	Former []string      // ARGV[4..]: tokens that may have the locks now
+	Keys     []string      // KEYS[1..]: the locks; of a share its lock and the sorted set of those who share it
+	Token    string        // ARGV[1]: the new token
+	Keep     bool          // ARGV[2]: whether the leases stay as they are
+	TTL      time.Duration // ARGV[3]: otherwise the new lease; absent: it never ends (zero: absent)
+	NotAfter time.Time     // ARGV[4]: the last moment at which the call may do anything; absent: none (zero: absent)
+	Former   []string      // ARGV[5..]: tokens that may have the locks now
 }
 
 // AttachResult is the answer of [Scripts.Attach].
@@ -47,7 +48,7 @@ type AttachResult struct {
 func (s *Scripts) Attach(ctx context.Context, c rueidis.Client, p AttachParams) (AttachResult, error) {
 	var (
 		keyArray [3]string
-		argArray [6]string
+		argArray [7]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
 	if err != nil {
@@ -75,6 +76,11 @@ func (p AttachParams) encode(keys, args []string) ([]string, []string, error) {
 		return nil, nil, err
 	}
 	args = append(args, ttlText)
+	notAfterText, err := encodeOptionalTime("Attach", "not_after", p.NotAfter)
+	if err != nil {
+		return nil, nil, err
+	}
+	args = append(args, notAfterText)
 	args = append(args, p.Former...)
 	return keys, args, nil
 }

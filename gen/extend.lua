@@ -85,8 +85,9 @@ local function keep(lock, holders, ends, lease, now)
     redis.call('PERSIST', lock)
     return
   end
-  local left = redis.call('PTTL', lock)
-  if left >= 0 and now + left < tonumber(ends) then
+  -- Only a stranger gives one of them another life than the other has.
+  local left, set = redis.call('PTTL', lock), redis.call('PTTL', holders)
+  if left >= 0 and now + left < tonumber(ends) or set >= 0 and now + set < tonumber(ends) then
     local last = string.format('%.0f', now + 2 * tonumber(lease))
     redis.call('PEXPIREAT', holders, last)
     redis.call('PEXPIREAT', lock, last)
@@ -104,6 +105,15 @@ local function shorten(lock, holders, now)
   if left < 0 or left > most then
     redis.call('PEXPIREAT', holders, string.format('%.0f', now + most))
     redis.call('PEXPIREAT', lock, string.format('%.0f', now + most))
+  end
+end
+
+-- Removes the set of a phase that is over. That of a share without an end has no expiry, so it would stay for
+-- ever after a stranger has deleted the key.
+local function sweep(holders)
+  local first = redis.pcall('ZRANGE', holders, 0, 0)
+  if first[1] and string.match(first[1], '^%d+$') then
+    redis.call('DEL', holders)
   end
 end
 
@@ -174,6 +184,6 @@ if not score or score ~= 'inf' and tonumber(score) <= now then
   return {1}
 end
 redis.call('PEXPIRE', lock, 1, 'GT') -- changes nothing: after this write a full memory refuses no other
+keep(lock, holders, ends, ttl, now) -- before the lease, which it must outlast: the user may lack a right
 redis.call('ZADD', holders, 'XX', 'GT', ends, member)
-keep(lock, holders, ends, ttl, now)
 return lost

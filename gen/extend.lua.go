@@ -13,8 +13,8 @@ import (
 // The sums of extend.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	ExtendSHA1   = "9e354959caa930fd1e44c4ec33655c1c8c926fe8"
-	ExtendSHA256 = "27be05bdf99858852be046fbec6aad81e4f46eedf80127fa6dd348c2c440586e"
+	ExtendSHA1   = "03a5de880b4a7e1e615d7b089c542e5cf53c40e1"
+	ExtendSHA256 = "2b1eaf09fc2ce725c21b91785fcfaa3bd67826d337caf8d877b0252466e91e1d"
 )
 
 //go:embed extend.lua

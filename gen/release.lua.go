@@ -13,8 +13,8 @@ import (
 // The sums of release.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	ReleaseSHA1   = "fa9c5472663e918611f3de0ec20f413399c188da"
-	ReleaseSHA256 = "4e1481a6698ba69359cf271fffbc8623df0d84436fc41199c8763bdd040d651e"
+	ReleaseSHA1   = "1009cd834243a0878e1aea3298cc1d9ea1f08009"
+	ReleaseSHA256 = "f40f7eb555da88e7e50396590b55738bc2f8e8d148c1261cb0a27d61232a8614"
 )
 
 //go:embed release.lua

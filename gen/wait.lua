@@ -29,7 +29,9 @@
 -- ARGV[4]   how     enum(join|heartbeat|try)
 -- ARGV[5]   since   int        score of an earlier token of this wait; 0: none
 -- ARGV[6]   barging duration?  for how long in each second a free lock stays free although others wait
+-- ARGV[7]   not_after time?    the last moment at which the call may do anything; absent: none
 -- returns: granted bool, fence int, remaining duration, score int, ahead int
+-- errors: LATE
 
 -- include: include/serve.lua
 -- include: fence.lua
@@ -91,8 +93,9 @@ local function keep(lock, holders, ends, lease, now)
     redis.call('PERSIST', lock)
     return
   end
-  local left = redis.call('PTTL', lock)
-  if left >= 0 and now + left < tonumber(ends) then
+  -- Only a stranger gives one of them another life than the other has.
+  local left, set = redis.call('PTTL', lock), redis.call('PTTL', holders)
+  if left >= 0 and now + left < tonumber(ends) or set >= 0 and now + set < tonumber(ends) then
     local last = string.format('%.0f', now + 2 * tonumber(lease))
     redis.call('PEXPIREAT', holders, last)
     redis.call('PEXPIREAT', lock, last)
@@ -110,6 +113,15 @@ local function shorten(lock, holders, now)
   if left < 0 or left > most then
     redis.call('PEXPIREAT', holders, string.format('%.0f', now + most))
     redis.call('PEXPIREAT', lock, string.format('%.0f', now + most))
+  end
+end
+
+-- Removes the set of a phase that is over. That of a share without an end has no expiry, so it would stay for
+-- ever after a stranger has deleted the key.
+local function sweep(holders)
+  local first = redis.pcall('ZRANGE', holders, 0, 0)
+  if first[1] and string.match(first[1], '^%d+$') then
+    redis.call('DEL', holders)
   end
 end
 
@@ -178,8 +190,9 @@ local function leave(queue, waiters, token)
 end
 
 -- Asks those at the front of the queue of whom nothing was heard for two seconds to beat at once, and gives
--- them two more. They are asked together, so that any number of dead processes costs the others one time of
--- waiting and not one each.
+-- them two more. They are asked together, as soon as the first is silent and however soon it counts as dead,
+-- so that 64 dead processes cost the others one time of waiting and not one each: each may be silent for half
+-- a second longer than the one before it.
 local function ask_front(queue, waiters, grants, now)
   local tokens = redis.call('ZRANGE', queue, 0, 63)
   for _, token in ipairs(tokens) do
@@ -196,10 +209,8 @@ local function ask_front(queue, waiters, grants, now)
   end
 end
 
--- Gives a lock that is free, or a share of it, to a token, and returns the fence. s is what look has read,
--- and what is read next. clock is the server's, in microseconds. If it fails, it returns the error reply, and
--- the lock is as it was.
-local function give(lock, holders, counter, s, token, lease, clock)
+-- Is give without what that says of errors.
+local function grant(lock, holders, counter, s, token, lease, clock)
   local limit, permits = share_of(token)
   if not limit then
     local fence = next_fence(counter, clock)
@@ -259,6 +270,25 @@ local function give(lock, holders, counter, s, token, lease, clock)
   return fence
 end
 
+-- Returns what pcall has caught as an error reply.
+local function caught(failure)
+  if type(failure) == 'table' then
+    return redis.error_reply(failure.err)
+  end
+  return redis.error_reply(failure)
+end
+
+-- Gives a lock that is free, or a share of it, to a token, and returns the fence. s is what look has read, and
+-- what is read next. clock is the server's, in microseconds. If it fails, it returns the error reply, and never
+-- ends the script: the user may lack a right, and a waiter whose turn it was must get its place back.
+local function give(lock, holders, counter, s, token, lease, clock)
+  local granted, fence = pcall(grant, lock, holders, counter, s, token, lease, clock)
+  if not granted then
+    return caught(fence)
+  end
+  return fence
+end
+
 -- Gives what is free to the first in the queue, and to those behind as far as what they ask for is free too,
 -- and tells them. Nobody passes the first. Those who are dead are taken out: nobody listens in their process,
 -- or nothing was heard of them for too long. One script looks at 100 at most; the next heartbeat goes on.
@@ -300,9 +330,7 @@ local function serve(lock, queue, waiters, holders, grants, counter, s, own, own
         local left = math.floor(tonumber(since) + tonumber(beat)) - now
         dead = left <= 0 or listening and listening[2] == 0
         if not dead and (tonumber(since) > now or since + 2000 < now) then
-          if left > 2000 then
-            ask_front(queue, waiters, grants, now)
-          end
+          ask_front(queue, waiters, grants, now)
           return mine, false, math.min(left, 2000)
         end
       end
@@ -372,6 +400,26 @@ local function open_for(barging, now)
   end
   return math.max(length - now % 1000, 0)
 end
+-- include: include/late.lua
+-- A command without an answer may still arrive. So each that takes, joins or shortens can name the last
+-- millisecond of the server's clock at which it may do so; without one it may at any time. After it, the
+-- script changes nothing and confirms nothing, and its error has the clock.
+local function too_late(not_after)
+  if not_after == '' or not_after == nil then
+    return nil
+  end
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  if now <= tonumber(not_after) then
+    return nil
+  end
+  return redis.error_reply('LATE ' .. string.format('%.0f', now))
+end
+
+local late = too_late(ARGV[7])
+if late then
+  return late
+end
 
 local lock, queue, waiters, holders, grants, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local token, ttl, process, how = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -419,14 +467,15 @@ if s.phase and limit then
     if ttl ~= '' then
       ends = string.format('%.0f', now + ttl)
     end
-    redis.call('ZADD', holders, 'XX', 'GT', ends, member)
     keep(lock, holders, ends, ttl, now)
+    redis.call('ZADD', holders, 'XX', 'GT', ends, member)
     return {1, math.floor(tonumber(s.phase) or 0), left, 0, 0}
   end
 end
 
 local waited = redis.call('EXISTS', queue) == 1
 local score = waited and redis.call('ZSCORE', queue, token)
+local stood = score -- a call that fails leaves the token its place, and gives it none
 local wants = how ~= 'heartbeat' or score
 local free = not s.value or s.phase
 
@@ -452,8 +501,22 @@ local function place()
   heard(waiters, token, ahead, ttl, process, now)
   last_on(queue, waiters)
 end
+-- Without all that a place needs, such as the right to any of the commands, there is none.
+local function stand()
+  local placed, failed = pcall(place)
+  if placed then
+    return nil
+  end
+  if not stood then
+    leave(queue, waiters, token)
+  end
+  return caught(failed)
+end
 if score or waited and how == 'join' then
-  place()
+  local failed = stand()
+  if failed then
+    return failed
+  end
 end
 
 local got, silent = nil, 0
@@ -466,11 +529,14 @@ if free and open == 0 then
   local next = not got and wants and (alone or not waited or redis.call('EXISTS', queue) == 0)
   if next and fits(s, limit, permits) then
     got = give(lock, holders, counter, s, token, ttl, clock)
-    if score then
+    if score and type(got) == 'number' then
       leave(queue, waiters, token)
     end
   end
   if got and type(got) ~= 'number' then
+    if not stood then
+      leave(queue, waiters, token)
+    end
     return got
   end
   if got then
@@ -478,7 +544,10 @@ if free and open == 0 then
   end
 end
 if not waited and how == 'join' then
-  place()
+  local failed = stand()
+  if failed then
+    return failed
+  end
 end
 
 -- What the caller waits for is the end of a lease, of the time in which the lock stays free, or of that in
@@ -486,7 +555,7 @@ end
 local remaining = silent
 if open > 0 then
   remaining = open
-elseif silent == 0 and s.phase then
+elseif silent == 0 and s.used then
   local ends = s.soonest
   if not limit then
     ends = redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')[2]

@@ -11,12 +11,23 @@
 -- KEYS[3..] counter key        fence counter of the lock's slot; none: no fence
 -- ARGV[1]   token   string     token of this acquisition, which no other has
 -- ARGV[2]   ttl     duration?  lease; absent: the lock never expires
+-- ARGV[3]   not_after time?    the last moment at which the call may do anything; absent: none
 -- returns: outcome int, value int
+-- errors: LATE
 
 -- include: include/fence.lua
 
 local lock, queue, counter = KEYS[1], KEYS[2], KEYS[3]
 local token, ttl = ARGV[1], ARGV[2]
+
+local clock
+if ARGV[3] ~= '' and ARGV[3] ~= nil then
+  local time = redis.call('TIME')
+  clock = time[1] * 1000000 + time[2]
+  if clock > ARGV[3] * 1000 + 999 then
+    return redis.error_reply('LATE ' .. string.format('%.0f', math.floor(clock / 1000)))
+  end
+end
 
 -- Outcome 1: the token has the lock; the value is the fence. Outcome 2: another has it; the value is what is
 -- left of its lease in milliseconds, or -1. Outcome 0: the lock is as it was, and Wait is to be called.
@@ -38,8 +49,11 @@ end
 -- The fence comes before the lock, so that there is nothing to undo if it fails.
 local fence = 0
 if counter then
-  local time = redis.call('TIME')
-  fence = next_fence(counter, time[1] * 1000000 + time[2])
+  if not clock then
+    local time = redis.call('TIME')
+    clock = time[1] * 1000000 + time[2]
+  end
+  fence = next_fence(counter, clock)
   if type(fence) ~= 'number' then
     return fence
   end

@@ -12,10 +12,18 @@
 -- ARGV[1]   token  string     the new token
 -- ARGV[2]   keep   bool       whether the leases stay as they are
 -- ARGV[3]   ttl    duration?  otherwise the new lease; absent: it never ends
--- ARGV[4..] former string     tokens that may have the locks now
+-- ARGV[4]   not_after time?   the last moment at which the call may do anything; absent: none
+-- ARGV[5..] former string     tokens that may have the locks now
 -- returns: position int, remaining duration
+-- errors: LATE
 
 -- include: include/holders.lua
+-- include: include/late.lua
+
+local late = too_late(ARGV[4])
+if late then
+  return late
+end
 
 local token, keeps, ttl = ARGV[1], ARGV[2] == '1', ARGV[3]
 
@@ -28,7 +36,7 @@ if share_of(token) then
   local before = (s.phase or '') .. ' ' .. permits .. ' '
   -- A former token is looked for first: a call that shortens the lease must find it.
   local found
-  for i = #ARGV, 4, -1 do
+  for i = #ARGV, 5, -1 do
     if not found and s.phase and redis.call('ZSCORE', holders, before .. ARGV[i]) then
       found = ARGV[i]
     end
@@ -50,6 +58,9 @@ if share_of(token) then
   -- PEXPIRE GT 1 changes nothing. It comes first because a server that is out of memory allows it, and
   -- allows any command after the first write of a script, so ZADD too.
   redis.call('PEXPIRE', lock, 1, 'GT')
+  if not keeps then
+    keep(lock, holders, ends, ttl, now)
+  end
   if found and found ~= token then
     local added = redis.call('ZADD', holders, ends, before .. token)
     redis.call('ZREM', holders, before .. found)
@@ -60,7 +71,6 @@ if share_of(token) then
     redis.call('ZADD', holders, 'XX', 'GT', ends, before .. token)
   end
   if not keeps then
-    keep(lock, holders, ends, ttl, now)
     shorten(lock, holders, now)
   end
   local left = redis.call('ZSCORE', holders, before .. token)
@@ -71,7 +81,7 @@ if share_of(token) then
 end
 
 local accepted = {[token] = true}
-for i = 4, #ARGV do
+for i = 5, #ARGV do
   accepted[ARGV[i]] = true
 end
 
@@ -95,16 +105,14 @@ for i, lock in ipairs(KEYS) do
   redis.call('PEXPIRE', lock, 1, 'GT')
   if keeps and holders[i] ~= token then
     redis.call('SET', lock, token, 'KEEPTTL')
+  elseif not keeps and holders[i] ~= token and ttl == '' then
+    redis.call('SET', lock, token)
+  elseif not keeps and holders[i] ~= token then
+    redis.call('SET', lock, token, 'PX', ttl)
   elseif not keeps and ttl == '' then
     redis.call('PERSIST', lock)
-    if holders[i] ~= token then
-      redis.call('SET', lock, token)
-    end
   elseif not keeps then
     redis.call('PEXPIRE', lock, ttl, 'GT')
-    if holders[i] ~= token then
-      redis.call('SET', lock, token, 'PX', ttl)
-    end
   end
 end
 if not keeps then

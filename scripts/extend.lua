@@ -75,6 +75,6 @@ if not score or score ~= 'inf' and tonumber(score) <= now then
   return {1}
 end
 redis.call('PEXPIRE', lock, 1, 'GT') -- changes nothing: after this write a full memory refuses no other
+keep(lock, holders, ends, ttl, now) -- before the lease, which it must outlast: the user may lack a right
 redis.call('ZADD', holders, 'XX', 'GT', ends, member)
-keep(lock, holders, ends, ttl, now)
 return lost

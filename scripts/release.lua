@@ -18,10 +18,10 @@
 -- ARGV[2]   barging duration?  for how long in each second a free lock stays free although others wait
 -- returns: int
 
--- Mostly nobody waits, and this is enough. What is below would do the same, but the server would first have
--- to make all its functions.
+-- Mostly nobody waits, nothing is left of those who have shared the lock, and this is enough. What is below
+-- would do the same, but the server would first have to make all its functions.
 local whole = redis.call('GET', KEYS[1]) == ARGV[1]
-if whole and redis.call('EXISTS', KEYS[2]) == 0 then
+if whole and redis.call('EXISTS', KEYS[2], KEYS[4]) == 0 then
   return redis.call('DEL', KEYS[1])
 end
 

@@ -29,11 +29,19 @@
 -- ARGV[4]   how     enum(join|heartbeat|try)
 -- ARGV[5]   since   int        score of an earlier token of this wait; 0: none
 -- ARGV[6]   barging duration?  for how long in each second a free lock stays free although others wait
+-- ARGV[7]   not_after time?    the last moment at which the call may do anything; absent: none
 -- returns: granted bool, fence int, remaining duration, score int, ahead int
+-- errors: LATE
 
 -- include: include/serve.lua
 -- include: include/place.lua
 -- include: include/barging.lua
+-- include: include/late.lua
+
+local late = too_late(ARGV[7])
+if late then
+  return late
+end
 
 local lock, queue, waiters, holders, grants, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local token, ttl, process, how = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -81,14 +89,15 @@ if s.phase and limit then
     if ttl ~= '' then
       ends = string.format('%.0f', now + ttl)
     end
-    redis.call('ZADD', holders, 'XX', 'GT', ends, member)
     keep(lock, holders, ends, ttl, now)
+    redis.call('ZADD', holders, 'XX', 'GT', ends, member)
     return {1, math.floor(tonumber(s.phase) or 0), left, 0, 0}
   end
 end
 
 local waited = redis.call('EXISTS', queue) == 1
 local score = waited and redis.call('ZSCORE', queue, token)
+local stood = score -- a call that fails leaves the token its place, and gives it none
 local wants = how ~= 'heartbeat' or score
 local free = not s.value or s.phase
 
@@ -114,8 +123,22 @@ local function place()
   heard(waiters, token, ahead, ttl, process, now)
   last_on(queue, waiters)
 end
+-- Without all that a place needs, such as the right to any of the commands, there is none.
+local function stand()
+  local placed, failed = pcall(place)
+  if placed then
+    return nil
+  end
+  if not stood then
+    leave(queue, waiters, token)
+  end
+  return caught(failed)
+end
 if score or waited and how == 'join' then
-  place()
+  local failed = stand()
+  if failed then
+    return failed
+  end
 end
 
 local got, silent = nil, 0
@@ -128,11 +151,14 @@ if free and open == 0 then
   local next = not got and wants and (alone or not waited or redis.call('EXISTS', queue) == 0)
   if next and fits(s, limit, permits) then
     got = give(lock, holders, counter, s, token, ttl, clock)
-    if score then
+    if score and type(got) == 'number' then
       leave(queue, waiters, token)
     end
   end
   if got and type(got) ~= 'number' then
+    if not stood then
+      leave(queue, waiters, token)
+    end
     return got
   end
   if got then
@@ -140,7 +166,10 @@ if free and open == 0 then
   end
 end
 if not waited and how == 'join' then
-  place()
+  local failed = stand()
+  if failed then
+    return failed
+  end
 end
 
 -- What the caller waits for is the end of a lease, of the time in which the lock stays free, or of that in
@@ -148,7 +177,7 @@ end
 local remaining = silent
 if open > 0 then
   remaining = open
-elseif silent == 0 and s.phase then
+elseif silent == 0 and s.used then
   local ends = s.soonest
   if not limit then
     ends = redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')[2]

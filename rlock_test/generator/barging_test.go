@@ -11,7 +11,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// In these tests a free lock stays free in the first half of each second of the server's clock.
+// In these tests a free lock stays free in the first half of each second of the server's clock. They run beside no
+// others of the package, because all that is to be done in one half must be.
 const barging = time.Second / 2
 
 // at waits until the server's clock has so much of its second behind it. A test then has some
@@ -47,7 +48,6 @@ func onBarging(t *testing.T, test func(l line, heard <-chan string)) {
 // In its time, a lock that is released is free, whoever waits. Nobody of the queue gets it, and whoever is in no
 // queue does. After that time, the first in the queue has it as soon as anybody asks.
 func TestReleaseLeavesALockFree(t *testing.T) {
-	t.Parallel()
 	for name, release := range map[string]func(l line){
 		"pass":    func(l line) { require.True(l, l.pass("p1", "").Freed) },
 		"requeue": func(l line) { require.NotZero(l, l.pass("p1", "p2").Score) },
@@ -76,7 +76,6 @@ func TestReleaseLeavesALockFree(t *testing.T) {
 
 // In the other half of the second, and where no time is set, a release passes the lock on.
 func TestReleasePassesALockOn(t *testing.T) {
-	t.Parallel()
 	for name, prepare := range map[string]func(l *line){
 		"later":        func(l *line) { l.shut() },
 		"without time": func(l *line) { l.open(); l.barging = 0 },
@@ -96,7 +95,6 @@ func TestReleasePassesALockOn(t *testing.T) {
 // The callers of one process would hand a lock over among themselves for ever. In its time, the server says that
 // somebody waits, and the process that gives the lock up stands in the queue, although nobody else does.
 func TestTurnEndsForThoseInNoQueue(t *testing.T) {
-	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		l := newLine(t, e.Start(t).Client(t))
@@ -124,7 +122,6 @@ func TestTurnEndsForThoseInNoQueue(t *testing.T) {
 
 // In its time, a lock that is shared gets no new readers, so that it becomes free.
 func TestSharedLockBecomesFree(t *testing.T) {
-	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		l := newLine(t, e.Start(t).Client(t))

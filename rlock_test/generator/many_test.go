@@ -290,6 +290,9 @@ func (w world) grantsTold() (messages []string) {
 		if m == "last" {
 			break
 		}
+		if strings.HasPrefix(m, "beat ") { // the calls have taken so long that they are made again
+			continue
+		}
 		words := strings.SplitN(m, " ", 3)
 		fence, err := strconv.ParseInt(words[1], 10, 64)
 		require.NoError(w, err)

@@ -19,7 +19,9 @@ local function free(lock, queue, waiters, holders, grants, counter, token, whole
     if ends then
       redis.call('ZREM', holders, member)
       freed = true
-      if redis.call('ZCARD', holders) <= 1 then
+      local last = redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')
+      -- What is left is only the phase, or also more of the dead than look removes.
+      if not last[2] or last[2] ~= 'inf' and tonumber(last[2]) <= now then
         redis.call('DEL', holders)
         redis.call('DEL', lock)
         s = {value = false}
@@ -37,6 +39,9 @@ local function free(lock, queue, waiters, holders, grants, counter, token, whole
   end
   if whole and not s.value then
     redis.call('DEL', lock)
+  end
+  if not s.phase and not (whole and s.value) then -- whoever has got the whole lock does so when it is free
+    sweep(holders)
   end
   return freed
 end

@@ -17,8 +17,9 @@ local function leave(queue, waiters, token)
 end
 
 -- Asks those at the front of the queue of whom nothing was heard for two seconds to beat at once, and gives
--- them two more. They are asked together, so that any number of dead processes costs the others one time of
--- waiting and not one each.
+-- them two more. They are asked together, as soon as the first is silent and however soon it counts as dead,
+-- so that 64 dead processes cost the others one time of waiting and not one each: each may be silent for half
+-- a second longer than the one before it.
 local function ask_front(queue, waiters, grants, now)
   local tokens = redis.call('ZRANGE', queue, 0, 63)
   for _, token in ipairs(tokens) do
@@ -35,10 +36,8 @@ local function ask_front(queue, waiters, grants, now)
   end
 end
 
--- Gives a lock that is free, or a share of it, to a token, and returns the fence. s is what look has read,
--- and what is read next. clock is the server's, in microseconds. If it fails, it returns the error reply, and
--- the lock is as it was.
-local function give(lock, holders, counter, s, token, lease, clock)
+-- Is give without what that says of errors.
+local function grant(lock, holders, counter, s, token, lease, clock)
   local limit, permits = share_of(token)
   if not limit then
     local fence = next_fence(counter, clock)
@@ -98,6 +97,25 @@ local function give(lock, holders, counter, s, token, lease, clock)
   return fence
 end
 
+-- Returns what pcall has caught as an error reply.
+local function caught(failure)
+  if type(failure) == 'table' then
+    return redis.error_reply(failure.err)
+  end
+  return redis.error_reply(failure)
+end
+
+-- Gives a lock that is free, or a share of it, to a token, and returns the fence. s is what look has read, and
+-- what is read next. clock is the server's, in microseconds. If it fails, it returns the error reply, and never
+-- ends the script: the user may lack a right, and a waiter whose turn it was must get its place back.
+local function give(lock, holders, counter, s, token, lease, clock)
+  local granted, fence = pcall(grant, lock, holders, counter, s, token, lease, clock)
+  if not granted then
+    return caught(fence)
+  end
+  return fence
+end
+
 -- Gives what is free to the first in the queue, and to those behind as far as what they ask for is free too,
 -- and tells them. Nobody passes the first. Those who are dead are taken out: nobody listens in their process,
 -- or nothing was heard of them for too long. One script looks at 100 at most; the next heartbeat goes on.
@@ -139,9 +157,7 @@ local function serve(lock, queue, waiters, holders, grants, counter, s, own, own
         local left = math.floor(tonumber(since) + tonumber(beat)) - now
         dead = left <= 0 or listening and listening[2] == 0
         if not dead and (tonumber(since) > now or since + 2000 < now) then
-          if left > 2000 then
-            ask_front(queue, waiters, grants, now)
-          end
+          ask_front(queue, waiters, grants, now)
           return mine, false, math.min(left, 2000)
         end
       end

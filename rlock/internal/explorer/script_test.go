@@ -71,6 +71,10 @@ func newVM(tb testing.TB, texts map[string]string) *vm {
 	redis := m.state.NewTable()
 	m.state.SetField(redis, "call", m.state.NewFunction(func(l *lua.LState) int { return m.command(l, true) }))
 	m.state.SetField(redis, "pcall", m.state.NewFunction(func(l *lua.LState) int { return m.command(l, false) }))
+	m.state.SetField(redis, "error_reply", m.state.NewFunction(func(l *lua.LState) int {
+		l.Push(failed(l, l.CheckString(1)))
+		return 1
+	}))
 	m.state.SetGlobal("redis", redis)
 	m.state.SetField(m.state.GetGlobal("string"), "format", m.state.NewFunction(format))
 	for name, text := range texts {
@@ -93,6 +97,13 @@ func format(l *lua.LState) int {
 	return 1
 }
 
+// failed is an error as a script has it.
+func failed(l *lua.LState, text string) *lua.LTable {
+	t := l.NewTable()
+	l.SetField(t, "err", lua.LString(text))
+	return t
+}
+
 func (m *vm) command(l *lua.LState, raise bool) int {
 	words := make([]string, l.GetTop())
 	for i := range words {
@@ -106,8 +117,7 @@ func (m *vm) command(l *lua.LState, raise bool) int {
 		l.Push(toLua(l, reply))
 		return 1
 	}
-	failure := l.NewTable()
-	l.SetField(failure, "err", lua.LString(err.Error()))
+	failure := failed(l, err.Error())
 	if raise {
 		l.Error(failure, 1)
 	}

@@ -347,12 +347,12 @@ func (x *explorer) run(w *world, m message) (effect, error) {
 	case passesAll:
 		script, keys, args = "release_many", []string{lockKey, queueKey}, []string{"1", r.Token}
 	case attaches:
-		script, keys, args = "attach", leased, []string{r.Again, "1", "", r.Token}
+		script, keys, args = "attach", leased, []string{r.Again, "1", "", "", r.Token}
 		if isShare(r.Token) {
-			args = []string{r.Again, "0", lease, r.Token}
+			args = []string{r.Again, "0", lease, "", r.Token}
 		}
 	case shortened:
-		script, keys, args = "attach", leased, []string{r.Again, "0", strconv.FormatInt((x.settings.TTL / 2).Milliseconds(), 10), r.Token}
+		script, keys, args = "attach", leased, []string{r.Again, "0", strconv.FormatInt((x.settings.TTL / 2).Milliseconds(), 10), "", r.Token}
 	}
 	before := run.server
 	call := x.vm.call

@@ -2,8 +2,9 @@
 -- a caller that lost the reply may safely send the same call again. If another token holds
 -- one of the locks, the reply has the position of that lock, and the script changes nothing.
 -- The same holds for a lock that is free and that others wait for: nobody overtakes them. What is
--- left of its lease is then -2, and Wait passes it on to the first of them. If the caller asks for a
--- part, the script takes the locks before the one in the reply.
+-- left of its lease is then -2, and Wait passes it on to the first of them. So it is with a lock that several
+-- share, if the caller asks for all: their leases may be over before their key is, and Wait knows. If the
+-- caller asks for a part, the script takes the locks before the one in the reply.
 --
 -- name: AcquireAll
 -- mode: write retryable
@@ -14,7 +15,30 @@
 -- ARGV[3]   locks   int        how many of the keys are locks
 -- ARGV[4]   partial bool       whether to take the locks before the first that cannot be had
 -- ARGV[5]   queued  bool       whether the queues are among the keys
+-- ARGV[6]   not_after time?    the last moment at which the call may do anything; absent: none
 -- returns: acquired bool, remaining duration, fence int, held int
+-- errors: LATE
+
+-- include: include/late.lua
+-- A command without an answer may still arrive. So each that takes, joins or shortens can name the last
+-- millisecond of the server's clock at which it may do so; without one it may at any time. After it, the
+-- script changes nothing and confirms nothing, and its error has the clock.
+local function too_late(not_after)
+  if not_after == '' or not_after == nil then
+    return nil
+  end
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  if now <= tonumber(not_after) then
+    return nil
+  end
+  return redis.error_reply('LATE ' .. string.format('%.0f', now))
+end
+
+local late = too_late(ARGV[6])
+if late then
+  return late
+end
 
 local token, ttl, locks, partial = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
 local names = locks
@@ -65,6 +89,8 @@ for i = 1, exist > 0 and locks or 0 do
     local remaining = redis.call('PTTL', KEYS[i])
     if partial then
       take(i - 1)
+    elseif names > locks and owned[i] and string.sub(owned[i], 1, 6) == 'rlock:' then
+      remaining = -2
     end
     return {0, remaining, 0, i}
   end

@@ -17,7 +17,9 @@
 -- ARGV[3]   ttl     duration?  lease of the second token; absent: it never ends
 -- ARGV[4]   process string     who is told of a grant to the second token; empty: nobody
 -- ARGV[5]   barging duration?  for how long in each second a free lock stays free although others wait
+-- ARGV[6]   not_after time?    the last moment at which the call may do anything; absent: none
 -- returns: freed bool, granted bool, fence int, remaining duration, score int
+-- errors: LATE
 
 -- include: include/free.lua
 -- include: serve.lua
@@ -80,8 +82,9 @@ local function keep(lock, holders, ends, lease, now)
     redis.call('PERSIST', lock)
     return
   end
-  local left = redis.call('PTTL', lock)
-  if left >= 0 and now + left < tonumber(ends) then
+  -- Only a stranger gives one of them another life than the other has.
+  local left, set = redis.call('PTTL', lock), redis.call('PTTL', holders)
+  if left >= 0 and now + left < tonumber(ends) or set >= 0 and now + set < tonumber(ends) then
     local last = string.format('%.0f', now + 2 * tonumber(lease))
     redis.call('PEXPIREAT', holders, last)
     redis.call('PEXPIREAT', lock, last)
@@ -99,6 +102,15 @@ local function shorten(lock, holders, now)
   if left < 0 or left > most then
     redis.call('PEXPIREAT', holders, string.format('%.0f', now + most))
     redis.call('PEXPIREAT', lock, string.format('%.0f', now + most))
+  end
+end
+
+-- Removes the set of a phase that is over. That of a share without an end has no expiry, so it would stay for
+-- ever after a stranger has deleted the key.
+local function sweep(holders)
+  local first = redis.pcall('ZRANGE', holders, 0, 0)
+  if first[1] and string.match(first[1], '^%d+$') then
+    redis.call('DEL', holders)
   end
 end
 
@@ -167,8 +179,9 @@ local function leave(queue, waiters, token)
 end
 
 -- Asks those at the front of the queue of whom nothing was heard for two seconds to beat at once, and gives
--- them two more. They are asked together, so that any number of dead processes costs the others one time of
--- waiting and not one each.
+-- them two more. They are asked together, as soon as the first is silent and however soon it counts as dead,
+-- so that 64 dead processes cost the others one time of waiting and not one each: each may be silent for half
+-- a second longer than the one before it.
 local function ask_front(queue, waiters, grants, now)
   local tokens = redis.call('ZRANGE', queue, 0, 63)
   for _, token in ipairs(tokens) do
@@ -185,10 +198,8 @@ local function ask_front(queue, waiters, grants, now)
   end
 end
 
--- Gives a lock that is free, or a share of it, to a token, and returns the fence. s is what look has read,
--- and what is read next. clock is the server's, in microseconds. If it fails, it returns the error reply, and
--- the lock is as it was.
-local function give(lock, holders, counter, s, token, lease, clock)
+-- Is give without what that says of errors.
+local function grant(lock, holders, counter, s, token, lease, clock)
   local limit, permits = share_of(token)
   if not limit then
     local fence = next_fence(counter, clock)
@@ -248,6 +259,25 @@ local function give(lock, holders, counter, s, token, lease, clock)
   return fence
 end
 
+-- Returns what pcall has caught as an error reply.
+local function caught(failure)
+  if type(failure) == 'table' then
+    return redis.error_reply(failure.err)
+  end
+  return redis.error_reply(failure)
+end
+
+-- Gives a lock that is free, or a share of it, to a token, and returns the fence. s is what look has read, and
+-- what is read next. clock is the server's, in microseconds. If it fails, it returns the error reply, and never
+-- ends the script: the user may lack a right, and a waiter whose turn it was must get its place back.
+local function give(lock, holders, counter, s, token, lease, clock)
+  local granted, fence = pcall(grant, lock, holders, counter, s, token, lease, clock)
+  if not granted then
+    return caught(fence)
+  end
+  return fence
+end
+
 -- Gives what is free to the first in the queue, and to those behind as far as what they ask for is free too,
 -- and tells them. Nobody passes the first. Those who are dead are taken out: nobody listens in their process,
 -- or nothing was heard of them for too long. One script looks at 100 at most; the next heartbeat goes on.
@@ -289,9 +319,7 @@ local function serve(lock, queue, waiters, holders, grants, counter, s, own, own
         local left = math.floor(tonumber(since) + tonumber(beat)) - now
         dead = left <= 0 or listening and listening[2] == 0
         if not dead and (tonumber(since) > now or since + 2000 < now) then
-          if left > 2000 then
-            ask_front(queue, waiters, grants, now)
-          end
+          ask_front(queue, waiters, grants, now)
           return mine, false, math.min(left, 2000)
         end
       end
@@ -363,7 +391,9 @@ local function free(lock, queue, waiters, holders, grants, counter, token, whole
     if ends then
       redis.call('ZREM', holders, member)
       freed = true
-      if redis.call('ZCARD', holders) <= 1 then
+      local last = redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')
+      -- What is left is only the phase, or also more of the dead than look removes.
+      if not last[2] or last[2] ~= 'inf' and tonumber(last[2]) <= now then
         redis.call('DEL', holders)
         redis.call('DEL', lock)
         s = {value = false}
@@ -381,6 +411,9 @@ local function free(lock, queue, waiters, holders, grants, counter, token, whole
   end
   if whole and not s.value then
     redis.call('DEL', lock)
+  end
+  if not s.phase and not (whole and s.value) then -- whoever has got the whole lock does so when it is free
+    sweep(holders)
   end
   return freed
 end
@@ -400,6 +433,26 @@ end
 local function last_on(queue, waiters)
   redis.call('PEXPIRE', queue, 30000)
   redis.call('PEXPIRE', waiters, 30000)
+end
+-- include: include/late.lua
+-- A command without an answer may still arrive. So each that takes, joins or shortens can name the last
+-- millisecond of the server's clock at which it may do so; without one it may at any time. After it, the
+-- script changes nothing and confirms nothing, and its error has the clock.
+local function too_late(not_after)
+  if not_after == '' or not_after == nil then
+    return nil
+  end
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  if now <= tonumber(not_after) then
+    return nil
+  end
+  return redis.error_reply('LATE ' .. string.format('%.0f', now))
+end
+
+local late = too_late(ARGV[6])
+if late then
+  return late
 end
 
 local lock, queue, waiters, holders, grants, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
@@ -440,10 +493,14 @@ if last.err then
   return nowhere
 end
 local score = math.max(clock, (tonumber(last[2]) or 0) + 1)
-local added = redis.pcall('ZADD', queue, string.format('%.0f', score), again)
-if type(added) ~= 'number' then
+-- A place without all that it needs would be in the way of others.
+local function place()
+  redis.call('ZADD', queue, string.format('%.0f', score), again)
+  heard(waiters, again, redis.call('ZCARD', queue), ttl, process, now)
+  last_on(queue, waiters)
+end
+if not pcall(place) then
+  leave(queue, waiters, again)
   return nowhere
 end
-heard(waiters, again, redis.call('ZCARD', queue), ttl, process, now)
-last_on(queue, waiters)
 return {1, 0, 0, 0, score}

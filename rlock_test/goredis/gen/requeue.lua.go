@@ -13,8 +13,8 @@ import (
 // The sums of requeue.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	RequeueSHA1   = "28cd5e29f75a9d93029f428b8bdc66a4e6e5ab7b"
-	RequeueSHA256 = "bf4ccd33dba6d0d61a87c2e9787bb4ff3fbbb085b286284f509b7c87f22a9ff4"
+	RequeueSHA1   = "69116ad48c20cc73e9da87c284fa4a145c8204d6"
+	RequeueSHA256 = "607b48aead3acb07283694e7d9521560a5ccd3b03aa5d46d0b68ae14cc61da9e"
 )
 
 //go:embed requeue.lua
@@ -22,17 +22,18 @@ var requeueSource string
 
 // RequeueParams are the keys and arguments of [Scripts.Requeue].
 type RequeueParams struct {
-	Lock    string        // KEYS[1]: the lock
-	Queue   string        // KEYS[2]: the queue of the lock: a sorted set of the tokens that wait
-	Waiters string        // KEYS[3]: the hash that says who they are
-	Holders string        // KEYS[4]: the sorted set of those who share the lock
-	Grants  string        // KEYS[5]: what the channels of all processes start with
-	Counter []string      // KEYS[6..]: fence counter of the lock's slot; none: no fence
-	Token   string        // ARGV[1]: the token that gives up the lock
-	Again   string        // ARGV[2]: the second token, which no call had before
-	TTL     time.Duration // ARGV[3]: lease of the second token; absent: it never ends (zero: absent)
-	Process string        // ARGV[4]: who is told of a grant to the second token; empty: nobody
-	Barging time.Duration // ARGV[5]: for how long in each second a free lock stays free although others wait (zero: absent)
+	Lock     string        // KEYS[1]: the lock
+	Queue    string        // KEYS[2]: the queue of the lock: a sorted set of the tokens that wait
+	Waiters  string        // KEYS[3]: the hash that says who they are
+	Holders  string        // KEYS[4]: the sorted set of those who share the lock
+	Grants   string        // KEYS[5]: what the channels of all processes start with
+	Counter  []string      // KEYS[6..]: fence counter of the lock's slot; none: no fence
+	Token    string        // ARGV[1]: the token that gives up the lock
+	Again    string        // ARGV[2]: the second token, which no call had before
+	TTL      time.Duration // ARGV[3]: lease of the second token; absent: it never ends (zero: absent)
+	Process  string        // ARGV[4]: who is told of a grant to the second token; empty: nobody
+	Barging  time.Duration // ARGV[5]: for how long in each second a free lock stays free although others wait (zero: absent)
+	NotAfter time.Time     // ARGV[6]: the last moment at which the call may do anything; absent: none (zero: absent)
 }
 
 // RequeueResult is the answer of [Scripts.Requeue].
@@ -54,7 +55,7 @@ type RequeueResult struct {
 func (s *Scripts) Requeue(ctx context.Context, c redis.UniversalClient, p RequeueParams) (RequeueResult, error) {
 	var (
 		keyArray [8]string
-		argArray [5]string
+		argArray [6]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
 	if err != nil {
@@ -108,6 +109,11 @@ func (p RequeueParams) encode(keys, args []string) ([]string, []string, error) {
 		return nil, nil, err
 	}
 	args = append(args, bargingText)
+	notAfterText, err := encodeOptionalTime("Requeue", "not_after", p.NotAfter)
+	if err != nil {
+		return nil, nil, err
+	}
+	args = append(args, notAfterText)
 	return keys, args, nil
 }
 
