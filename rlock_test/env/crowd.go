@@ -100,6 +100,30 @@ func Enqueue(t testing.TB, queued func() int, locker *rlock.Locker, key string, 
 	return got
 }
 
+// CollectsInOrder has set acquire two keys, which other uses in turn, until it takes them one after the other: it has
+// the first, and waits for the second. held is the lock of the second. queued counts who waits for a key.
+func CollectsInOrder(
+	t testing.TB, queued func(key string) int, set func(), other *rlock.Locker, first, second string,
+) (held *rlock.Lock) {
+	t.Helper()
+	holds := func(key string) *rlock.Lock {
+		return MustLock(t)(other.Acquire(t.Context(), key, rlock.WithTTL(time.Minute)))
+	}
+	passes := func(lock *rlock.Lock, to string) {
+		require.NoError(t, lock.Release(context.WithoutCancel(t.Context())))
+		Soon(t, func() bool { return queued(to) == 1 }, "the set waits for "+to)
+	}
+	one, two := holds(first), holds(second)
+	go set()
+	Soon(t, func() bool { return queued(first) == 1 }, "the set waits for the first key")
+	passes(one, second) // which it has not waited for yet: it gives the first back
+	one = holds(first)
+	passes(two, first) // which it has waited for: it goes on in order, and has nothing
+	two = holds(second)
+	passes(one, second)
+	return two
+}
+
 // Taken returns the lock that arrives on the channel.
 func Taken(t testing.TB, got <-chan *rlock.Lock) *rlock.Lock {
 	t.Helper()

@@ -258,17 +258,17 @@ func TestSetFailsBeforeItsPlaceHasEnded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f, l, client := env.NewFaulty(t, env.Engines(t)[0])
-			held := env.MustLock(t)(env.NewLocker(t, client).Acquire(t.Context(), "i"))
 			ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 			defer cancel()
 			failed := make(chan error, 1)
-			go func() { failed <- env.ErrorOf(l.AcquireAll(ctx, []string{"i", "j"}, rlock.WithTTL(time.Hour))) }()
-			env.Soon(t, func() bool { return len(queued(t, client, "i")) == 1 }, "the set waits for the first name")
+			held := collectsInOrder(t, client, func() {
+				failed <- env.ErrorOf(l.AcquireAll(ctx, []string{"i", "j"}, rlock.WithTTL(time.Hour)))
+			})
 			var taken atomic.Bool
 			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 				switch {
 				case env.Calls(words, gen.AcquireAllSHA1) && !taken.Swap(true):
-					_ = held.Release(context.Background()) // the server grants the set its first key
+					_ = held.Release(context.Background()) // the server grants the set its last key
 				case env.Calls(words, gen.WaitSHA1) && taken.Load():
 					f.When(nil)
 					return fails(f, cancel)

@@ -13,13 +13,15 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// A set frees what it has collected, and that gets no answer. Trying it again must
-// not free what the set has acquired since.
+// A set gives back the key for which it has waited, because another is in its way, and gets no answer. Trying
+// that again must not free what the set has acquired since.
 func TestLostReplyWhileCollecting(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		f, locker, direct := env.NewFaulty(t, e)
-		require.NoError(t, env.Do(t, direct, "SET", "b", "other").Error())
+		other := env.NewLocker(t, direct)
+		b := env.MustLock(t)(other.Acquire(t.Context(), "b"))
+		require.NoError(t, env.Do(t, direct, "SET", "a", "other").Error())
 		var lost atomic.Bool
 		f.When(env.Once(gen.ReleaseManySHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 			run()
@@ -29,15 +31,17 @@ func TestLostReplyWhileCollecting(t *testing.T) {
 		acquired := make(chan *rlock.Lock, 1)
 		go func() {
 			defer close(acquired)
-			set, err := locker.AcquireAll(t.Context(), []string{"a", "b"})
+			set, err := locker.AcquireAll(t.Context(), []string{"b", "a"})
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			acquired <- set
 		}()
-		env.Soon(t, lost.Load, "what was collected is freed")
-		require.NoError(t, env.Do(t, direct, "DEL", "b").Error())
+		env.AwaitWaiting(t, locker, 1)
+		require.NoError(t, b.Release(t.Context()))
+		env.Soon(t, lost.Load, "the key for which it has waited is freed")
+		require.NoError(t, env.Do(t, direct, "DEL", "a").Error())
 		set := env.Receive(t, acquired)
 		require.NotNil(t, set)
 		time.Sleep(time.Second) // the second and later tries

@@ -1,7 +1,7 @@
 // Package attempt makes the attempts of one acquisition. It asks the server for the keys again and
 // again, in the way that suits, and waits in between: with a place in the queue of the server, or
-// without where that costs less or is refused. A set that has to wait takes its keys one by
-// one. A token that the caller has chosen cannot stand in the queue: another token stands there, and
+// without where that costs less or is refused. A set that has to wait does so for one key after the
+// other. A token that the caller has chosen cannot stand in the queue: another token stands there, and
 // gives it the key.
 //
 // It does not know what becomes of the keys, when the policy gives up, or which other callers of
@@ -140,13 +140,45 @@ func (a *Attempts) Try(ctx context.Context) (Grant, Setback) {
 }
 
 // tryAlone makes one attempt without a place in the queue of the server. If others wait there, it
-// does not overtake them. A set that finds that it has lost a key begins anew.
+// does not overtake them. A set that begins to take its keys in order makes another one, because some of them may
+// be free. One that finds that it has lost a key takes them again.
 func (a *Attempts) tryAlone(ctx context.Context) (Grant, Setback) {
 	g, why := a.tryOnce(ctx)
-	if why.Kind == Busy && a.collect.Lost(a.Blocker.Key) {
-		return beginAnew(ctx, a)
+	switch {
+	case why.Kind != Busy || !a.collects():
+	case a.collect.Keys() != nil:
+		if a.collect.Lost(a.Blocker.Key) {
+			return again(ctx, a)
+		}
+	case a.meets(ctx, a.Blocker.Key):
+		return a.tryOnce(ctx)
 	}
 	return g, why
+}
+
+// collects reports whether the acquisition is of a set that waits for one key after the other.
+func (a *Attempts) collects() bool { return a.Wait && a.Claim.IsSet() && !a.Claim.Chosen() }
+
+// meets notes that a key is in the way of a set that wants all. What the set has got in the queue of another key
+// goes back. It reports whether the set takes its keys in order from now on.
+func (a *Attempts) meets(ctx context.Context, key string) (begun bool) {
+	if a.collect == nil {
+		a.collect = collect.New(a.Server, a.Claim, a.Terms.TTL())
+	}
+	if a.collect.Has() || a.Claim.Possible() > 0 { // another token must not come before what this one may have is given up
+		a.giveBack(ctx)
+	}
+	begun = a.collect.Meets(key)
+	if begun && a.Claim.SpansSlots() { // what the former token had was given back
+		a.replaceToken(a.Claim.NewToken(a.Want.Owner))
+	}
+	return begun
+}
+
+// giveBack has a set give back what it has, and go on with another token.
+func (a *Attempts) giveBack(ctx context.Context) {
+	a.collect.GiveBack(ctx, a.Terms.Token())
+	a.replaceToken(a.Claim.NewToken(a.Want.Owner))
 }
 
 func (a *Attempts) tryOnce(ctx context.Context) (Grant, Setback) {
@@ -162,12 +194,11 @@ func (a *Attempts) tryOnce(ctx context.Context) (Grant, Setback) {
 	return a.Take(ctx, answer, err)
 }
 
-// beginAnew has a set that collects its keys give back what it has, and take them again with another token. It
-// keeps its turn, and the score with which it stands in queues.
-func beginAnew(ctx context.Context, a *Attempts) (Grant, Setback) {
+// again has a set that takes its keys in order give back what it has, and take them again with another token. It
+// keeps the score with which it stands in queues.
+func again(ctx context.Context, a *Attempts) (Grant, Setback) {
 	a.leavePlace()
-	a.collect.GiveBack(ctx, a.Terms.Token())
-	a.replaceToken(a.Claim.NewToken(a.Want.Owner))
+	a.giveBack(ctx)
 	return a.tryOnce(ctx)
 }
 
@@ -192,7 +223,7 @@ func (a *Attempts) transient(ctx context.Context, err error) Setback {
 // Request returns what to ask the server for. It makes a token, unless an earlier attempt or a hand-over has
 // given one.
 func (a *Attempts) Request() remote.Request {
-	if a.Terms.Token() == "" || a.Claim.SpansSlots() && a.collect.Keys() == nil {
+	if a.Terms.Token() == "" || a.Claim.SpansSlots() && a.collect.Keys() == nil && !a.collect.Has() {
 		a.Terms.SetToken(a.Claim.NewToken(a.Want.Owner))
 	}
 	return remote.Request{
@@ -207,7 +238,7 @@ func patience(a *Attempts) time.Duration {
 	if !a.Wait || !a.Claim.SpansSlots() {
 		return 0
 	}
-	return a.collect.Patience()
+	return collect.Patience
 }
 
 // Take returns what the answer to a Request means for the acquisition.
@@ -238,27 +269,13 @@ func (a *Attempts) blocked(answer remote.Answer) {
 // another call that does not count as an attempt: its pause then goes on.
 func (a *Attempts) AsksPolicy() bool { return a.counted }
 
-// switchCollecting has a set that waits begin, or stop, taking its keys one by one when it is time for
-// that. It reports whether the set has just begun. The acquisition then tries at once, because some of
-// the keys may be free.
-func (a *Attempts) switchCollecting(ctx context.Context) bool {
-	if !a.Claim.IsSet() || a.Claim.Chosen() {
-		return false
-	}
-	if a.collect == nil {
-		a.collect = collect.New(a.Server, a.Claim, a.Terms.TTL())
-	}
-	begun, ended := a.collect.Step(ctx, a.Terms.Token())
-	switch {
-	case ended:
-		a.replaceToken("")
-	case begun && a.Claim.SpansSlots(): // what the former token had was given back
-		a.replaceToken(a.Claim.NewToken(a.Want.Owner))
-	}
-	if a.collect.Keys() == nil {
+// beginAnew has a set that has, or may have, some of its keys give them back, and wait for one key after the other
+// again.
+func (a *Attempts) beginAnew(ctx context.Context) {
+	if a.collect.BeginAnew(ctx, a.Terms.Token()) {
 		a.leavePlace()
+		a.replaceToken("")
 	}
-	return begun
 }
 
 // MayHaveTaken notes that the keys may have the acquisition's token, so that GiveUp frees them.

@@ -205,27 +205,81 @@ func TestChosenToken(t *testing.T) {
 	})
 }
 
-// A set that has waited for two seconds keeps what is free, and gets the rest in the queue.
+// waitsFor tries until the acquisition waits for a key.
+func waitsFor(t *testing.T, server *env.Server, a *acquisition, key string) {
+	t.Helper()
+	for waiters(t, server, key) == 0 {
+		_, why := a.Try(t.Context())
+		if waiters(t, server, key) == 0 {
+			pauses(t, a, why)
+		}
+	}
+}
+
+func waiters(t *testing.T, server *env.Server, key string) int64 {
+	t.Helper()
+	reply := server.Do(t, "ZCARD", slot.Queue(key))
+	n, err := reply.AsInt64()
+	require.NoError(t, err)
+	return n
+}
+
+// inOrder has a set of the keys a and b, which others use in turn, take them one after the other: it has a, and
+// waits for b, which the acquisition that is returned has.
+func inOrder(t *testing.T, server *env.Server, p *process, set *acquisition) (holder *acquisition) {
+	t.Helper()
+	holds := func(key string) *acquisition {
+		a := p.acquires([]string{key})
+		gets(t, a)
+		return a
+	}
+	a, b := holds("a"), holds("b")
+	waitsFor(t, server, set, "a")
+	require.Equal(t, "a", set.Blocker.Key)
+	releases(t, p, a)
+	waitsFor(t, server, set, "b")
+	require.Empty(t, owner(t, server, "a"), "it waits for another key holding nothing")
+	a = holds("a")
+	releases(t, p, b)
+	waitsFor(t, server, set, "a")
+	require.Empty(t, owner(t, server, "b"), "it waits for no key holding a later one")
+	b = holds("b")
+	releases(t, p, a)
+	waitsFor(t, server, set, "b")
+	require.Equal(t, set.lease.Token(), owner(t, server, "a"), "it keeps what it gets in order")
+	return b
+}
+
+// A set waits for each of its keys holding nothing, and then keeps what it gets, in the order of their names.
 func TestSet(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		p := newProcess(t, server, "p")
+		set := p.acquires([]string{"a", "b"})
+		releases(t, p, inOrder(t, server, p, set))
+		gets(t, set)
+		require.Equal(t, set.lease.Token(), owner(t, server, "a"))
+		require.Equal(t, set.lease.Token(), owner(t, server, "b"))
+	})
+}
+
+// A set that waits for one key gets the others with it.
+func TestSetGetsAllWithTheKeyInItsWay(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		p := newProcess(t, server, "p")
 		blocker := p.acquires([]string{"b"})
 		gets(t, blocker)
-		set := p.acquires([]string{"b", "a"})
-		_, why := set.Try(t.Context())
-		require.Equal(t, attempt.Busy, why.Kind)
-		require.Equal(t, "b", set.Blocker.Key)
-		require.Empty(t, owner(t, server, "a"), "all or none")
-		for owner(t, server, "a") == "" {
-			pauses(t, set, why)
-			_, why = set.Try(t.Context())
-		}
+		set := p.acquires([]string{"a", "b", "c"})
+		waitsFor(t, server, set, "b")
+		require.Empty(t, owner(t, server, "a"))
 		releases(t, p, blocker)
 		gets(t, set)
-		require.Equal(t, set.lease.Token(), owner(t, server, "a"))
-		require.Equal(t, set.lease.Token(), owner(t, server, "b"))
+		for _, key := range []string{"a", "b", "c"} {
+			require.Equal(t, set.lease.Token(), owner(t, server, key))
+		}
 	})
 }
 
@@ -262,17 +316,18 @@ func TestRefusedPlaceOfASet(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		p, q := newProcess(t, server, "p"), newProcessOf(t, whoMayNotQueue(t, server), "q")
-		blocker := p.acquires([]string{"b"})
-		gets(t, blocker)
-		set := q.acquires([]string{"b", "a"})
-		for owner(t, server, "a") == "" {
-			_, why := set.Try(t.Context())
-			pauses(t, set, why)
-		}
+		server.Do(t, "ACL", "SETUSER", "modest", "+zadd")
+		set := q.acquires([]string{"a", "b"})
+		inOrder(t, server, p, set)
 		collected := set.lease.Token()
+		server.Do(t, "ACL", "SETUSER", "modest", "-zadd")
+		server.Do(t, "DEL", slot.Queue("b")) // its next heartbeat finds that it has to join again
 		_, why := set.Try(t.Context())
+		for set.lease.Token() == collected {
+			pauses(t, set, why)
+			_, why = set.Try(t.Context())
+		}
 		require.Equal(t, attempt.Busy, why.Kind, why.Err)
-		require.NotEqual(t, collected, set.lease.Token())
 		require.Empty(t, owner(t, server, "a"), "it was given back")
 	})
 }
@@ -381,10 +436,8 @@ func TestSetConfirmsWithoutAnAnswer(t *testing.T) {
 		server := e.Start(t)
 		p, c := newProcess(t, server, "p"), &env.Faulty{Client: server.Client(t)}
 		q := newProcessOf(t, c, "q")
-		first := p.acquires([]string{"job"})
-		gets(t, first)
-		set := q.acquires([]string{"job", "a"})
-		stands(t, server, set)
+		set := q.acquires([]string{"a", "b"})
+		first := inOrder(t, server, p, set)
 		heartbeats := 0
 		c.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			answer := run()
@@ -401,7 +454,7 @@ func TestSetConfirmsWithoutAnAnswer(t *testing.T) {
 		gets(t, set)
 		require.GreaterOrEqual(t, heartbeats, 2)
 		time.Sleep(time.Second) // in which the reaper has made three tries
-		require.Equal(t, set.lease.Token(), owner(t, server, "job"))
+		require.Equal(t, set.lease.Token(), owner(t, server, "b"))
 		require.Equal(t, set.lease.Token(), owner(t, server, "a"))
 	})
 }

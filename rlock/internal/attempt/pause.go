@@ -14,15 +14,12 @@ import (
 func (a *Attempts) Pause(ctx context.Context, w *notify.Wait, why Setback, pause time.Duration, until, end clock.Instant) error {
 	a.until, a.early = until, false
 	p := pausing{a, pause, end}
+	if why.Kind == Transient || a.collect.Over() {
+		a.beginAnew(ctx) // nobody knows for how long it would keep what it has at servers that answer
+	}
 	switch {
 	case why.Kind == Transient:
-		if a.collect != nil {
-			a.switchCollecting(ctx) // what it has at servers that answer is not kept for longer than otherwise
-		}
 		return p.rest(ctx, w)
-	case a.switchCollecting(ctx):
-		a.early = true
-		return nil
 	case a.place != nil:
 		return p.inPlace(a.place.Await(ctx, w, a.Blocker.Remaining(), min(until, a.collect.End())))
 	case a.mayStand():

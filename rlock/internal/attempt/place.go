@@ -10,17 +10,17 @@ import (
 )
 
 // An acquisition waits in the queue of the server with a place.Place. It has one if its line has it ask the
-// server, if it is of a set that collects its keys, or if the caller has chosen its token.
+// server, if it is of a set, or if the caller has chosen its token.
 
-// mayStand reports whether the acquisition may wait in the queue of the server. A set does so while it
-// collects its keys, in the queue of the first one that it does not have.
+// mayStand reports whether the acquisition may wait in the queue of the server. A set does so in the queue of the
+// key that is in its way.
 func (a *Attempts) mayStand() bool {
 	return wantsPlace(a) && !a.refusal.Lasts() && a.Server.Queues().Used()
 }
 
 // wantsPlace reports whether the acquisition wants a place in the queue of the server; see mayStand.
 func wantsPlace(a *Attempts) bool {
-	return a.Wait && (!a.Claim.IsSet() || a.collect.Keys() != nil)
+	return a.Wait && (!a.Claim.IsSet() || a.collect != nil)
 }
 
 // enter reports whether the acquisition has a place in the queue of the server, and begins one if it
@@ -69,7 +69,10 @@ func (a *Attempts) stand(silent bool) {
 		one := remote.One(a.Blocker.Key)
 		claim = &one
 		if a.Claim.IsSet() {
-			want.Token, want.Since = token, a.collect.Score(a.Blocker.Key)
+			want.Since = a.collect.Score(a.Blocker.Key)
+		}
+		if a.collect.Keys() != nil {
+			want.Token = token // which has the keys before this one
 		}
 	}
 	a.place = place.New(a.Server, a.Grants, claim, want)
@@ -136,8 +139,11 @@ func (a *Attempts) ask(ctx context.Context) (Grant, Setback) {
 		}
 	}
 	switch {
-	case a.Claim.IsSet() && (held || p.Token() != a.Terms.Token()):
+	case a.collect.Keys() != nil && (held || p.Token() != a.Terms.Token()):
 		return a.collected(ctx, held)
+	case held && a.Claim.IsSet():
+		a.replaceToken(p.Token())
+		return a.tookOne(ctx)
 	case held && a.Claim.Chosen():
 		return a.choose(ctx)
 	case held:
@@ -146,7 +152,7 @@ func (a *Attempts) ask(ctx context.Context) (Grant, Setback) {
 		a.Terms.SetToken(p.Token())
 		deadline, fence := p.Granted()
 		return Grant{deadline, fence}, Setback{}
-	case beating && !a.IsWholeKey() && !a.Claim.IsShare():
+	case beating && (a.Claim.Chosen() || a.collect.Keys() != nil):
 		seen := a.Blocker
 		g, why := a.tryAlone(ctx) // which renews what a set has collected, and finds a chosen token that has the key
 		if why.Kind == Busy && a.place == p && a.Blocker.Key == p.Key() && a.Blocker.Left == 0 {
@@ -161,11 +167,8 @@ func (a *Attempts) ask(ctx context.Context) (Grant, Setback) {
 // the user lacks a right, or the server has no memory for the queue. If the server refuses a try
 // too, the acquisition fails with that.
 func (a *Attempts) standBack(ctx context.Context, refusal error) (Grant, Setback) {
-	a.leavePlace() // the script may have been refused after it had joined
-	if a.Claim.IsSet() {
-		a.collect.Turn() // its place had its token, which the reaper releases now
-		a.switchCollecting(ctx)
-	}
+	a.leavePlace()   // the script may have been refused after it had joined
+	a.beginAnew(ctx) // its place had the token of the keys, which the reaper releases now
 	a.refusal.Note()
 	g, why := a.tryAlone(ctx)
 	if why.Kind == None || why.Kind == Busy {
@@ -174,22 +177,27 @@ func (a *Attempts) standBack(ctx context.Context, refusal error) (Grant, Setback
 	return g, why
 }
 
-// collected goes on after the place of a set has ended. If the key was granted, the set has one more of
-// its keys. If the place was lost, the set begins anew, because a token enters a queue only once; another
-// token may have got the key instead.
+// collected goes on after the place of a set that takes its keys in order has ended. If the key was granted, the
+// set has one more of its keys. If the place was lost, it takes them again, because a token enters a queue only
+// once; another token may have got the key instead.
 func (a *Attempts) collected(ctx context.Context, granted bool) (Grant, Setback) {
 	if granted && a.place.Token() == a.Terms.Token() {
-		a.collect.Got(a.place.Key())
-		a.place.GoesOn(a.Claim)
-		a.place.Taken()
-		a.place = nil
-		return a.tryAlone(ctx)
+		return a.tookOne(ctx)
 	}
 	if granted {
 		a.place.Abandon()
 		a.place = nil
 	}
-	return beginAnew(ctx, a)
+	return again(ctx, a)
+}
+
+// tookOne goes on with a key that a set has got in the queue of that key, for its token: it tries the others.
+func (a *Attempts) tookOne(ctx context.Context) (Grant, Setback) {
+	a.collect.Got(a.place.Key())
+	a.place.GoesOn(a.Claim)
+	a.place.Taken()
+	a.place = nil
+	return a.tryAlone(ctx)
 }
 
 // choose gives the key to the token that the caller has chosen. Another token has stood in the queue for

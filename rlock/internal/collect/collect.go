@@ -1,16 +1,19 @@
-// Package collect decides when a set that waits takes its keys one by one, and gives back what it
-// has got when that takes too long.
+// Package collect decides how a set that waits goes on when a key is in its way, and gives back what it has.
 //
-// It keeps a set from starving among locks of its single keys, which are never all free at the same
-// time. It has each attempt keep what is free, in the order of the keys' names, up to the first that is
-// held, and the set then waits in the queue of that one. In all queues of a slot it has the score with
-// which it joined the first of them: it does not begin to wait anew with each key, so what it has got
-// stands idle for no longer than those take who came before the set.
+// A set first tries to take all its keys at once. If a key is in its way, the set waits in the queue of that
+// key, and holds nothing: so it keeps nobody from its other keys meanwhile. When it is granted that key, it
+// tries to take the others with it. If another one is in its way, it gives the first back and waits for that
+// one. Among locks of its single keys, which are never all free at the same time, that alone would go on for
+// ever. So a set that meets a key for which it has waited already takes its keys one after the other, in the
+// order of their names, and keeps what it gets. Two sets cannot block each other, because of the order.
 //
-// Two sets cannot block each other, because of the order. A set and a caller who takes one lock while
-// holding another can, so what was collected is given back after a while.
+// In each queue of a slot the set has the score with which it joined the first of them: it does not begin to
+// wait anew with each key, and what it keeps stands idle for no longer than those take who came before it.
 //
-// It does not know who wants the set, or how an attempt is made.
+// A set that keeps keys and a caller who takes one lock while holding another can block each other. So the set
+// gives back what it keeps if it has not got all its keys after a while, and begins anew.
+//
+// The package does not know who wants the set, or how an attempt is made.
 package collect
 
 import (
@@ -23,55 +26,97 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
 
-// A set that waits takes its keys one by one for so long. Then it takes all or none for as long, so that
-// others get what it has kept from them, and so on in turn.
-const after = 2 * time.Second
+const (
+	// firstPatience is for how long a set keeps keys the first time. Each time after it is twice as long, because
+	// the set may wait for a job that lasts longer.
+	firstPatience = 10 * time.Second
+
+	// soon is after which time a set tries again that has given back its keys because a server did not answer.
+	soon = 2 * time.Second
+
+	// Patience is for how long a call for keys of one slot may wait for its answer while the set has keys of others.
+	Patience = 2 * time.Second
+)
 
 // Server gives back keys, as remote.Server does.
 type Server interface {
 	RollBack(ctx context.Context, c *remote.Claim, parts [][]string, r remote.Request)
 }
 
-// Collector is for one set that waits. A nil Collector collects nothing.
+// Way is how a set takes its keys. The zero Way is that of a set that has not waited yet.
+type Way struct {
+	met     []string // the keys that it has waited for, or waits for
+	inOrder bool     // it takes them one after the other, and keeps what it gets
+}
+
+// Meets returns how the set goes on that has tried to take all its keys and has found one in its way. at is the
+// key for which it has waited, "" if it has not: that one may be in its way again, since others take it too.
+func (w Way) Meets(key, at string) Way {
+	switch {
+	case w.inOrder || key == at:
+	case slices.Contains(w.met, key):
+		w.inOrder = true
+	default:
+		w.met = append(w.met[:len(w.met):len(w.met)], key)
+	}
+	return w
+}
+
+// InOrder reports whether the set takes its keys one after the other.
+func (w Way) InOrder() bool { return w.inOrder }
+
+// Collector is for one set that waits. A nil Collector is that of a set that has not met a key yet.
 type Collector struct {
-	server Server
-	claim  *remote.Claim
-	ttl    time.Duration
-	keys   []string      // sorted; nil: it is not collecting
-	turn   clock.Instant // when that changes
-	scores []int64       // the first in a queue of each slot; 0: none
+	server   Server
+	claim    *remote.Claim
+	ttl      time.Duration
+	way      Way
+	at       string        // the key for which it waits, or has waited last; empty: none
+	keys     []string      // sorted, if it takes them in order
+	patience time.Duration // for how long it keeps keys in order the next time
+	turn     clock.Instant // when it gives them back or, if it has none, tries again at the latest
+	scores   []int64       // the first in a queue of each slot; 0: none
 
 	kept   int  // so many keys, in the order in which they are taken, an answer said to have the token
 	unsure bool // others may have it: an attempt is under way, or has failed
 }
 
-// New returns the Collector of a claim with a lease of ttl. The first Step begins to collect.
+// New returns the Collector of a claim with a lease of ttl.
 func New(s Server, c *remote.Claim, ttl time.Duration) *Collector {
-	return &Collector{server: s, claim: c, ttl: ttl, turn: clock.Now()}
+	return &Collector{server: s, claim: c, ttl: ttl, patience: firstPatience, turn: clock.Never}
 }
 
-// Step begins or ends collecting when it is time. If it has just begun, some of the keys may be free.
-// If it has ended, the keys that token had are given back. Later attempts need another token then: a
-// release without an answer may still run, and the reaper repeats it, and neither may free what a
-// later attempt takes.
-func (c *Collector) Step(ctx context.Context, token string) (begun, ended bool) {
-	if clock.Now() < c.turn {
-		return false, false
+// Meets notes that an attempt to take all keys has found one in its way. It reports whether the set takes its
+// keys in order from now on; some of them may be free.
+func (c *Collector) Meets(key string) (begun bool) {
+	c.way, c.at, c.turn = c.way.Meets(key, c.at), key, clock.Never
+	if !c.way.InOrder() {
+		return false
 	}
-	if begun = c.keys == nil; begun {
-		c.keys = slices.Sorted(slices.Values(c.claim.Keys()))
-	} else {
-		c.GiveBack(ctx, token)
-		c.keys = nil
-	}
-	c.turn = clock.Now().After(after) // GiveBack may have taken long
-	return begun, !begun
+	c.keys = slices.Sorted(slices.Values(c.claim.Keys()))
+	c.turn, c.patience = clock.Now().After(c.patience), 2*c.patience
+	return true
 }
 
-// GiveBack gives back the keys that token has. A server that does not answer cannot hold the set up for longer
-// than a turn; the reaper goes on then. Later attempts need another token.
+// Over reports whether the set has kept keys for long enough.
+func (c *Collector) Over() bool { return c != nil && c.keys != nil && clock.Now() >= c.turn }
+
+// BeginAnew gives back the keys that token has, if there may be any, and has the set take all of them at once
+// again. Later attempts need another token then: a release without an answer may still run, and the reaper repeats
+// it, and neither may free what a later attempt takes.
+func (c *Collector) BeginAnew(ctx context.Context, token string) (anew bool) {
+	if c == nil || c.keys == nil && !c.Has() {
+		return false
+	}
+	c.GiveBack(ctx, token)
+	c.way, c.at, c.keys, c.turn = Way{}, "", nil, clock.Now().After(soon)
+	return true
+}
+
+// GiveBack gives back the keys that token has. A server that does not answer cannot hold the set up for long; the
+// reaper goes on then. Later attempts need another token.
 func (c *Collector) GiveBack(ctx context.Context, token string) {
-	ctx, end := clock.Within(ctx, after)
+	ctx, end := clock.Within(ctx, Patience)
 	defer end()
 	c.server.RollBack(ctx, c.claim, c.claim.BySlot(), remote.Request{Token: token, TTL: c.ttl})
 	c.kept, c.unsure = 0, false
@@ -119,15 +164,6 @@ func (c *Collector) position(key string) (n int) {
 	return n
 }
 
-// Patience returns for how long a call for keys of one slot may wait for its answer while the set has keys of
-// others: as long as its turn, but long enough for a server that is far away.
-func (c *Collector) Patience() time.Duration {
-	if c == nil {
-		return after
-	}
-	return max(c.turn.Until(), after/2)
-}
-
 // Score returns the score with which the set joins the queue of a key: the first that it had in a queue of
 // the key's slot. Slots are apart because each may be on a server with a clock of its own.
 func (c *Collector) Score(key string) int64 {
@@ -154,9 +190,6 @@ func (c *Collector) slot(key string) int {
 	}
 	return slices.IndexFunc(c.claim.BySlot(), func(keys []string) bool { return slices.Contains(keys, key) })
 }
-
-// Turn has the next Step begin or end collecting.
-func (c *Collector) Turn() { c.turn = clock.Now() }
 
 // Keys returns the keys that the next attempt is to keep one by one, nil if it takes all or none.
 func (c *Collector) Keys() []string {

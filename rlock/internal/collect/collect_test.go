@@ -31,54 +31,57 @@ func claim() *remote.Claim {
 	return &c
 }
 
-// For two seconds a set takes one by one, for two seconds all or none, and so on.
-func TestTurns(t *testing.T) {
+// inOrder returns a Collector of a set that takes its keys in order from now on.
+func inOrder(t *testing.T, s *server, ttl time.Duration) *collect.Collector {
+	t.Helper()
+	c := collect.New(s, claim(), ttl)
+	require.False(t, c.Meets("b"))
+	require.False(t, c.Meets("b"), "others take the key for which it waits too")
+	require.False(t, c.Meets("c"))
+	require.Nil(t, c.Keys())
+	require.Equal(t, clock.Never, c.End())
+	require.True(t, c.Meets("b"))
+	require.Equal(t, []string{"a", "b", "c"}, c.Keys())
+	return c
+}
+
+// A set that takes its keys in order gives back what it has after ten seconds, and after twice as long the next
+// time. It then waits for one key after the other again, and tries soon.
+func TestPatience(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, start := &server{}, clock.Now()
-		c := collect.New(s, claim(), 12*time.Second)
-		step := func(token string, begins, ends bool) {
-			t.Helper()
-			begun, ended := c.Step(t.Context(), token)
-			require.Equal(t, begins, begun)
-			require.Equal(t, ends, ended)
+		s := &server{}
+		c := inOrder(t, s, time.Hour)
+		for n, patience := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second} {
+			time.Sleep(patience - time.Nanosecond)
+			require.False(t, c.Over())
+			time.Sleep(time.Nanosecond)
+			require.True(t, c.Over())
+			require.True(t, c.BeginAnew(t.Context(), "t"))
+			require.False(t, c.BeginAnew(t.Context(), "t"), "it has nothing")
+			require.Len(t, s.requests, n+1)
+			require.Equal(t, remote.Request{Token: "t", TTL: time.Hour}, s.requests[n])
+			require.False(t, c.Over())
+			require.Nil(t, c.Keys())
+			require.Equal(t, clock.Now().After(2*time.Second), c.End())
+			require.False(t, c.Meets("c"))
+			require.Equal(t, clock.Never, c.End())
+			require.False(t, c.Meets("a"))
+			require.True(t, c.Meets("c"))
 		}
-		require.Nil(t, c.Keys())
-		step("a", true, false)
-		require.Equal(t, []string{"a", "b", "c"}, c.Keys())
-		require.Equal(t, start.After(2*time.Second), c.End())
-		time.Sleep(2*time.Second - time.Nanosecond)
-		step("a", false, false)
-		require.Empty(t, s.requests)
-		time.Sleep(time.Nanosecond)
-		step("a", false, true)
-		require.Nil(t, c.Keys())
-		require.Equal(t, []remote.Request{{Token: "a", TTL: 12 * time.Second}}, s.requests)
-		time.Sleep(2*time.Second - time.Nanosecond)
-		step("b", false, false)
-		require.Nil(t, c.Keys())
-		time.Sleep(time.Nanosecond)
-		step("b", true, false)
-		step("b", false, false)
-		c.Turn()
-		step("b", false, true)
 	})
 }
 
-// What was collected is confirmed before it expires.
+// What is kept is confirmed before it expires.
 func TestEnd(t *testing.T) {
 	t.Parallel()
 	for ttl, left := range map[time.Duration]time.Duration{
 		3 * time.Second: time.Second,
-		9 * time.Second: 2 * time.Second,
-		clock.NoExpiry:  2 * time.Second,
+		time.Minute:     10 * time.Second,
+		clock.NoExpiry:  10 * time.Second,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			c := collect.New(&server{}, claim(), ttl)
-			require.Equal(t, clock.Now(), c.End(), "it has collected nothing")
-			begun, _ := c.Step(t.Context(), "a")
-			require.True(t, begun)
-			require.Equal(t, clock.Now().After(left), c.End())
+			require.Equal(t, clock.Now().After(left), inOrder(t, &server{}, ttl).End())
 		})
 	}
 }
@@ -87,7 +90,7 @@ func TestEnd(t *testing.T) {
 func blocked(c *collect.Collector, kept int) { c.Blocked(c.Asks(), kept) }
 
 // A set has the keys of which an answer has said so, until it gives them back, and may have some as long as an
-// attempt has no answer.
+// attempt to keep them has no answer.
 func TestHas(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -95,7 +98,12 @@ func TestHas(t *testing.T) {
 		c := collect.New(s, claim(), time.Second)
 		blocked(c, 0)
 		require.False(t, c.Has(), "it took all or none")
-		c.Step(t.Context(), "a")
+		c.Got("a")
+		require.True(t, c.Has(), "it has waited for one")
+		c.GiveBack(t.Context(), "t")
+		require.False(t, c.Has())
+
+		c = inOrder(t, s, time.Second)
 		blocked(c, 0)
 		require.False(t, c.Has())
 		unsure := c.Asks()
@@ -106,20 +114,15 @@ func TestHas(t *testing.T) {
 		require.True(t, c.Has())
 		blocked(c, 0)
 		require.True(t, c.Has(), "it has lost that key, and may have others")
-		c.Turn()
-		c.Step(t.Context(), "a")
+		c.GiveBack(t.Context(), "t")
 		require.False(t, c.Has())
-		c.Turn()
-		c.Step(t.Context(), "b")
+		require.NotNil(t, c.Keys(), "it goes on in order")
 		c.Asks()
 		blocked(c, 0)
 		require.True(t, c.Has(), "the attempt before that has got no answer")
-		c.GiveBack(t.Context(), "b")
+		require.True(t, c.BeginAnew(t.Context(), "t"))
 		require.False(t, c.Has())
-		require.NotNil(t, c.Keys(), "its turn goes on")
-		require.Len(t, s.requests, 2)
-		c.Got("a")
-		require.True(t, c.Has())
+		require.Len(t, s.requests, 3)
 	})
 }
 
@@ -127,8 +130,7 @@ func TestHas(t *testing.T) {
 func TestLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := collect.New(&server{}, claim(), time.Second)
-		c.Step(t.Context(), "t")
+		c := inOrder(t, &server{}, time.Second)
 		require.False(t, c.Lost("a"))
 		blocked(c, 1)
 		require.True(t, c.Lost("a"))
@@ -143,24 +145,14 @@ func TestLost(t *testing.T) {
 	})
 }
 
-// A call may wait for its answer until the turn of the set ends, but for a second at least. What the set has is
-// given back within a turn, also if the server is silent.
-func TestPatience(t *testing.T) {
+// What a set has is given back within two seconds, also if the server is silent.
+func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{silent: true}
-		c := collect.New(s, claim(), time.Minute)
-		c.Step(t.Context(), "a")
-		require.Equal(t, 2*time.Second, c.Patience())
-		time.Sleep(500 * time.Millisecond)
-		require.Equal(t, 1500*time.Millisecond, c.Patience())
-		time.Sleep(time.Second)
-		require.Equal(t, time.Second, c.Patience())
-		time.Sleep(500 * time.Millisecond)
+		c := inOrder(t, &server{silent: true}, time.Minute)
 		start := time.Now()
-		c.Step(t.Context(), "a")
+		c.BeginAnew(t.Context(), "a")
 		require.Equal(t, 2*time.Second, time.Since(start))
-		require.Equal(t, clock.Now().After(2*time.Second), c.End(), "then the other turn begins")
 	})
 }
 
@@ -169,14 +161,12 @@ func TestPatience(t *testing.T) {
 func TestScores(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := collect.New(&server{}, claim(), time.Second)
+		c := inOrder(t, &server{}, time.Second)
 		require.Zero(t, c.Score("a"))
-		c.Step(t.Context(), "a")
 		c.Joined("b", 7)
 		c.Joined("c", 9)
 		require.EqualValues(t, 7, c.Score("a"))
-		c.Turn()
-		c.Step(t.Context(), "a")
+		c.BeginAnew(t.Context(), "a")
 		require.EqualValues(t, 7, c.Score("c"))
 	})
 }
@@ -188,7 +178,8 @@ func TestNoCollector(t *testing.T) {
 	require.Equal(t, clock.Never, c.End())
 	require.False(t, c.Has())
 	require.False(t, c.Lost("a"))
-	require.Equal(t, 2*time.Second, c.Patience())
+	require.False(t, c.Over())
+	require.False(t, c.BeginAnew(t.Context(), "a"))
 	require.False(t, c.Asks())
 	c.Blocked(false, 0)
 }
