@@ -46,7 +46,6 @@ type part struct {
 type tally struct {
 	freed   int32
 	perhaps bool // a release without an answer may have freed keys
-	rest    bool // it was of some of the keys, and others were freed
 }
 
 // One returns the Claim of a key.

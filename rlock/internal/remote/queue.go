@@ -271,7 +271,7 @@ func (s calls) releaseSets(ctx context.Context, all []freeing, sets []int, repli
 		params := make([]gen.ReleaseManyParams, len(queued))
 		for n, i := range queued {
 			params[n] = gen.ReleaseManyParams{
-				Keys: withNames(all[i].keys, 0, 0), Locks: int64(len(all[i].keys)), Tokens: []string{all[i].token},
+				Keys: withNames(all[i].keys, 0), Locks: int64(len(all[i].keys)), Tokens: []string{all[i].token},
 			}
 		}
 		var rest []freeing

@@ -113,7 +113,6 @@ func (s calls) freeEach(ctx context.Context, all []*Freeing) [][]gen.Reply[int64
 func (t *tally) add(freed int64, keys []string, err error) error {
 	if OutcomeOf(err) == Indeterminate {
 		t.perhaps = t.perhaps || !unsent(err)
-		t.rest = t.rest || freed > 0
 	}
 	switch n := int64(len(keys)); {
 	case freed < 0 || freed > n:
@@ -129,7 +128,7 @@ func (t *tally) state(keys []string) Freed {
 	switch {
 	case int(t.freed) >= len(keys):
 		return Free
-	case t.perhaps && (t.freed == 0 || t.rest): // all keys have one token, so that one script frees all or none of them
+	case t.perhaps: // it may have been of those that others have not found: one call frees some of the keys
 		return Perhaps
 	}
 	return Missing

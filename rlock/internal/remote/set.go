@@ -19,7 +19,7 @@ func (s calls) queuesAll(keys []string) bool {
 	return len(keys) <= mostQueued && s.queue.queued()
 }
 
-// absent is what is left of the lease of a key that is free.
+// absent is what is left of the lease of a key that is free, or that several share: only Wait knows then.
 const absent = -2 * time.Millisecond
 
 // mostHelps is how often a set that is refused a free key helps those who wait for it. If they are all
@@ -32,7 +32,7 @@ func (s calls) acquireSet(ctx context.Context, keys, counters []string, r Reques
 	params := gen.AcquireAllParams{Token: r.Token, TTL: ttlParam(r.TTL), Locks: int64(len(keys)), Partial: r.Keep != nil}
 	if s.queuesAll(keys) {
 		queued := params
-		queued.Keys, queued.Queued = append(withNames(keys, 0, len(counters)), counters...), true
+		queued.Keys, queued.Queued = append(withNames(keys, len(counters)), counters...), true
 		var refusal error
 		for range mostHelps {
 			reply, refused := s.scripts.AcquireAll(ctx, s.client, queued)
@@ -51,11 +51,10 @@ func (s calls) acquireSet(ctx context.Context, keys, counters []string, r Reques
 	return setAnswer(keys, reply, r), err
 }
 
-// withNames returns keys, the names of their queues, and those of the fence counters of the first of them.
-// There is room for more names.
-func withNames(keys []string, counters, more int) []string {
-	names := append(make([]string, 0, 2*len(keys)+counters+more), keys...)
-	return slot.AppendNames(names, keys, counters)
+// withNames returns keys and the names of their queues. There is room for more names.
+func withNames(keys []string, more int) []string {
+	names := append(make([]string, 0, 2*len(keys)+more), keys...)
+	return slot.AppendNames(names, keys, 0)
 }
 
 func setAnswer(keys []string, reply gen.AcquireAllResult, r Request) Answer {
@@ -69,8 +68,9 @@ func setAnswer(keys []string, reply gen.AcquireAllResult, r Request) Answer {
 	return a
 }
 
-// help passes the key that stands in the way of a set, and is free, on to the process that waits first for
-// it. It reports whether nobody took it. The set asks for all or none, so its token waits in no queue.
+// help passes the key that stands in the way of a set, and is free or shared, on to the process that waits
+// first for it, as far as it is free. It reports whether it is and nobody took it. The set asks for all or
+// none, so its token waits in no queue.
 func help(ctx context.Context, s calls, a *Answer, r Request) (free bool) {
 	c := One(a.Held)
 	params := s.waitParams(&c, &r, gen.WaitHowHeartbeat)
