@@ -97,7 +97,7 @@ func (g generator) bind(ctx context.Context, dir string, programs []bound) error
 		return fmt.Errorf("the generator accepts programs for which it writes no bindings: %w\n%s", err, text)
 	}
 	const caller = "rlock_test/oracle/testdata/caller"
-	written, err := filepath.Glob(filepath.Join(out, "*.go"))
+	written, err := filepath.Glob(filepath.Join(out, "*.*"))
 	if err != nil {
 		return err
 	}

@@ -191,7 +191,7 @@ func TestEveryStepHasTests(t *testing.T) {
 func TestSmallerSets(t *testing.T) {
 	t.Parallel()
 	left := steps(options{set: quick})[0].less
-	for _, p := range append(slices.Clone(beside), alone) {
+	for _, p := range append(slices.Clone(beside), alone...) {
 		require.NotEqual(t, slices.Contains(quickly, p), slices.Contains(strings.FieldsFunc(left, func(r rune) bool { return r == ' ' || r == ',' }), p), p)
 	}
 	for _, p := range slices.Concat(quickly, unraced, computing) {
@@ -318,5 +318,5 @@ func TestEveryPackageRuns(t *testing.T) {
 		require.NoError(t, err)
 		return strings.Fields(string(out))
 	}
-	require.ElementsMatch(t, list("./..."), append(list(beside...), list(alone)...), "beside in steps.go has the packages that make test and make test-all run")
+	require.ElementsMatch(t, list("./..."), append(list(beside...), list(alone...)...), "beside in steps.go has the packages that make test and make test-all run")
 }

@@ -56,9 +56,14 @@ const oldest, oldestTested = "go1.25.0", "go1.25.14"
 // core are the packages that need no server beside themselves.
 var core = []string{"./gen/...", "./generator/...", "./rlock/..."}
 
-// alone has the tests that measure time, memory or commands. They run beside no other
-// package, which would take the processor from them.
-const alone = "./rlock_test/cost"
+// alone have the tests that measure time, memory or commands, and those of many processes. They run beside
+// no other package, which would take the processor from them.
+var alone = []string{cost, crowds}
+
+const (
+	cost   = "./rlock_test/cost"
+	crowds = "./rlock_test/crowds"
+)
 
 // oracle holds what the generator says against servers.
 const oracle = "./rlock_test/oracle/..."
@@ -157,7 +162,8 @@ func steps(o options) []step {
 	case normal:
 		return []step{
 			{name: "tests", short: true, args: append([]string{"test", "-short", "-count=1", "-p=4", "-parallel=16"}, beside...)},
-			{name: "cost", short: true, args: []string{"test", "-short", "-count=1", alone}},
+			{name: "cost", short: true, args: []string{"test", "-short", "-count=1", cost}},
+			{name: "crowds", short: true, args: []string{"test", "-short", "-count=1", crowds}},
 		}
 	case change:
 		return changeSteps(o)
@@ -171,7 +177,7 @@ func quickSteps() []step {
 	return []step{{name: "quick", short: true,
 		args: append([]string{"test", "-short", "-count=1", "-p=4", "-parallel=24", "-skip=^(" + strings.Join(slow, "|") + ")$"}, quickly...),
 		less: fmt.Sprintf("make quick, for make test: the packages %s, and the tests %s",
-			strings.Join(append(without(beside, quickly), alone), " "), strings.Join(slow, ", "))}}
+			strings.Join(append(without(beside, quickly), alone...), " "), strings.Join(slow, ", "))}}
 }
 
 // changeSteps are what make test has not run, as far as there is time for it before a change is taken in.
@@ -215,9 +221,10 @@ func chaosStep(duration time.Duration, seed uint64) step {
 func allSteps(o options) []step {
 	steps := []step{
 		{name: "race", args: append([]string{"test", "-race", "-count=1", "-parallel=8", "-timeout=20m"}, without(beside, slices.Concat(computing, []string{platforms}))...)},
-		{name: "race, cost", args: []string{"test", "-race", "-count=1", "-timeout=20m", alone}},
+		{name: "race, cost", args: []string{"test", "-race", "-count=1", "-timeout=20m", cost}},
+		{name: "race, crowds", args: []string{"test", "-race", "-count=1", "-timeout=20m", crowds}},
 		// What is counted in allocations and milliseconds is not itself under the race detector.
-		{name: "budgets", args: []string{"test", "-count=1", "-p=1", "-run=Budget|Schedules|TestLoad$", "./rlock/...", alone}},
+		{name: "budgets", args: []string{"test", "-count=1", "-p=1", "-run=Budget|Schedules|TestLoad$", "./rlock/...", cost}},
 		// Some kernels run no programs of 32 bits. The step platforms builds and vets for 386 there too.
 		{name: "386", env: []string{"GOARCH=386", "CGO_ENABLED=0"}, args: append([]string{"test", "-count=1"}, core...),
 			needs: []string{"go", "test", "-run=^$", "errors"}},

@@ -116,7 +116,6 @@ func TestClusterQueueBesideReplicas(t *testing.T) {
 		"reads go to replicas": func(o *rueidis.ClientOption) {
 			o.SendToReplicas = func(c rueidis.Completed) bool { return c.IsReadOnly() }
 		},
-		"all goes to replicas":      func(o *rueidis.ClientOption) { o.SendToReplicas = func(rueidis.Completed) bool { return true } },
 		"RESP2":                     func(o *rueidis.ClientOption) { o.AlwaysRESP2, o.DisableCache = true, true },
 		"no cache":                  func(o *rueidis.ClientOption) { o.DisableCache = true },
 		"one connection for blocks": func(o *rueidis.ClientOption) { o.BlockingPoolSize = 1 },
@@ -125,6 +124,7 @@ func TestClusterQueueBesideReplicas(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		cluster := e.StartReplicatedCluster(t)
+		seesReplicas(t, cluster)
 		a := openOn(t, cluster)
 		for name, change := range changes {
 			t.Run(name, func(t *testing.T) {

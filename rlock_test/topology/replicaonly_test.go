@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/redis/rueidis"
@@ -22,8 +23,7 @@ func newLocker(t *testing.T, option rueidis.ClientOption) *rlock.Locker {
 	return locker
 }
 
-// New cannot see that a client talks to replicas only. With Sentinel the first call says so, and so does
-// Probe. On a cluster a replica sends each call to its primary, so locks and the queue work.
+// New cannot see that a client talks to replicas only. The first call says so, and so does Probe.
 func TestClientOfReplicasOnly(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
@@ -45,12 +45,12 @@ func TestClientOfReplicasOnly(t *testing.T) {
 		})
 		t.Run("cluster", func(t *testing.T) {
 			cluster := e.StartReplicatedCluster(t)
-			a := openOn(t, cluster)
-			b := newLocker(t, rueidis.ClientOption{InitAddress: cluster.Addrs(), ReplicaOnly: true})
-			for i := range cluster.Nodes {
-				isPushed(t, cluster.Nodes[i], a, b, keyOn(t, cluster, i))
-				require.Empty(t, channelsAt(t, cluster.Replicas[i]))
-			}
+			seesReplicas(t, cluster)
+			locker := newLocker(t, rueidis.ClientOption{InitAddress: cluster.Addrs(), ReplicaOnly: true})
+			require.ErrorContains(t, env.ErrorOf(locker.Acquire(t.Context(), "job")), "READONLY")
+			report, err := locker.Probe(t.Context())
+			require.NoError(t, err)
+			require.ErrorContains(t, report.Err(), "ReplicaOnly")
 		})
 	})
 }
@@ -77,4 +77,25 @@ func TestSentinelWithReadsFromReplicas(t *testing.T) {
 		require.NoError(t, env.Taken(t, next).Release(t.Context()))
 		s.Replica.Cont()
 	})
+}
+
+// seesReplicas waits until each node tells clients of the replicas, which it does once it has heard that they have
+// data.
+func seesReplicas(t *testing.T, cluster *env.Cluster) {
+	t.Helper()
+	for i, node := range cluster.Nodes {
+		node.Do(t, "SET", keyOn(t, cluster, i), "data")
+		node.Do(t, "DEL", keyOn(t, cluster, i))
+	}
+	for _, node := range append(slices.Clone(cluster.Nodes), cluster.Replicas...) {
+		env.Soon(t, func() bool {
+			reply := node.Do(t, "CLUSTER", "SLOTS")
+			ranges, err := reply.ToArray()
+			require.NoError(t, err)
+			return !slices.ContainsFunc(ranges, func(r rueidis.RedisMessage) bool {
+				parts, err := r.ToArray()
+				return err != nil || len(parts) < 4 // first slot, last slot, the primary, a replica
+			})
+		}, "the node tells of all replicas")
+	}
 }
