@@ -110,7 +110,8 @@ func generate(o options, s *scriptSet, audits []audit.Script, stdout, stderr io.
 func apart(out string, scripts []*script.Script) error {
 	for _, s := range scripts {
 		if len(s.Includes) > 0 && file.Same(filepath.Dir(s.Path), out) {
-			return fmt.Errorf("%s includes others, and -out is its directory, where its whole text would replace it; give another directory", s.Path)
+			return fmt.Errorf("%s includes others, and -out is its directory, "+
+				"where its whole text would replace it; give another directory", s.Path)
 		}
 	}
 	return nil

@@ -37,7 +37,8 @@ func Package(scripts []*script.Script, reserved []string) []finding.Finding {
 			findings = append(findings, s.Findf(top, "Go would leave the file %s.go out, on some systems or on all, for how it is called; give the script's file another name", s.Base))
 		}
 		if !embeddable(s.Base) {
-			findings = append(findings, s.Findf(top, "Go can embed no file %s, for how it is called; give the script's file another name", s.Base))
+			findings = append(findings, s.Findf(top,
+				"Go can embed no file %s, for how it is called; give the script's file another name", s.Base))
 		}
 		taken, owner := methods.take(s.Methods(), s.Path)
 		if taken == "" {

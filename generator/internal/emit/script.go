@@ -40,7 +40,8 @@ func scriptFile(o Options, s *script.Script, helpers *library) *jen.File {
 
 var (
 	ordinary = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
-	special  = regexp.MustCompile(`[\[\]]`) // of the characters that a file may have, those that mean more in a pattern
+	// special are those of the characters that a file may have that mean more in a pattern.
+	special = regexp.MustCompile(`[\[\]]`)
 )
 
 // pattern returns the pattern of go:embed that stands for one file.

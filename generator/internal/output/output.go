@@ -41,7 +41,8 @@ func Changes(dir string, files []File) ([]Change, error) {
 			continue
 		}
 		if old != nil && !f.written(dir, old) {
-			return nil, fmt.Errorf("%s was not written by the generator and would be overwritten; rename it or the script", path)
+			return nil, fmt.Errorf("%s was not written by the generator and would be overwritten; "+
+				"rename it or the script", path)
 		}
 		changes = append(changes, Change{Path: path, Old: old, New: f.Text})
 	}
