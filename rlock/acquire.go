@@ -37,8 +37,8 @@ func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*L
 // deadlock, in whatever order they name their keys. The set is one Lock with one token, one fence and
 // one lease.
 //
-// A set that has to wait does so for one key after the other, with a place in each queue, so that locks of single
-// keys cannot keep it waiting for ever. In the end it keeps what it gets; see GUARANTEES.md.
+// A set that has to wait does so for one key after the other, with a place in each queue, so that locks of
+// single keys cannot keep it waiting for ever. In the end it keeps what it gets; see GUARANTEES.md.
 //
 // On a Redis Cluster all keys must be in one slot: give them one {hash tag}, or see WithCrossSlot.
 func (l *Locker) AcquireAll(ctx context.Context, keys []string, opts ...Option) (*Lock, error) {

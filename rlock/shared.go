@@ -52,10 +52,10 @@ func (l *Locker) TryAcquireShared(ctx context.Context, key string, opts ...Optio
 // for no longer. A holder of all permits, one WithUniqueToken, and one that was asked for its Token
 // hand nothing over.
 //
-// The limit is the caller's own: it gets permits when those in use and its own are no more than that. So callers
-// with another limit can work beside it, as they do while a new version of a program is deployed. One of
-// them with a higher limit may come later, and then more are in use than the lower one says. While readers hold
-// the key, callers wait for them.
+// The limit is the caller's own: it gets permits when those in use and its own are no more than that. So
+// callers with another limit can work beside it, as they do while a new version of a program is deployed.
+// One of them with a higher limit may come later, and then more are in use than the lower one says. While
+// readers hold the key, callers wait for them.
 func (l *Locker) AcquirePermit(ctx context.Context, key string, limit int, opts ...Option) (*Lock, error) {
 	return l.acquireShare(ctx, key, ofLimit(limit), opts, method{wait: true})
 }

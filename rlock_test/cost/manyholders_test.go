@@ -18,8 +18,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// Readers of many processes do not wake each other. Each extends its own lease when a third of it is over, and that
-// costs the others nothing: neither a look at the key nor an extension.
+// Readers of many processes do not wake each other. Each extends its own lease when a third of it is over,
+// and that costs the others nothing: neither a look at the key nor an extension.
 func TestReadersOfManyProcesses(t *testing.T) {
 	t.Parallel()
 	const readers, ttl, times = 80, 6 * time.Second, 3

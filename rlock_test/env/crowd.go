@@ -100,8 +100,9 @@ func Enqueue(t testing.TB, queued func() int, locker *rlock.Locker, key string, 
 	return got
 }
 
-// CollectsInOrder has set acquire two keys, which other uses in turn, until it takes them one after the other: it has
-// the first, and waits for the second. held is the lock of the second. queued counts who waits for a key.
+// CollectsInOrder has set acquire two keys, which other uses in turn, until it takes them one after the
+// other: it has the first, and waits for the second. held is the lock of the second. queued counts who
+// waits for a key.
 func CollectsInOrder(
 	t testing.TB, queued func(key string) int, set func(), other *rlock.Locker, first, second string,
 ) (held *rlock.Lock) {

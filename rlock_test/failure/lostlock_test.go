@@ -278,9 +278,9 @@ func TestOwnChangesAreNoLoss(t *testing.T) {
 	})
 }
 
-// nil from Do means that the lock was held throughout, whatever happened to the
-// reply of the release. A release of a set alone cannot say so then: the first try may have freed the keys that the
-// next one does not find.
+// nil from Do means that the lock was held throughout, whatever happened to the reply of the release. A
+// release of a set alone cannot say so then: the first try may have freed the keys that the next one does
+// not find.
 func TestLossIsToldDespiteALostReply(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {

@@ -34,12 +34,12 @@ type journey struct {
 	run  func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error
 }
 
-// goOn are the scripts that go on without some rights: they say nothing of the server's refusal, and the journey
-// ends somewhere else.
+// goOn are the scripts that go on without some rights: they say nothing of the server's refusal, and the
+// journey ends somewhere else.
 var goOn = []string{"AcquireMany", "Release", "ReleaseMany", "Requeue", "Wait"}
 
-// spare are words that no path needs, although the audit cannot know that: those who wait ask for a lease that
-// ends, so that a release makes none endless.
+// spare are words that no path needs, although the audit cannot know that: those who wait ask for a lease
+// that ends, so that a release makes none endless.
 var spare = map[string][]string{"Release": {"+persist"}}
 
 const mine, theirs = "my token", "their token"

@@ -11,8 +11,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// In these tests a free lock stays free in the first half of each second of the server's clock. They run beside no
-// others of the package, because all that is to be done in one half must be.
+// In these tests a free lock stays free in the first half of each second of the server's clock. They run
+// beside no others of the package, because all that is to be done in one half must be.
 const barging = time.Second / 2
 
 // at waits until the server's clock has so much of its second behind it. A test then has some

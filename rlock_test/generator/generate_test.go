@@ -86,8 +86,8 @@ func TestOneByteIsDrift(t *testing.T) {
 	require.NoError(t, err, stderr)
 }
 
-// Each text that runs is a file that runs: EVAL takes it as it stands, as redis-cli --eval does, and the server
-// then knows the script by the sum that the bindings send.
+// Each text that runs is a file that runs: EVAL takes it as it stands, as redis-cli --eval does, and the
+// server then knows the script by the sum that the bindings send.
 func TestFilesRunAsTheyStand(t *testing.T) {
 	t.Parallel()
 	const queue = "{k}q {k}w {k}h grants: "

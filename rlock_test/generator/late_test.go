@@ -61,8 +61,8 @@ var taking = map[string]func(ctx context.Context, c rueidis.Client, token string
 	},
 }
 
-// A call that comes after its last moment, by the server's clock, changes nothing and confirms nothing. Its error has
-// the clock. Before that moment it does what it does without one.
+// A call that comes after its last moment, by the server's clock, changes nothing and confirms nothing. Its
+// error has the clock. Before that moment it does what it does without one.
 func TestLateCalls(t *testing.T) {
 	t.Parallel()
 	states := map[string][]string{

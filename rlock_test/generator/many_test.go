@@ -23,8 +23,9 @@ type one struct {
 	state                                         [][]string
 }
 
-// The states of a lock, of its queue and of its fence counter. <K>, <Q>, <W>, <H>, <C> and <T> stand for their
-// keys and for the token of the call, a tilde for a space within a word, and <NOW> for the time of the server.
+// The states of a lock, of its queue and of its fence counter. <K>, <Q>, <W>, <H>, <C> and <T> stand for
+// their keys and for the token of the call, a tilde for a space within a word, and <NOW> for the time of
+// the server.
 var (
 	lockStates = map[string]string{
 		"free": "", "own": "SET <K> <T> PX 6000000", "another's": "SET <K> other PX 6000000", "another's for ever": "SET <K> other",
@@ -92,9 +93,9 @@ type world struct {
 	denied string // what the user may not do; a counter may then count for a call that fails, and once more when it is repeated
 }
 
-// tryEach takes each lock with Wait, or with Acquire where that is enough, and tells what came of it. It leaves out
-// what Acquire does not look at because somebody has the lock: a queue of another type, and a place of the token,
-// which no token has before its first try.
+// tryEach takes each lock with Wait, or with Acquire where that is enough, and tells what came of it. It
+// leaves out what Acquire does not look at because somebody has the lock: a queue of another type, and a
+// place of the token, which no token has before its first try.
 func (w world) tryEach(short bool) []string {
 	told := make([]string, len(w.locks))
 	for i, o := range w.locks {

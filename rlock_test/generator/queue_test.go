@@ -709,8 +709,8 @@ func TestQueueScriptsWithoutMemory(t *testing.T) {
 	})
 }
 
-// Where a user may not use what the queue needs, a release frees the lock, and who asks takes it. One who may not
-// publish passes it on all the same.
+// Where a user may not use what the queue needs, a release frees the lock, and who asks takes it. One who
+// may not publish passes it on all the same.
 func TestQueueScriptsWithoutRights(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {

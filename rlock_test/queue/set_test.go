@@ -47,8 +47,8 @@ func TestReleaseOfASetPassesOn(t *testing.T) {
 	})
 }
 
-// A release of a set frees the keys for which nobody waits, and then passes the others on. If the first of the two
-// answers is lost, the next try finds the others only, and the set was not lost.
+// A release of a set frees the keys for which nobody waits, and then passes the others on. If the first of
+// the two answers is lost, the next try finds the others only, and the set was not lost.
 func TestReleaseOfASetLosesItsFirstAnswer(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
@@ -261,8 +261,8 @@ func TestPlaceOfASetIsLost(t *testing.T) {
 	})
 }
 
-// A set gives back what it has if the server refuses one of its calls because it cannot serve for a moment, also if
-// its policy pauses for long. Then it goes on.
+// A set gives back what it has if the server refuses one of its calls because it cannot serve for a moment,
+// also if its policy pauses for long. Then it goes on.
 func TestASetGivesBackAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	f, l, client := env.NewFaulty(t, env.Engines(t)[0])

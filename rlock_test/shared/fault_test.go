@@ -176,8 +176,9 @@ func TestWaitersOfSharesAreNotStranded(t *testing.T) {
 	})
 }
 
-// A process that stands still at the head of the queue stops those behind it for two seconds at most, whatever it
-// wants, and however long the present holders have the lock. When it goes on, it has its place again.
+// A process that stands still at the head of the queue stops those behind it for two seconds at most,
+// whatever it wants, and however long the present holders have the lock. When it goes on, it has its place
+// again.
 func TestWaiterThatStandsStill(t *testing.T) {
 	t.Parallel()
 	take := func(acquire func() (*rlock.Lock, error)) chan acquired {

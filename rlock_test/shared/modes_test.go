@@ -25,8 +25,8 @@ var modes = map[string]func(ctx context.Context, l *rlock.Locker, key string) (*
 	},
 }
 
-// A lock goes from one process to the next in one step, whatever each of them holds it as: the release gives the next
-// what it waits for, and nobody sends another script.
+// A lock goes from one process to the next in one step, whatever each of them holds it as: the release
+// gives the next what it waits for, and nobody sends another script.
 func TestOneStepBetweenModes(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {

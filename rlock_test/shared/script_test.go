@@ -151,8 +151,8 @@ func (r raw) dead(i int) {
 	require.NoError(r.t, r.do("HSET", waiters, token, fmt.Sprint(time.Now().UnixMilli(), " 60000 60000 gone")).Error())
 }
 
-// One script removes 100 waiters at most who would not hear of their grant. After so many, whoever asks for a share
-// does not overtake the one that is alive behind them.
+// One script removes 100 waiters at most who would not hear of their grant. After so many, whoever asks for
+// a share does not overtake the one that is alive behind them.
 func TestScriptShareBehindManyWhoHaveDied(t *testing.T) {
 	onScripts(t, func(r raw) {
 		for _, dead := range []int{0, 99, 100, 110} {
@@ -518,7 +518,8 @@ func TestScriptReadersAndPermits(t *testing.T) {
 	})
 }
 
-// If the set of the holders is lost, nobody knows who shares the lock: nobody is let in until the key is gone.
+// If the set of the holders is lost, nobody knows who shares the lock: nobody is let in until the key is
+// gone.
 func TestScriptHoldersLost(t *testing.T) {
 	onScripts(t, func(r raw) {
 		r.takes(share(2, 1, "a"), minute)

@@ -156,8 +156,8 @@ func TestClusterCallsGoTogether(t *testing.T) {
 	})
 }
 
-// Locks of a slot that are released together, and for which others wait, are then passed on one by one. Those who
-// wait need no script to notice it.
+// Locks of a slot that are released together, and for which others wait, are then passed on one by one.
+// Those who wait need no script to notice it.
 func TestClusterManyReleasesArePushed(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {

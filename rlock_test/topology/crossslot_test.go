@@ -457,8 +457,8 @@ func TestCrossSlotSetsDoNotStarve(t *testing.T) {
 	})
 }
 
-// A set of several slots that takes its keys in order, which is that of the slots, gives back what it has got after a
-// while, also when it gives up.
+// A set of several slots that takes its keys in order, which is that of the slots, gives back what it has
+// got after a while, also when it gives up.
 func TestCrossSlotSetGivesBack(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {

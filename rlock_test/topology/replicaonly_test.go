@@ -79,8 +79,8 @@ func TestSentinelWithReadsFromReplicas(t *testing.T) {
 	})
 }
 
-// seesReplicas waits until each node tells clients of the replicas, which it does once it has heard that they have
-// data.
+// seesReplicas waits until each node tells clients of the replicas, which it does once it has heard that
+// they have data.
 func seesReplicas(t *testing.T, cluster *env.Cluster) {
 	t.Helper()
 	for i, node := range cluster.Nodes {

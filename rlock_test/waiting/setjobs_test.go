@@ -22,8 +22,8 @@ func job(d time.Duration) time.Duration {
 	return d
 }
 
-// works has processes of their own use a key one after the other, each for so long, until ctx ends. It counts the
-// jobs that have ended.
+// works has processes of their own use a key one after the other, each for so long, until ctx ends. It
+// counts the jobs that have ended.
 func works(t *testing.T, ctx context.Context, server *env.Server, key string, processes int, long time.Duration) (all *sync.WaitGroup, done *atomic.Int64) {
 	t.Helper()
 	all, done = &sync.WaitGroup{}, &atomic.Int64{}
@@ -45,8 +45,8 @@ func works(t *testing.T, ctx context.Context, server *env.Server, key string, pr
 	return all, done
 }
 
-// While sets wait for a key of long jobs, a lock of their other key waits for one such job at most for each of
-// them: a set holds nothing while it waits, until it has waited for each of its keys.
+// While sets wait for a key of long jobs, a lock of their other key waits for one such job at most for each
+// of them: a set holds nothing while it waits, until it has waited for each of its keys.
 func TestSetsKeepNobodyWaiting(t *testing.T) {
 	t.Parallel()
 	for _, sets := range []int{1, 2, 4, 8} {
@@ -92,8 +92,8 @@ func TestSetsKeepNobodyWaiting(t *testing.T) {
 	}
 }
 
-// A set of two keys is overtaken by three of those at most who come later and want one of the keys, in whatever
-// phase of their jobs it comes.
+// A set of two keys is overtaken by three of those at most who come later and want one of the keys, in
+// whatever phase of their jobs it comes.
 func TestSetsAreNotOvertaken(t *testing.T) {
 	t.Parallel()
 	for _, long := range []time.Duration{4 * time.Second, 8 * time.Second} {

@@ -139,9 +139,9 @@ func (a *Attempts) Try(ctx context.Context) (Grant, Setback) {
 	return a.tryAlone(ctx)
 }
 
-// tryAlone makes one attempt without a place in the queue of the server. If others wait there, it
-// does not overtake them. A set that begins to take its keys in order makes another one, because some of them may
-// be free. One that finds that it has lost a key takes them again.
+// tryAlone makes one attempt without a place in the queue of the server. If others wait there, it does not
+// overtake them. A set that begins to take its keys in order makes another one, because some of them may be
+// free. One that finds that it has lost a key takes them again.
 func (a *Attempts) tryAlone(ctx context.Context) (Grant, Setback) {
 	g, why := a.tryOnce(ctx)
 	switch {
@@ -159,8 +159,8 @@ func (a *Attempts) tryAlone(ctx context.Context) (Grant, Setback) {
 // collects reports whether the acquisition is of a set that waits for one key after the other.
 func (a *Attempts) collects() bool { return a.Wait && a.Claim.IsSet() && !a.Claim.Chosen() }
 
-// meets notes that a key is in the way of a set that wants all. What the set has got in the queue of another key
-// goes back. It reports whether the set takes its keys in order from now on.
+// meets notes that a key is in the way of a set that wants all. What the set has got in the queue of
+// another key goes back. It reports whether the set takes its keys in order from now on.
 func (a *Attempts) meets(ctx context.Context, key string) (begun bool) {
 	if a.collect == nil {
 		a.collect = collect.New(a.Server, a.Claim, a.Terms.TTL())
@@ -194,8 +194,8 @@ func (a *Attempts) tryOnce(ctx context.Context) (Grant, Setback) {
 	return a.Take(ctx, answer, err)
 }
 
-// again has a set that takes its keys in order give back what it has, and take them again with another token. It
-// keeps the score with which it stands in queues.
+// again has a set that takes its keys in order give back what it has, and take them again with another
+// token. It keeps the score with which it stands in queues.
 func again(ctx context.Context, a *Attempts) (Grant, Setback) {
 	a.leavePlace()
 	a.giveBack(ctx)
@@ -269,8 +269,8 @@ func (a *Attempts) blocked(answer remote.Answer) {
 // another call that does not count as an attempt: its pause then goes on.
 func (a *Attempts) AsksPolicy() bool { return a.counted }
 
-// beginAnew has a set that has, or may have, some of its keys give them back, and wait for one key after the other
-// again.
+// beginAnew has a set that has, or may have, some of its keys give them back, and wait for one key after
+// the other again.
 func (a *Attempts) beginAnew(ctx context.Context) {
 	if a.collect.BeginAnew(ctx, a.Terms.Token()) {
 		a.leavePlace()

@@ -224,8 +224,8 @@ func waiters(t *testing.T, server *env.Server, key string) int64 {
 	return n
 }
 
-// inOrder has a set of the keys a and b, which others use in turn, take them one after the other: it has a, and
-// waits for b, which the acquisition that is returned has.
+// inOrder has a set of the keys a and b, which others use in turn, take them one after the other: it has a,
+// and waits for b, which the acquisition that is returned has.
 func inOrder(t *testing.T, server *env.Server, p *process, set *acquisition) (holder *acquisition) {
 	t.Helper()
 	holds := func(key string) *acquisition {

@@ -12,8 +12,8 @@ import (
 // An acquisition waits in the queue of the server with a place.Place. It has one if its line has it ask the
 // server, if it is of a set, or if the caller has chosen its token.
 
-// mayStand reports whether the acquisition may wait in the queue of the server. A set does so in the queue of the
-// key that is in its way.
+// mayStand reports whether the acquisition may wait in the queue of the server. A set does so in the queue
+// of the key that is in its way.
 func (a *Attempts) mayStand() bool {
 	return wantsPlace(a) && !a.refusal.Lasts() && a.Server.Queues().Used()
 }
@@ -177,9 +177,9 @@ func (a *Attempts) standBack(ctx context.Context, refusal error) (Grant, Setback
 	return g, why
 }
 
-// collected goes on after the place of a set that takes its keys in order has ended. If the key was granted, the
-// set has one more of its keys. If the place was lost, it takes them again, because a token enters a queue only
-// once; another token may have got the key instead.
+// collected goes on after the place of a set that takes its keys in order has ended. If the key was
+// granted, the set has one more of its keys. If the place was lost, it takes them again, because a token
+// enters a queue only once; another token may have got the key instead.
 func (a *Attempts) collected(ctx context.Context, granted bool) (Grant, Setback) {
 	if granted && a.place.Token() == a.Terms.Token() {
 		return a.tookOne(ctx)

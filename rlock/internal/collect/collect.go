@@ -10,8 +10,8 @@
 // In each queue of a slot the set has the score with which it joined the first of them: it does not begin to
 // wait anew with each key, and what it keeps stands idle for no longer than those take who came before it.
 //
-// A set that keeps keys and a caller who takes one lock while holding another can block each other. So the set
-// gives back what it keeps if it has not got all its keys after a while, and begins anew.
+// A set that keeps keys and a caller who takes one lock while holding another can block each other. So the
+// set gives back what it keeps if it has not got all its keys after a while, and begins anew.
 //
 // The package does not know who wants the set, or how an attempt is made.
 package collect
@@ -27,14 +27,15 @@ import (
 )
 
 const (
-	// firstPatience is for how long a set keeps keys the first time. Each time after it is twice as long, because
-	// the set may wait for a job that lasts longer.
+	// firstPatience is for how long a set keeps keys the first time. Each time after it is twice as long,
+	// because the set may wait for a job that lasts longer.
 	firstPatience = 10 * time.Second
 
 	// soon is after which time a set tries again that has given back its keys because a server did not answer.
 	soon = 2 * time.Second
 
-	// Patience is for how long a call for keys of one slot may wait for its answer while the set has keys of others.
+	// Patience is for how long a call for keys of one slot may wait for its answer while the set has keys of
+	// others.
 	Patience = 2 * time.Second
 )
 
@@ -49,8 +50,9 @@ type Way struct {
 	inOrder bool     // it takes them one after the other, and keeps what it gets
 }
 
-// Meets returns how the set goes on that has tried to take all its keys and has found one in its way. at is the
-// key for which it has waited, "" if it has not: that one may be in its way again, since others take it too.
+// Meets returns how the set goes on that has tried to take all its keys and has found one in its way. at is
+// the key for which it has waited, "" if it has not: that one may be in its way again, since others take it
+// too.
 func (w Way) Meets(key, at string) Way {
 	switch {
 	case w.inOrder || key == at:
@@ -101,9 +103,9 @@ func (c *Collector) Meets(key string) (begun bool) {
 // Over reports whether the set has kept keys for long enough.
 func (c *Collector) Over() bool { return c != nil && c.keys != nil && clock.Now() >= c.turn }
 
-// BeginAnew gives back the keys that token has, if there may be any, and has the set take all of them at once
-// again. Later attempts need another token then: a release without an answer may still run, and the reaper repeats
-// it, and neither may free what a later attempt takes.
+// BeginAnew gives back the keys that token has, if there may be any, and has the set take all of them at
+// once again. Later attempts need another token then: a release without an answer may still run, and the
+// reaper repeats it, and neither may free what a later attempt takes.
 func (c *Collector) BeginAnew(ctx context.Context, token string) (anew bool) {
 	if c == nil || c.keys == nil && !c.Has() {
 		return false
@@ -113,8 +115,8 @@ func (c *Collector) BeginAnew(ctx context.Context, token string) (anew bool) {
 	return true
 }
 
-// GiveBack gives back the keys that token has. A server that does not answer cannot hold the set up for long; the
-// reaper goes on then. Later attempts need another token.
+// GiveBack gives back the keys that token has. A server that does not answer cannot hold the set up for
+// long; the reaper goes on then. Later attempts need another token.
 func (c *Collector) GiveBack(ctx context.Context, token string) {
 	ctx, end := clock.Within(ctx, Patience)
 	defer end()

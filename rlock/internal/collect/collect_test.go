@@ -45,8 +45,8 @@ func inOrder(t *testing.T, s *server, ttl time.Duration) *collect.Collector {
 	return c
 }
 
-// A set that takes its keys in order gives back what it has after ten seconds, and after twice as long the next
-// time. It then waits for one key after the other again, and tries soon.
+// A set that takes its keys in order gives back what it has after ten seconds, and after twice as long the
+// next time. It then waits for one key after the other again, and tries soon.
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

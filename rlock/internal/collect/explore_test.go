@@ -11,14 +11,15 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/collect"
 )
 
-// TestExplore follows sets and locks of single keys through all orders of their steps, with the Way that sets go.
-// The server is that of the scripts: it gives a key that is released to whoever stands first in its queue, and
-// nobody overtakes those who wait. Each locker comes again when its job is done, and may give up while it waits. A step of a set, such as to give one
-// key back and to join the queue of another, is one by itself where the scripts are two.
+// TestExplore follows sets and locks of single keys through all orders of their steps, with the Way that
+// sets go. The server is that of the scripts: it gives a key that is released to whoever stands first in
+// its queue, and nobody overtakes those who wait. Each locker comes again when its job is done, and may
+// give up while it waits. A step of a set, such as to give one key back and to join the queue of another,
+// is one by itself where the scripts are two.
 //
-// Each state must let somebody go on. While a set waits, it stands in no queue behind one who came later; it gives
-// back no more keys than it has; and a lock of a single key waits for no more jobs of other keys than the sets that
-// came before it have: one for a set of two keys.
+// Each state must let somebody go on. While a set waits, it stands in no queue behind one who came later;
+// it gives back no more keys than it has; and a lock of a single key waits for no more jobs of other keys
+// than the sets that came before it have: one for a set of two keys.
 func TestExplore(t *testing.T) {
 	t.Parallel()
 	for _, population := range []string{

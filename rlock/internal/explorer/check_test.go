@@ -63,9 +63,9 @@ func has(s *server) string {
 	return whose(s) + " has the lock"
 }
 
-// inOrder checks that each grant is to the first of the queue that can be told, that a release leaves no lock
-// free while the first who lives waits and can be told, unless a free lock is to stay free, and that nobody gets
-// permits while there are more in use than the limit that it names.
+// inOrder checks that each grant is to the first of the queue that can be told, that a release leaves no
+// lock free while the first who lives waits and can be told, unless a free lock is to stay free, and that
+// nobody gets permits while there are more in use than the limit that it names.
 func (x *explorer) inOrder(before, after server, r queue.Request) error {
 	had, has := before.holders(), after.holders()
 	begins := func(token string) bool { return !slices.Contains(had, token) && !isAfter(r, token) }
@@ -120,8 +120,8 @@ func (x *explorer) inOrder(before, after server, r queue.Request) error {
 	return nil
 }
 
-// first returns who is the first in the queue that lives, of others than own, and whether it is granted the lock
-// when that is free: it was heard of lately, and can be told.
+// first returns who is the first in the queue that lives, of others than own, and whether it is granted the
+// lock when that is free: it was heard of lately, and can be told.
 func (x *explorer) first(s *server, own string) (token string, told bool) {
 	for _, m := range s.queue[:s.members] {
 		switch e := s.known(m.token); {

@@ -3,8 +3,8 @@
 // but tests.
 //
 // What it runs is real: the text of scripts/acquire.lua, wait.lua, release.lua, requeue.lua, extend.lua,
-// hand_over.lua and attach.lua, and of acquire_all.lua and release_many.lua for sets, in a Lua machine, and the
-// Wait of package queue. It models:
+// hand_over.lua and attach.lua, and of acquire_all.lua and release_many.lua for sets, in a Lua machine, and
+// the Wait of package queue. It models:
 //
 //   - what a holder does with its lock: it extends it, makes its lease shorter, hands it over to the next
 //     caller of its process, detaches it and has another handle attach it, releases it, or

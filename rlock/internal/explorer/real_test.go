@@ -247,7 +247,8 @@ type both struct {
 	want, got string // what the last script has answered
 }
 
-// run runs a script on both, and compares the answers: numbers of a kind that may differ are compared roughly.
+// run runs a script on both, and compares the answers: numbers of a kind that may differ are compared
+// roughly.
 func (b *both) run(script string, keys, args []string, roughly func(reply []int64) []int64) {
 	b.t.Helper()
 	b.model.clock = time.Now().UnixMicro()

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// The server has six names: a lock, its queue, who waits in it, who shares the lock, its fence counter, and what
-// channels start with.
+// The server has six names: a lock, its queue, who waits in it, who shares the lock, its fence counter, and
+// what channels start with.
 const (
 	lockKey    = "lock"
 	queueKey   = "queue"

@@ -214,8 +214,8 @@ func (s *Server) AcquireEach(ctx context.Context, tries []*Try) {
 	}))
 }
 
-// acquireEach makes one try for each, in one pipeline. A second one follows where that has done nothing, and a
-// third where the user may not use the queues.
+// acquireEach makes one try for each, in one pipeline. A second one follows where that has done nothing,
+// and a third where the user may not use the queues.
 func (s calls) acquireEach(ctx context.Context, tries []*Try) []gen.Reply[Answer] {
 	replies := make([]gen.Reply[Answer], len(tries))
 	all := make([]int, len(tries))

@@ -157,8 +157,8 @@ func (q *Queues) Pass(ctx context.Context, c *Claim, token string, next Request,
 	return p, err
 }
 
-// releaseParams are those of a call that gives up what a token has of a key: the key, a share of it, or a place
-// in its queue.
+// releaseParams are those of a call that gives up what a token has of a key: the key, a share of it, or a
+// place in its queue.
 func (s calls) releaseParams(key, token string) gen.ReleaseParams {
 	names := slot.NamesOf(key)
 	return gen.ReleaseParams{
@@ -207,8 +207,8 @@ type freeing struct {
 	waits bool // it may have a place in the queue
 }
 
-// byRelease reports whether release.lua makes the call, which also gives up places and passes the key on: that
-// of a share always, because there is no other way.
+// byRelease reports whether release.lua makes the call, which also gives up places and passes the key on:
+// that of a share always, because there is no other way.
 func (s calls) byRelease(f *freeing) bool {
 	return len(f.keys) == 1 && (s.queue.queued() || isShare(f.token))
 }

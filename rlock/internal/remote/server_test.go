@@ -115,8 +115,8 @@ func (c *lossy) DoMulti(ctx context.Context, commands ...rueidis.Completed) []ru
 	return append([]rueidis.RedisResult{lost}, c.Client.DoMulti(ctx, commands[1:]...)...)
 }
 
-// A release frees the keys of a set for which nobody waits, and then passes the others on. If it frees some of
-// them, a try without an answer may have freed the others: nobody says that they were lost.
+// A release frees the keys of a set for which nobody waits, and then passes the others on. If it frees some
+// of them, a try without an answer may have freed the others: nobody says that they were lost.
 func TestReleaseTellsNoLossAfterALostReply(t *testing.T) {
 	t.Parallel()
 	_, client, _ := start(t)

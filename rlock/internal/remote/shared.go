@@ -63,8 +63,8 @@ func newTokenLike(former, owner string) string {
 	return NewToken(owner)
 }
 
-// SharedValue reads the value of a key that several hold: the phase, which is their fence, and whether they are
-// readers or holders of permits. It reports false for the value of any other key.
+// SharedValue reads the value of a key that several hold: the phase, which is their fence, and whether they
+// are readers or holders of permits. It reports false for the value of any other key.
 func SharedValue(value string) (phase uint64, reads, shared bool) {
 	rest, is := strings.CutPrefix(value, OwnPrefix)
 	mode, fence, two := strings.Cut(rest, " ")

@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// What the names that no lock can have start with. Behind the tag of a fence counter's name is
-// nothing; behind those of a queue, of who waits in it and of the holders is their lock's key, and behind that
-// of a channel a process.
+// What the names that no lock can have start with. Behind the tag of a fence counter's name is nothing;
+// behind those of a queue, of who waits in it and of the holders is their lock's key, and behind that of a
+// channel a process.
 const (
 	FencePrefix   = "rlock:fence:{"
 	QueuePrefix   = "rlock:queue:{"
