@@ -206,7 +206,9 @@ func (l *Locker) inspectShared(ctx context.Context, op, key string) (State, erro
 		s.Shared.Permits += h.Permits
 		share, _, _ := remote.ShareOf(h.Token)
 		s.Shared.Limit = max(s.Shared.Limit, share.Limit)
-		s.Shared.Holders = append(s.Shared.Holders, Sharer{remote.OwnerIn(h.Token), h.Permits, share.Limit, &h.Token, h.End})
+		s.Shared.Holders = append(s.Shared.Holders, Sharer{
+			remote.OwnerIn(h.Token), h.Permits, share.Limit, &h.Token, h.End,
+		})
 	}
 	return s, nil
 }

@@ -146,7 +146,10 @@ func shared(state rlock.State) fields {
 	s := state.Shared
 	holders := make([]fields, len(s.Holders))
 	for i, h := range s.Holders {
-		holders[i] = fields{"owner": h.Owner, "token": h.Token(), "permits": h.Permits, "limit": h.Limit, "remaining_ms": milliseconds(h.Remaining())}
+		holders[i] = fields{
+			"owner": h.Owner, "token": h.Token(), "permits": h.Permits, "limit": h.Limit,
+			"remaining_ms": milliseconds(h.Remaining()),
+		}
 	}
 	object := fields{
 		"mode": "readers", "owner": nil, "token": nil, "remaining_ms": milliseconds(state.Remaining()),

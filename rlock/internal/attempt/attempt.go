@@ -165,7 +165,7 @@ func (a *Attempts) meets(ctx context.Context, key string) (begun bool) {
 	if a.collect == nil {
 		a.collect = collect.New(a.Server, a.Claim, a.Terms.TTL())
 	}
-	if a.collect.Has() || a.Claim.Possible() > 0 { // another token must not come before what this one may have is given up
+	if a.collect.Has() || a.Claim.Possible() > 0 { // what this token may have goes before another token comes
 		a.giveBack(ctx)
 	}
 	begun = a.collect.Meets(key)

@@ -233,7 +233,8 @@ func (s calls) acquireEach(ctx context.Context, tries []*Try) []gen.Reply[Answer
 			params[n] = s.waitParams(tries[i].Claim, &tries[i].Request, gen.WaitHowTry)
 		}
 		for n, reply := range s.scripts.WaitBatch(ctx, s.client, params) {
-			replies[waits[n]] = gen.Reply[Answer]{Value: waitAnswer(tries[waits[n]].Claim, reply.Value), Err: reply.Err}
+			i := waits[n]
+			replies[i] = gen.Reply[Answer]{Value: waitAnswer(tries[i].Claim, reply.Value), Err: reply.Err}
 		}
 	}
 	for i := range replies {
@@ -247,7 +248,9 @@ func (s calls) acquireEach(ctx context.Context, tries []*Try) []gen.Reply[Answer
 
 // acquireAt runs acquire.lua for the tries at some positions, with their queues or without. It returns the
 // positions of those for which it has done nothing.
-func (s calls) acquireAt(ctx context.Context, tries []*Try, positions []int, queued bool, replies []gen.Reply[Answer]) (undone []int) {
+func (s calls) acquireAt(
+	ctx context.Context, tries []*Try, positions []int, queued bool, replies []gen.Reply[Answer],
+) (undone []int) {
 	if len(positions) == 0 {
 		return nil
 	}

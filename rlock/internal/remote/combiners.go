@@ -53,7 +53,11 @@ type pair struct {
 }
 
 // newCombiners returns combiners that send calls with tries and releases; see combiner.send.
-func newCombiners(cluster bool, tries func(context.Context, []*member[tryCall, Answer]) error, releases func(context.Context, []*member[releaseCall, int64]) error) *combiners {
+func newCombiners(
+	cluster bool,
+	tries func(context.Context, []*member[tryCall, Answer]) error,
+	releases func(context.Context, []*member[releaseCall, int64]) error,
+) *combiners {
 	// Members are of one server, because a channel that was made in a synctest bubble must stay there.
 	spareTries, sparePasses := new(sync.Pool), new(sync.Pool)
 	all := &combiners{newPair: func(triesMu, releasesMu *sync.Mutex) *pair {

@@ -82,7 +82,9 @@ func (s calls) replace(ctx context.Context, list []Extension) []Extended {
 	var params []gen.AttachParams
 	for _, e := range list {
 		for _, keys := range e.Parts {
-			params = append(params, gen.AttachParams{Keys: keysOf(keys, e.Token), Token: e.Token, TTL: ttlParam(e.TTL), Former: e.Former})
+			params = append(params, gen.AttachParams{
+				Keys: keysOf(keys, e.Token), Token: e.Token, TTL: ttlParam(e.TTL), Former: e.Former,
+			})
 		}
 	}
 	replies := make([]gen.Reply[int64], 0, len(params))

@@ -61,7 +61,9 @@ func (s calls) inspect(ctx context.Context, keys []string) ([]Holder, error) {
 }
 
 // inspectOne asks about one key, those who share it, and so many who wait for it.
-func (s calls) inspectOne(ctx context.Context, key string, waiters int64) (r gen.InspectResult, sent clock.Instant, err error) {
+func (s calls) inspectOne(
+	ctx context.Context, key string, waiters int64,
+) (r gen.InspectResult, sent clock.Instant, err error) {
 	names := slot.NamesOf(key)
 	keys := []string{key, names.Holders}
 	if waiters > 0 { // otherwise fewer keys, because all must be at one node while their slot moves

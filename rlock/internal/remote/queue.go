@@ -113,8 +113,8 @@ func (q *Queues) Ask(ctx context.Context, c *Claim, r Request, p Place) (Standin
 func (s calls) waitParams(c *Claim, r *Request, how gen.WaitHow) gen.WaitParams {
 	names := slot.NamesOf(c.key[0])
 	p := gen.WaitParams{
-		Lock: c.key[0], Queue: names.Queue, Waiters: names.Waiters, Holders: names.Holders, Grants: s.queue.grants(c.key[0]),
-		Token: r.Token, TTL: ttlParam(r.TTL), Process: s.queue.process, How: how, Barging: s.queue.barging,
+		Lock: c.key[0], Queue: names.Queue, Waiters: names.Waiters, Holders: names.Holders,
+		Grants: s.queue.grants(c.key[0]), Token: r.Token, TTL: ttlParam(r.TTL), Process: s.queue.process, How: how, Barging: s.queue.barging,
 	}
 	if r.Fenced || c.IsShare() {
 		p.Counter = slot.FenceCounter(c.key[0])
@@ -140,7 +140,8 @@ func (q *Queues) Pass(ctx context.Context, c *Claim, token string, next Request,
 	params := gen.RequeueParams{
 		Lock: c.key[0], Queue: names.Queue, Waiters: names.Waiters, Holders: names.Holders,
 		Grants: q.calls.queue.grants(c.key[0]), Counter: slot.FenceCounter(c.key[0]),
-		Token: token, Again: next.Token, TTL: ttlParam(next.TTL), Process: q.calls.queue.process, Barging: q.calls.queue.barging,
+		Token: token, Again: next.Token, TTL: ttlParam(next.TTL),
+		Process: q.calls.queue.process, Barging: q.calls.queue.barging,
 	}
 	if silent {
 		params.Process = ""
@@ -197,7 +198,8 @@ func (q *Queues) DiscardStray(key, token string) { q.discard(key, token, 0) }
 const placeStays = clock.NoExpiry
 
 func (q *Queues) discard(key, token string, unanswered int) {
-	q.server.reap(reaper.Item{Keys: []string{key}, Token: token, Waits: true, Unanswered: unanswered}, placeStays)
+	item := reaper.Item{Keys: []string{key}, Token: token, Waits: true, Unanswered: unanswered}
+	q.server.reap(item, placeStays)
 }
 
 // freeing is one call of a release.
@@ -258,7 +260,9 @@ func releaseTogether(ctx context.Context, s calls, all []freeing) []gen.Reply[in
 
 // releaseSets makes the calls at some positions, for the whole of a set each. Keys for which others wait are
 // then passed on one by one, in another pipeline; without the queues, or with many keys, they are free.
-func (s calls) releaseSets(ctx context.Context, all []freeing, sets []int, replies []gen.Reply[int64]) []gen.Reply[int64] {
+func (s calls) releaseSets(
+	ctx context.Context, all []freeing, sets []int, replies []gen.Reply[int64],
+) []gen.Reply[int64] {
 	var queued, plain []int
 	for _, i := range sets {
 		if replies[i].Err == nil && len(all[i].keys) > 1 && s.queuesAll(all[i].keys) {

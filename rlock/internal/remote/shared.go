@@ -134,9 +134,12 @@ func InspectShared(ctx context.Context, s *Server, key string) (Shared, error) {
 		}
 		permits, err := strconv.Atoi(fields[1])
 		if err != nil {
-			return Shared{}, &gen.ReplyError{Script: "Inspect", Reason: errors.New("has a holder without a number of permits")}
+			reason := errors.New("has a holder without a number of permits")
+			return Shared{}, &gen.ReplyError{Script: "Inspect", Reason: reason}
 		}
-		found.Sharers = append(found.Sharers, Sharer{Token: fields[2], Permits: permits, End: sent.After(remaining(r.Left[i]))})
+		found.Sharers = append(found.Sharers, Sharer{
+			Token: fields[2], Permits: permits, End: sent.After(remaining(r.Left[i])),
+		})
 	}
 	if n := len(found.Sharers); n > 0 {
 		found.End = found.Sharers[n-1].End // the key may stay for longer
