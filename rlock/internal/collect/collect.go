@@ -46,20 +46,20 @@ type Server interface {
 
 // Way is how a set takes its keys. The zero Way is that of a set that has not waited yet.
 type Way struct {
-	met     []string // the keys that it has waited for, or waits for
+	met     []string // the keys that it has waited for; it waits for the last
 	inOrder bool     // it takes them one after the other, and keeps what it gets
 }
 
-// Meets returns how the set goes on that has tried to take all its keys and has found one in its way. at is
-// the key for which it has waited, "" if it has not: that one may be in its way again, since others take it
-// too.
-func (w Way) Meets(key, at string) Way {
-	switch {
-	case w.inOrder || key == at:
-	case slices.Contains(w.met, key):
+// Meets returns how the set goes on that has tried to take all its keys and has found one in its way. That may be
+// the one for which it waits, again, since others take that one too.
+func (w Way) Meets(key string) Way {
+	last := len(w.met) - 1
+	switch at := slices.Index(w.met, key); {
+	case w.inOrder || at >= 0 && at == last:
+	case at >= 0:
 		w.inOrder = true
 	default:
-		w.met = append(w.met[:len(w.met):len(w.met)], key)
+		w.met = append(w.met[:last+1:last+1], key)
 	}
 	return w
 }
@@ -73,7 +73,6 @@ type Collector struct {
 	claim    *remote.Claim
 	ttl      time.Duration
 	way      Way
-	at       string        // the key for which it waits, or has waited last; empty: none
 	keys     []string      // sorted, if it takes them in order
 	patience time.Duration // for how long it keeps keys in order the next time
 	turn     clock.Instant // when it gives them back or, if it has none, tries again at the latest
@@ -91,7 +90,7 @@ func New(s Server, c *remote.Claim, ttl time.Duration) *Collector {
 // Meets notes that an attempt to take all keys has found one in its way. It reports whether the set takes its
 // keys in order from now on; some of them may be free.
 func (c *Collector) Meets(key string) (begun bool) {
-	c.way, c.at, c.turn = c.way.Meets(key, c.at), key, clock.Never
+	c.way, c.turn = c.way.Meets(key), clock.Never
 	if !c.way.InOrder() {
 		return false
 	}
@@ -111,7 +110,7 @@ func (c *Collector) BeginAnew(ctx context.Context, token string) (anew bool) {
 		return false
 	}
 	c.GiveBack(ctx, token)
-	c.way, c.at, c.keys, c.turn = Way{}, "", nil, clock.Now().After(soon)
+	c.way, c.keys, c.turn = Way{}, nil, clock.Now().After(soon)
 	return true
 }
 
