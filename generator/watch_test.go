@@ -69,7 +69,9 @@ func TestWatch(t *testing.T) {
 	command.Dir, command.Stdout, command.Stderr = dir, &out, &out
 	require.NoError(t, command.Start())
 
-	require.Equal(t, "watching lua; end with Ctrl-C", strings.Split(out.next(t, "1 scripts, 5 files changed\n"), "\n")[0])
+	require.Equal(
+		t, "watching lua; end with Ctrl-C", strings.Split(out.next(t, "1 scripts, 5 files changed\n"), "\n")[0],
+	)
 	require.Contains(t, bindings("look.lua"), "EXISTS")
 
 	put(t, dir, map[string]string{"lua/look.lua": badScript})

@@ -78,7 +78,10 @@ func (s step) with(h holders) holders {
 	for at < len(h.sharers) && h.sharers[at:at+len(name)] < name {
 		at += len(name)
 	}
-	return holders{reads: s.share.Limit == 0, permits: h.permits + s.share.Permits, sharers: h.sharers[:at] + name + h.sharers[at:]}
+	return holders{
+		reads: s.share.Limit == 0, permits: h.permits + s.share.Permits,
+		sharers: h.sharers[:at] + name + h.sharers[at:],
+	}
 }
 
 func (s step) without(h holders) holders {

@@ -109,7 +109,8 @@ func (r *round) slotMoves(nodes []*env.Server) []func() fault {
 
 // commands that a faulty network picks out.
 var commands = []string{
-	gen.AcquireSHA1, gen.AcquireManySHA1, gen.AcquireAllSHA1, gen.WaitSHA1, gen.ReleaseSHA1, gen.ReleaseManySHA1, gen.RequeueSHA1,
+	gen.AcquireSHA1, gen.AcquireManySHA1, gen.AcquireAllSHA1, gen.WaitSHA1, gen.ReleaseSHA1, gen.ReleaseManySHA1,
+	gen.RequeueSHA1,
 	gen.ExtendSHA1, gen.AttachSHA1, gen.HandOverSHA1, "SET", "EVALSHA",
 }
 

@@ -367,7 +367,9 @@ func (l *left) serve(waiting []*leftCall) {
 	}
 	for began := time.Now(); len(live) > 0; {
 		first := live[0]
-		require.Less(l.t, time.Since(began), leftDeadline, "%d wait for ever: %+v, %+v", len(live), first, first.use)
+		require.Less(
+			l.t, time.Since(began), leftDeadline, "%d wait for ever: %+v, %+v", len(live), first, first.use,
+		)
 		var got, rest, again []*leftCall
 		for _, c := range live {
 			switch {

@@ -105,7 +105,9 @@ type look struct {
 // that holder's.
 func (s *server) look(ctx context.Context, name string) (l look, err error) {
 	l.asked = time.Now()
-	seen, err := gen.New().Inspect(ctx, s.client, gen.InspectParams{Keys: []string{s.lockKey(name)}, Waiters: -1})
+	seen, err := gen.New().Inspect(
+		ctx, s.client, gen.InspectParams{Keys: []string{s.lockKey(name)}, Waiters: -1},
+	)
 	l.answered = time.Now()
 	if err != nil {
 		return l, err

@@ -182,7 +182,9 @@ func failAlike(t *testing.T, start func(t *testing.T) failing) {
 		require.NoError(t, err)
 		defer client.Close()
 		server.loseAcquire()
-		_, err = gen.New(gen.WithoutRetry()).Acquire(t.Context(), client, gen.AcquireParams{Lock: "job", Queue: "queue", Token: "other", TTL: time.Minute})
+		_, err = gen.New(gen.WithoutRetry()).Acquire(
+			t.Context(), client, gen.AcquireParams{Lock: "job", Queue: "queue", Token: "other", TTL: time.Minute},
+		)
 		require.Error(t, err)
 		_, answered := rueidis.IsRedisErr(err)
 		require.False(t, answered, "%v", err)

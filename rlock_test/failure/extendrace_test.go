@@ -62,7 +62,9 @@ func TestExtensionsRaceTheLease(t *testing.T) {
 					return false, err
 				}
 				time.Sleep(wait)
-				lost, err := s.Extend(t.Context(), client, gen.ExtendParams{Keys: []string{key}, Tokens: []string{"token"}, TTL: time.Minute})
+				lost, err := s.Extend(
+					t.Context(), client, gen.ExtendParams{Keys: []string{key}, Tokens: []string{"token"}, TTL: time.Minute},
+				)
 				return len(lost) == 0, err
 			})
 		})
@@ -91,7 +93,9 @@ func TestExtensionsRaceTheLease(t *testing.T) {
 		t.Run("without a lease", func(t *testing.T) {
 			require.NoError(t, env.Do(t, client, "SET", "job", "token").Error())
 			for _, ttl := range []time.Duration{-1, 1, time.Millisecond - 1, -time.Second} {
-				_, err := gen.New().Extend(t.Context(), client, gen.ExtendParams{Keys: []string{"job"}, Tokens: []string{"token"}, TTL: ttl})
+				_, err := gen.New().Extend(
+					t.Context(), client, gen.ExtendParams{Keys: []string{"job"}, Tokens: []string{"token"}, TTL: ttl},
+				)
 				var param *gen.ParamError
 				require.ErrorAs(t, err, &param, "%v, which would delete the key", ttl)
 			}

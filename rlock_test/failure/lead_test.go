@@ -233,7 +233,11 @@ func TestLeaderPausesBeyondItsLease(t *testing.T) {
 				return errors.New("done")
 			}
 			first = lock.Fence()
-			f.When(env.Once(gen.ExtendSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult { return env.NoReply() }))
+			f.When(
+				env.Once(
+					gen.ExtendSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult { return env.NoReply() },
+				),
+			)
 			require.NoError(t, env.Do(t, direct, "PEXPIRE", "leader", "1").Error()) // as a pause, which the server does not wait for
 			require.NoError(t, other.Lead(t.Context(), "leader", func(_ context.Context, lock *rlock.Lock) error {
 				second = lock.Fence()

@@ -102,7 +102,9 @@ func TestLateAcquire(t *testing.T) {
 func TestLateCommandsLeaveTheNextHolderAlone(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
-		for name, sha := range map[string]string{"acquire": gen.AcquireSHA1, "extend": gen.ExtendSHA1, "release": gen.ReleaseSHA1} {
+		for name, sha := range map[string]string{
+			"acquire": gen.AcquireSHA1, "extend": gen.ExtendSHA1, "release": gen.ReleaseSHA1,
+		} {
 			t.Run(name, func(t *testing.T) {
 				f, locker, direct := env.NewFaulty(t, e)
 				l := &late{client: direct}

@@ -44,7 +44,9 @@ func TestRenewScript(t *testing.T) {
 		require.LessOrEqual(t, left("theirs"), 5*time.Second)
 		require.Empty(t, env.Get(t, client, "gone"))
 
-		lost, err := s.Extend(t.Context(), client, gen.ExtendParams{Keys: []string{"mine"}, Tokens: []string{"m"}, TTL: time.Minute})
+		lost, err := s.Extend(
+			t.Context(), client, gen.ExtendParams{Keys: []string{"mine"}, Tokens: []string{"m"}, TTL: time.Minute},
+		)
 		require.NoError(t, err)
 		require.Empty(t, lost)
 		require.Greater(t, left("mine"), 55*time.Minute, "with one token a lease only grows")

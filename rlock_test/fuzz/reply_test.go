@@ -174,7 +174,8 @@ func (r *replied) acquire(ctx context.Context) {
 	lock, err := r.locker.TryAcquire(ctx, "job")
 	answer := r.last(gen.AcquireSHA1)
 	granted := takes(answer)
-	if !granted && len(r.answers(gen.WaitSHA1)) > 0 { // the try has done nothing; one that is repeated may take it
+	// the try has done nothing; one that is repeated may take it
+	if !granted && len(r.answers(gen.WaitSHA1)) > 0 {
 		answer = r.last(gen.WaitSHA1)
 		granted = grants(answer, 5)
 	}
@@ -207,7 +208,9 @@ func (r *replied) acquireEach(ctx context.Context) {
 
 // owner returns whom an answer of inspect.lua for one key names, and whether it is one.
 func owner(v value) (token string, ok bool) {
-	if !v.isList(5) || !v.items[0].isList(1) || !v.items[1].isList(1) || len(v.items[2].items) != len(v.items[3].items) {
+	if !v.isList(5) || !v.items[0].isList(1) || !v.items[1].isList(1) || len(
+		v.items[2].items,
+	) != len(v.items[3].items) {
 		return "", false
 	}
 	isInt := func(v value) bool { _, ok := v.int(); return ok }

@@ -173,7 +173,9 @@ func everything(t *testing.T, server *env.Server, rules []string) error {
 	defer locker.Close()
 	ctx := t.Context()
 	// What a Locker does by itself, so that no call of it would tell the error.
-	if _, err := gen.New().Extend(ctx, client, gen.ExtendParams{Keys: []string{"app:job"}, Tokens: []string{"mine"}, TTL: time.Second}); err != nil {
+	if _, err := gen.New().Extend(
+		ctx, client, gen.ExtendParams{Keys: []string{"app:job"}, Tokens: []string{"mine"}, TTL: time.Second},
+	); err != nil {
 		return err
 	}
 	if _, err := locker.Check(ctx, "job"); err != nil {

@@ -45,7 +45,8 @@ var spare = map[string][]string{"Release": {"+persist"}}
 const mine, theirs = "my token", "their token"
 
 var queueKeys = map[string][]string{
-	"lock": {"{s}lock"}, "queue": {"{s}queue"}, "waiters": {"{s}waiters"}, "holders": {"{s}holders"}, "grants": {"{s}grants:"},
+	"lock": {"{s}lock"}, "queue": {"{s}queue"}, "waiters": {"{s}waiters"}, "holders": {"{s}holders"},
+	"grants":  {"{s}grants:"},
 	"counter": {"{s}fence"},
 }
 
@@ -153,7 +154,10 @@ var journeys = map[string]journey{
 		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
 			s, minute := gen.New(), time.Minute
 			acquire := func(token string, ttl time.Duration, counter ...string) (gen.AcquireResult, error) {
-				return s.Acquire(ctx, client, gen.AcquireParams{Lock: "{s}lock", Queue: "{s}queue", Counter: counter, Token: token, TTL: ttl})
+				return s.Acquire(
+					ctx, client,
+					gen.AcquireParams{Lock: "{s}lock", Queue: "{s}queue", Counter: counter, Token: token, TTL: ttl},
+				)
 			}
 			free, err1 := acquire(mine, minute)                 // by the text
 			own, err2 := acquire(mine, minute)                  // by the SHA1
@@ -168,11 +172,19 @@ var journeys = map[string]journey{
 			held2, err11 := acquire(theirs, minute, "{s}fence") // by one that never expires
 			err12 := command(ctx, owner, "DEL", "{s}lock")      //
 			both, err13 := acquire(theirs, minute, "{s}fence")  // free, with a fence
-			batch := s.AcquireBatch(ctx, client, []gen.AcquireParams{{Lock: "{s}lock", Queue: "{s}queue", Token: theirs}})
+			batch := s.AcquireBatch(
+				ctx, client, []gen.AcquireParams{{Lock: "{s}lock", Queue: "{s}queue", Token: theirs}},
+			)
 			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13, batch[0].Err,
-				expect(free.Outcome == 1 && own.Outcome == 1 && kept.Outcome == 1 && forever.Outcome == 1 && batch[0].Value.Outcome == 1, "it is acquired"),
+				expect(
+					free.Outcome == 1 && own.Outcome == 1 && kept.Outcome == 1 && forever.Outcome == 1 && batch[0].Value.Outcome == 1,
+					"it is acquired",
+				),
 				expect(held.Outcome == 2 && held.Value > 0 && held2.Outcome == 2 && held2.Value == -1, "it is held"),
-				expect(fenced.Value > 1e15 && after.Value > fenced.Value && raised.Value > 1e15 && both.Value > raised.Value, "fences rise"))
+				expect(
+					fenced.Value > 1e15 && after.Value > fenced.Value && raised.Value > 1e15 && both.Value > raised.Value,
+					"fences rise",
+				))
 		},
 	},
 	"AcquireAll": {
@@ -202,15 +214,22 @@ var journeys = map[string]journey{
 		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
 			acquire := func() ([]gen.AcquireManyItem, error) {
 				return gen.New().AcquireMany(ctx, client, gen.AcquireManyParams{
-					Keys: []string{"{s}a", "{s}b", "{s}aq", "{s}bq", "{s}fence"}, Words: []string{mine, "60000", theirs, ""}})
+					Keys:  []string{"{s}a", "{s}b", "{s}aq", "{s}bq", "{s}fence"},
+					Words: []string{mine, "60000", theirs, ""}})
 			}
 			err1 := command(ctx, owner, "SET", "{s}fence", "7")
 			both, err2 := acquire()
 			err3 := command(ctx, owner, "SET", "{s}b", "another's")
 			held, err4 := acquire()
 			return errors.Join(err1, err2, err3, err4,
-				expect(len(both) == 2 && both[0].Outcome == 1 && both[0].Value > 1e15 && both[1] == gen.AcquireManyItem{Outcome: 1}, "both are taken"),
-				expect(len(held) == 2 && held[0].Outcome == 0 && held[1] == gen.AcquireManyItem{Outcome: 2, Value: -1}, "one is another's"))
+				expect(
+					len(both) == 2 && both[0].Outcome == 1 && both[0].Value > 1e15 && both[1] == gen.AcquireManyItem{Outcome: 1},
+					"both are taken",
+				),
+				expect(
+					len(held) == 2 && held[0].Outcome == 0 && held[1] == gen.AcquireManyItem{Outcome: 2, Value: -1},
+					"one is another's",
+				))
 		},
 	},
 	"Attach": {
@@ -218,7 +237,12 @@ var journeys = map[string]journey{
 		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
 			s, all := gen.New(), caller{ctx, owner}
 			attach := func(keep bool, ttl time.Duration) (gen.AttachResult, error) {
-				return s.Attach(ctx, client, gen.AttachParams{Keys: []string{"{s}lock", "{s}b"}, Token: theirs, Keep: keep, TTL: ttl, Former: []string{mine}})
+				return s.Attach(
+					ctx, client,
+					gen.AttachParams{
+						Keys: []string{"{s}lock", "{s}b"}, Token: theirs, Keep: keep, TTL: ttl, Former: []string{mine},
+					},
+				)
 			}
 			free, err1 := attach(true, 0)
 			err2 := command(ctx, owner, "MSET", "{s}lock", mine, "{s}b", mine)
@@ -230,11 +254,15 @@ var journeys = map[string]journey{
 			lease, err8 := owner.Do(ctx, owner.B().Pttl().Key("{s}b").Build()).AsInt64()
 			shared := func(keep bool, ttl time.Duration) (gen.AttachResult, error) {
 				return s.Attach(ctx, client, gen.AttachParams{
-					Keys: []string{"{s}lock", "{s}holders"}, Token: share(3, "b"), Keep: keep, TTL: ttl, Former: []string{share(3, "a")},
+					Keys: []string{"{s}lock", "{s}holders"}, Token: share(3, "b"), Keep: keep, TTL: ttl,
+					Former: []string{share(3, "a")},
 				})
 			}
 			err9 := command(ctx, owner, "DEL", "{s}lock")
-			err10 := errors.Join(all.takes(sharing("dead"), 50*time.Millisecond), all.takes(sharing("a"), time.Hour), all.takes(sharing("c"), time.Hour))
+			err10 := errors.Join(
+				all.takes(sharing("dead"), 50*time.Millisecond), all.takes(sharing("a"), time.Hour),
+				all.takes(sharing("c"), time.Hour),
+			)
 			time.Sleep(80 * time.Millisecond)
 			changed, err11 := shared(true, 0)
 			err12 := all.shares(2)
@@ -242,14 +270,25 @@ var journeys = map[string]journey{
 			err14 := all.lasts(4 * time.Hour)
 			endless, err15 := shared(false, 0)
 			err16 := all.release(sharing("b"))
-			err17 := errors.Join(all.release(sharing("c")), all.takes(sharing("dead"), 50*time.Millisecond), command(ctx, owner, "PERSIST", "{s}lock"), command(ctx, owner, "PERSIST", "{s}holders"))
+			err17 := errors.Join(
+				all.release(sharing("c")), all.takes(sharing("dead"), 50*time.Millisecond),
+				command(ctx, owner, "PERSIST", "{s}lock"), command(ctx, owner, "PERSIST", "{s}holders"),
+			)
 			time.Sleep(80 * time.Millisecond)
 			late, err18 := shared(false, time.Minute) // nobody has it any more
 			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13, err14, err15, err16, err17, err18,
 				holds(ctx, owner, ""),
-				expect(free.Position == 1 && kept == gen.AttachResult{Remaining: -time.Millisecond}, "the next owner attaches"),
-				expect(leased.Position == 0 && shorter.Remaining == time.Minute && forever.Position == 0 && lease == -1, "with another lease"),
-				expect(changed.Position == 0 && again.Remaining > time.Hour && endless.Remaining == -time.Millisecond && late.Position == 1, "and to a share"))
+				expect(
+					free.Position == 1 && kept == gen.AttachResult{Remaining: -time.Millisecond}, "the next owner attaches",
+				),
+				expect(
+					leased.Position == 0 && shorter.Remaining == time.Minute && forever.Position == 0 && lease == -1,
+					"with another lease",
+				),
+				expect(
+					changed.Position == 0 && again.Remaining > time.Hour && endless.Remaining == -time.Millisecond && late.Position == 1,
+					"and to a share",
+				))
 		},
 	},
 	"Check": {
@@ -295,12 +334,23 @@ var journeys = map[string]journey{
 			err9 := errors.Join(all.shares(1), all.lasts(4*time.Hour))
 			forever, err10 := extend(0, lock, sharing("a"))
 			lease, err11 := owner.Do(ctx, owner.B().Pttl().Key("{s}lock").Build()).AsInt64()
-			err12 := errors.Join(all.release(sharing("a")), all.takes(sharing("dead"), 50*time.Millisecond), command(ctx, owner, "PERSIST", "{s}lock"), command(ctx, owner, "PERSIST", "{s}holders"))
+			err12 := errors.Join(
+				all.release(sharing("a")), all.takes(sharing("dead"), 50*time.Millisecond),
+				command(ctx, owner, "PERSIST", "{s}lock"), command(ctx, owner, "PERSIST", "{s}holders"),
+			)
 			time.Sleep(80 * time.Millisecond)
 			late, err13 := extend(time.Minute, lock, sharing("dead"))
-			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13, holds(ctx, owner, ""),
-				expect(slices.Equal(free, []int64{1, 2}) && len(one) == 0 && slices.Equal(set, []int64{2}) && len(each) == 0, "the owner extends"),
-				expect(len(longer) == 0 && len(forever) == 0 && lease == -1 && slices.Equal(late, []int64{1}), "and who shares it"))
+			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13, holds(
+				ctx, owner, "",
+			),
+				expect(
+					slices.Equal(free, []int64{1, 2}) && len(one) == 0 && slices.Equal(set, []int64{2}) && len(each) == 0,
+					"the owner extends",
+				),
+				expect(
+					len(longer) == 0 && len(forever) == 0 && lease == -1 && slices.Equal(late, []int64{1}),
+					"and who shares it",
+				))
 		},
 	},
 	"HandOver": {
@@ -328,12 +378,22 @@ var journeys = map[string]journey{
 		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
 			all := caller{ctx, owner}
 			err1 := command(ctx, owner, "SET", "{s}b", mine)
-			r, err2 := gen.New().Inspect(ctx, client, gen.InspectParams{Keys: []string{"{s}b", "{s}lock"}, Waiters: -1})
+			r, err2 := gen.New().Inspect(
+				ctx, client, gen.InspectParams{Keys: []string{"{s}b", "{s}lock"}, Waiters: -1},
+			)
 			err3 := errors.Join(all.takes(sharing("a"), time.Minute), all.takes(sharing("b"), 0), all.joins(theirs))
-			one, err4 := gen.New().Inspect(ctx, client, gen.InspectParams{Keys: []string{"{s}lock", "{s}holders", "{s}queue"}, Waiters: 9})
+			one, err4 := gen.New().Inspect(
+				ctx, client, gen.InspectParams{Keys: []string{"{s}lock", "{s}holders", "{s}queue"}, Waiters: 9},
+			)
 			return errors.Join(err1, err2, err3, err4,
-				expect(len(r.Values) == 2 && r.Values[0].V == mine && !r.Values[1].Valid && r.Remaining[0] == -time.Millisecond, "holders are told"),
-				expect(len(one.Members) == 2 && one.Left[1] == -time.Millisecond && len(one.Waiting) == 2 && one.Waiting[0] == theirs, "and all about one lock"))
+				expect(
+					len(r.Values) == 2 && r.Values[0].V == mine && !r.Values[1].Valid && r.Remaining[0] == -time.Millisecond,
+					"holders are told",
+				),
+				expect(
+					len(one.Members) == 2 && one.Left[1] == -time.Millisecond && len(one.Waiting) == 2 && one.Waiting[0] == theirs,
+					"and all about one lock",
+				))
 		},
 	},
 	"RaiseFence": {
@@ -353,14 +413,21 @@ var journeys = map[string]journey{
 			c, all := caller{ctx, client}, caller{ctx, owner}
 			err1 := errors.Join(command(ctx, owner, "SET", "{s}lock", mine), c.release(mine), holds(ctx, owner, ""))
 			// To one who is told, and to one far behind who is asked first.
-			err2 := errors.Join(all.takes(mine, time.Minute), all.joins("next"), command(ctx, owner, "SET", "{s}fence", "7"))
+			err2 := errors.Join(
+				all.takes(mine, time.Minute), all.joins("next"), command(ctx, owner, "SET", "{s}fence", "7"),
+			)
 			err3 := told(ctx, owner, "next", patience, func() error { return c.release(mine) })
 			err4 := errors.Join(holds(ctx, owner, "next"), all.joins("far"), all.forgets("far"))
 			err5 := told(ctx, owner, "beat far", patience, func() error { return c.release("next") })
 			err6 := errors.Join(holds(ctx, owner, ""), command(ctx, owner, "DEL", "{s}queue", "{s}waiters"))
 			// Shares: of one whose lease was the longest, of one beside the dead, and of the last.
-			err7 := errors.Join(all.takes(sharing("a"), 4*time.Hour), all.takes(sharing("b"), time.Hour), all.takes(sharing("c"), time.Hour))
-			err8 := errors.Join(c.release(sharing("a")), all.lasts(2*time.Hour), all.takes(sharing("dead"), 50*time.Millisecond))
+			err7 := errors.Join(
+				all.takes(sharing("a"), 4*time.Hour), all.takes(sharing("b"), time.Hour),
+				all.takes(sharing("c"), time.Hour),
+			)
+			err8 := errors.Join(
+				c.release(sharing("a")), all.lasts(2*time.Hour), all.takes(sharing("dead"), 50*time.Millisecond),
+			)
 			time.Sleep(80 * time.Millisecond)
 			err9 := errors.Join(c.release(sharing("c")), all.shares(1), all.joins("w"))
 			err10 := told(ctx, owner, sharing("d"), patience, func() error {
@@ -369,16 +436,24 @@ var journeys = map[string]journey{
 				return errors.Join(err, all.lasts(18*time.Hour))
 			})
 			err11 := errors.Join(c.release(sharing("b")), c.release(sharing("d")), holds(ctx, owner, ""))
-			err12 := errors.Join(all.takes(sharing("dead"), 50*time.Millisecond), command(ctx, owner, "PERSIST", "{s}lock"), command(ctx, owner, "PERSIST", "{s}holders"))
+			err12 := errors.Join(
+				all.takes(sharing("dead"), 50*time.Millisecond), command(ctx, owner, "PERSIST", "{s}lock"),
+				command(ctx, owner, "PERSIST", "{s}holders"),
+			)
 			time.Sleep(80 * time.Millisecond)
 			c.release(sharing("dead"))
 			// Without a fence nobody can have the lock: it is free then, and the queue is as it was.
-			err13 := errors.Join(holds(ctx, owner, ""), all.takes(mine, time.Minute), all.joins("last"), command(ctx, owner, "SET", "{s}fence", "no number"))
+			err13 := errors.Join(
+				holds(ctx, owner, ""), all.takes(mine, time.Minute), all.joins("last"),
+				command(ctx, owner, "SET", "{s}fence", "no number"),
+			)
 			err14 := listening(ctx, owner, func() error { return c.release(mine) })
 			left, err15 := owner.Do(ctx, owner.B().Pttl().Key("{s}queue").Build()).AsInt64()
 			known, err16 := owner.Do(ctx, owner.B().Hlen().Key("{s}waiters").Build()).AsInt64()
 			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13, err14, err15, err16,
-				holds(ctx, owner, ""), expect(left > 0, "the queue is there, and ends"), expect(known == 1, "who was served is forgotten"))
+				holds(ctx, owner, ""), expect(left > 0, "the queue is there, and ends"), expect(
+					known == 1, "who was served is forgotten",
+				))
 		},
 	},
 	"ReleaseMany": {
@@ -389,30 +464,46 @@ var journeys = map[string]journey{
 			}
 			err1 := command(ctx, owner, "MSET", "{s}a", mine, "{s}b", theirs)
 			one, err2 := release([]string{mine}, 1, "{s}a")
-			err3 := errors.Join(command(ctx, owner, "SET", "{s}a", mine), command(ctx, owner, "ZADD", "{s}bq", "1", "next"))
+			err3 := errors.Join(
+				command(ctx, owner, "SET", "{s}a", mine), command(ctx, owner, "ZADD", "{s}bq", "1", "next"),
+			)
 			set, err4 := release([]string{mine, theirs}, 2, "{s}a", "{s}b", "{s}aq", "{s}bq")
 			kept, err5 := owner.Do(ctx, owner.B().Get().Key("{s}b").Build()).ToString()
 			return errors.Join(err1, err2, err3, err4, err5,
-				expect(slices.Equal(one, []int64{1}) && slices.Equal(set, []int64{1, 0}) && kept == theirs, "the owner releases"))
+				expect(
+					slices.Equal(one, []int64{1}) && slices.Equal(set, []int64{1, 0}) && kept == theirs,
+					"the owner releases",
+				))
 		},
 	},
 	"Requeue": {
 		queueKeys,
 		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
 			c, all := caller{ctx, client}, caller{ctx, owner}
-			err1 := errors.Join(command(ctx, owner, "SET", "{s}lock", mine), command(ctx, owner, "SET", "{s}fence", "7"))
+			err1 := errors.Join(
+				command(ctx, owner, "SET", "{s}lock", mine), command(ctx, owner, "SET", "{s}fence", "7"),
+			)
 			freed, err2 := c.requeue(mine, theirs, 0)
 			endless, err3 := c.requeue(mine, theirs, 0)
 			leased, err4 := c.requeue(mine, theirs, time.Minute)
 			err5 := all.joins("next")
 			var passed gen.RequeueResult
-			err6 := told(ctx, owner, "next", patience, func() (err error) { passed, err = c.requeue(theirs, mine, time.Minute); return err })
+			err6 := told(
+				ctx, owner, "next", patience,
+				func() (err error) { passed, err = c.requeue(theirs, mine, time.Minute); return err },
+			)
 			waits, err7 := c.requeue(theirs, mine, time.Minute)
 			err8 := errors.Join(holds(ctx, owner, "next"), all.forgets(mine), all.joins("far"), all.forgets("far"))
-			err9 := told(ctx, owner, "beat far", patience, func() (err error) { _, err = c.requeue("next", "other", time.Minute); return err })
+			err9 := told(
+				ctx, owner, "beat far", patience,
+				func() (err error) { _, err = c.requeue("next", "other", time.Minute); return err },
+			)
 			err10 := errors.Join(holds(ctx, owner, ""), command(ctx, owner, "DEL", "{s}queue", "{s}waiters"))
 			// Shares, as Release gives them up.
-			err11 := errors.Join(all.takes(sharing("a"), 4*time.Hour), all.takes(sharing("b"), time.Hour), all.takes(sharing("dead"), 50*time.Millisecond))
+			err11 := errors.Join(
+				all.takes(sharing("a"), 4*time.Hour), all.takes(sharing("b"), time.Hour),
+				all.takes(sharing("dead"), 50*time.Millisecond),
+			)
 			time.Sleep(80 * time.Millisecond)
 			share, err12 := c.requeue(sharing("a"), "behind", time.Minute)
 			err13 := errors.Join(all.shares(1), all.lasts(2*time.Hour))
@@ -425,7 +516,11 @@ var journeys = map[string]journey{
 			alone, err16 := c.requeue(sharing("d"), "y", time.Minute)
 			known, err17 := owner.Do(ctx, owner.B().Hexists().Key("{s}waiters").Field(sharing("d")).Build()).AsBool()
 			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13, err14, err15, err16, err17,
-				expect(!known, "who was served is forgotten"), expect(freed.Freed && freed.Granted && endless.Granted && leased.Granted && leased.Fence > 1e15, "the second token has it"),
+				expect(!known, "who was served is forgotten"),
+				expect(
+					freed.Freed && freed.Granted && endless.Granted && leased.Granted && leased.Fence > 1e15,
+					"the second token has it",
+				),
 				expect(passed.Freed && passed.Score > 1 && waits.Score == passed.Score, "the second token waits"),
 				expect(share.Freed && share.Score > 1 && last.Freed && alone.Freed, "a share is given up"))
 		},
@@ -440,17 +535,30 @@ var journeys = map[string]journey{
 			queued, err4 := c.wait(theirs, time.Minute, gen.WaitHowJoin)
 			beat, err5 := c.wait(theirs, time.Minute, gen.WaitHowHeartbeat)
 			err6 := command(ctx, owner, "DEL", "{s}lock")
-			err7 := told(ctx, owner, theirs, patience, func() error { _, err := c.wait("none", time.Minute, gen.WaitHowTry); return err })
-			err8 := errors.Join(holds(ctx, owner, theirs), all.joins("far"), all.forgets("far"), command(ctx, owner, "DEL", "{s}lock"))
-			err9 := told(ctx, owner, "beat far", patience, func() error { _, err := c.wait("none", time.Minute, gen.WaitHowTry); return err })
+			err7 := told(
+				ctx, owner, theirs, patience,
+				func() error { _, err := c.wait("none", time.Minute, gen.WaitHowTry); return err },
+			)
+			err8 := errors.Join(
+				holds(ctx, owner, theirs), all.joins("far"), all.forgets("far"), command(ctx, owner, "DEL", "{s}lock"),
+			)
+			err9 := told(
+				ctx, owner, "beat far", patience,
+				func() error { _, err := c.wait("none", time.Minute, gen.WaitHowTry); return err },
+			)
 			err10 := errors.Join(holds(ctx, owner, ""), command(ctx, owner, "DEL", "{s}queue", "{s}waiters"))
 			// Shares: the first, one beside it that lasts longer, one for ever, and what each has is confirmed.
 			err11 := errors.Join(c.takes(sharing("a"), time.Hour), all.takes(sharing("dead"), 50*time.Millisecond))
 			time.Sleep(80 * time.Millisecond)
 			err12 := errors.Join(c.takes(sharing("b"), 4*time.Hour), all.shares(2), all.lasts(8*time.Hour))
 			waits, err13 := c.wait("w", time.Minute, gen.WaitHowJoin) // for the longest of them
-			err14 := errors.Join(command(ctx, owner, "DEL", "{s}queue", "{s}waiters"), c.takes(sharing("b"), 0), all.lasts(0))
-			err15 := errors.Join(all.release(sharing("a")), all.release(sharing("b")), all.takes(sharing("dead"), 50*time.Millisecond), command(ctx, owner, "PERSIST", "{s}lock"), command(ctx, owner, "PERSIST", "{s}holders"))
+			err14 := errors.Join(
+				command(ctx, owner, "DEL", "{s}queue", "{s}waiters"), c.takes(sharing("b"), 0), all.lasts(0),
+			)
+			err15 := errors.Join(
+				all.release(sharing("a")), all.release(sharing("b")), all.takes(sharing("dead"), 50*time.Millisecond),
+				command(ctx, owner, "PERSIST", "{s}lock"), command(ctx, owner, "PERSIST", "{s}holders"),
+			)
 			time.Sleep(80 * time.Millisecond)
 			err16 := c.takes(mine, time.Minute) // nobody has it any more
 			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13, err14, err15, err16,
@@ -465,7 +573,9 @@ var journeys = map[string]journey{
 func sharing(name string) string { return share(3, name) }
 
 // told calls f while the process q listens for grants, and fails where it is not told of a token.
-func told(ctx context.Context, owner rueidis.Client, token string, patience time.Duration, f func() error) error {
+func told(
+	ctx context.Context, owner rueidis.Client, token string, patience time.Duration, f func() error,
+) error {
 	dedicated, release := owner.Dedicate()
 	defer release()
 	heard := make(chan struct{}, 1)

@@ -33,5 +33,7 @@ func TestCallerIsForFakes(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "token of lock", got)
 	_, err = owner(t.Context(), gen.New(), "")
-	require.EqualError(t, err, "gen: Check: lock: it is an empty key; give its name", "the client is nil: nothing is sent")
+	require.EqualError(
+		t, err, "gen: Check: lock: it is an empty key; give its name", "the client is nil: nothing is sent",
+	)
 }

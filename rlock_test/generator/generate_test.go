@@ -116,7 +116,9 @@ func TestFilesRunAsTheyStand(t *testing.T) {
 			require.Equal(t, hex.EncodeToString(sum1[:]), sums[c.file][0], c.file)
 			keys := strings.Fields(c.keys)
 			words := append([]string{string(text), strconv.Itoa(len(keys))}, keys...)
-			answer, err := env.Do(t, client, append([]string{"EVAL"}, append(words, strings.Split(c.args, " ")...)...)...).ToAny()
+			answer, err := env.Do(
+				t, client, append([]string{"EVAL"}, append(words, strings.Split(c.args, " ")...)...)...,
+			).ToAny()
 			require.NoError(t, err, c.file)
 			if c.want != "" {
 				require.Equal(t, c.want, fmt.Sprint(answer), c.file)

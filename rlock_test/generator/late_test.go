@@ -16,7 +16,8 @@ import (
 var taking = map[string]func(ctx context.Context, c rueidis.Client, token string, notAfter time.Time) error{
 	"Acquire": func(ctx context.Context, c rueidis.Client, token string, notAfter time.Time) error {
 		_, err := gen.New().Acquire(ctx, c, gen.AcquireParams{
-			Lock: contested, Queue: queued, Counter: []string{fences}, Token: token, TTL: time.Hour, NotAfter: notAfter,
+			Lock: contested, Queue: queued, Counter: []string{fences}, Token: token, TTL: time.Hour,
+			NotAfter: notAfter,
 		})
 		return err
 	},
@@ -40,22 +41,25 @@ var taking = map[string]func(ctx context.Context, c rueidis.Client, token string
 	},
 	"HandOver": func(ctx context.Context, c rueidis.Client, token string, notAfter time.Time) error {
 		_, err := gen.New().HandOver(ctx, c, gen.HandOverParams{
-			Lock: contested, Queue: queued, Counter: []string{fences}, Token: "mine", Next: token, TTL: time.Hour, Fences: 1,
+			Lock: contested, Queue: queued, Counter: []string{fences}, Token: "mine", Next: token, TTL: time.Hour,
+			Fences:   1,
 			NotAfter: notAfter,
 		})
 		return err
 	},
 	"Requeue": func(ctx context.Context, c rueidis.Client, token string, notAfter time.Time) error {
 		_, err := gen.New().Requeue(ctx, c, gen.RequeueParams{
-			Lock: contested, Queue: queued, Waiters: waiters, Holders: holders, Grants: grants, Counter: []string{fences},
-			Token: "mine", Again: token, TTL: time.Hour, Process: "p", NotAfter: notAfter,
+			Lock: contested, Queue: queued, Waiters: waiters, Holders: holders, Grants: grants,
+			Counter: []string{fences},
+			Token:   "mine", Again: token, TTL: time.Hour, Process: "p", NotAfter: notAfter,
 		})
 		return err
 	},
 	"Wait": func(ctx context.Context, c rueidis.Client, token string, notAfter time.Time) error {
 		_, err := gen.New().Wait(ctx, c, gen.WaitParams{
-			Lock: contested, Queue: queued, Waiters: waiters, Holders: holders, Grants: grants, Counter: []string{fences},
-			Token: token, TTL: time.Hour, Process: "p", How: gen.WaitHowJoin, NotAfter: notAfter,
+			Lock: contested, Queue: queued, Waiters: waiters, Holders: holders, Grants: grants,
+			Counter: []string{fences},
+			Token:   token, TTL: time.Hour, Process: "p", How: gen.WaitHowJoin, NotAfter: notAfter,
 		})
 		return err
 	},

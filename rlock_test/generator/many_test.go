@@ -65,12 +65,18 @@ func everyone() []one {
 // named returns the lock with that number in these states.
 func named(n int, lock, queue, counter string) one {
 	i := strconv.Itoa(n)
-	o := one{lock: "{1}k" + i, queue: "rlock:queue:{1}:k" + i, waiters: "rlock:waiters:{1}:k" + i, holders: "rlock:holders:{1}:k" + i, counter: "{1}c" + i, token: "token" + i, fenced: counter != "none"}
+	o := one{
+		lock: "{1}k" + i, queue: "rlock:queue:{1}:k" + i, waiters: "rlock:waiters:{1}:k" + i,
+		holders: "rlock:holders:{1}:k" + i, counter: "{1}c" + i, token: "token" + i, fenced: counter != "none",
+	}
 	for _, words := range []string{lock, queue, counter} {
 		if words == "" || words == "none" {
 			continue
 		}
-		names := strings.NewReplacer(" ", "\n", "|", "\n", "<K>", o.lock, "<Q>", o.queue, "<W>", o.waiters, "<H>", o.holders, "<C>", o.counter, "<T>", o.token, "~", " ")
+		names := strings.NewReplacer(
+			" ", "\n", "|", "\n", "<K>", o.lock, "<Q>", o.queue, "<W>", o.waiters, "<H>", o.holders, "<C>", o.counter,
+			"<T>", o.token, "~", " ",
+		)
 		for command := range strings.SplitSeq(words, ";") {
 			o.state = append(o.state, strings.Split(names.Replace(command), "\n"))
 		}
@@ -124,7 +130,10 @@ func ttlOf(i int) time.Duration { return []time.Duration{2000 * time.Second, 0}[
 
 // join takes a lock with Wait, and tells what came of it.
 func (w world) join(o one, ttl time.Duration) string {
-	p := gen.WaitParams{Lock: o.lock, Queue: o.queue, Waiters: o.waiters, Holders: o.holders, Grants: grants, Token: o.token, TTL: ttl, Process: "p", How: gen.WaitHowTry}
+	p := gen.WaitParams{
+		Lock: o.lock, Queue: o.queue, Waiters: o.waiters, Holders: o.holders, Grants: grants, Token: o.token,
+		TTL: ttl, Process: "p", How: gen.WaitHowTry,
+	}
 	if o.fenced {
 		p.Counter = []string{o.counter}
 	}
@@ -206,7 +215,8 @@ func (w world) passAll(together bool) []string {
 	for i, o := range w.locks {
 		if told[i] = "true <nil>"; freed[i] == 0 {
 			ok, err := w.scripts.Release(w.Context(), w.user, gen.ReleaseParams{
-				Lock: o.lock, Queue: o.queue, Waiters: o.waiters, Holders: o.holders, Grants: grants, Counter: []string{o.counter}, Token: o.token,
+				Lock: o.lock, Queue: o.queue, Waiters: o.waiters, Holders: o.holders, Grants: grants,
+				Counter: []string{o.counter}, Token: o.token,
 			})
 			if told[i] = fmt.Sprint(ok == 1, " <nil>"); err != nil {
 				told[i] = failure(err)

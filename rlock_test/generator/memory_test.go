@@ -131,9 +131,11 @@ func TestScriptsWithoutMemory(t *testing.T) {
 			"Wait, a permit":                      {f.share(gen.WaitHowJoin, memoryPermit)},
 			"Wait, a permit that is tried":        {f.share(gen.WaitHowTry, memoryPermit)},
 			"Wait, a second reader":               append(shared, f.share(gen.WaitHowJoin, memoryReader2)),
-			"Wait, a second permit":               {f.share(gen.WaitHowTry, memoryPermit), f.share(gen.WaitHowTry, memoryPermit2)},
-			"Wait, a place of a reader":           {held, f.share(gen.WaitHowJoin, memoryReader)},
-			"Wait, a second place of a permit":    {held, waits, f.share(gen.WaitHowJoin, memoryPermit)},
+			"Wait, a second permit": {
+				f.share(gen.WaitHowTry, memoryPermit), f.share(gen.WaitHowTry, memoryPermit2),
+			},
+			"Wait, a place of a reader":        {held, f.share(gen.WaitHowJoin, memoryReader)},
+			"Wait, a second place of a permit": {held, waits, f.share(gen.WaitHowJoin, memoryPermit)},
 			"RaiseFence": {mine, does(f, f.scripts.RaiseFence, gen.RaiseFenceParams{
 				Keys: []string{memoryLock, memoryFence}, Token: "t", Fence: 1 << 50, Locks: 1,
 			})},
@@ -146,7 +148,8 @@ func TestScriptsWithoutMemory(t *testing.T) {
 				Keys: []string{memoryLock, memoryQueue}, Locks: 1, Tokens: []string{"t"},
 			})},
 			"Requeue": {mine, waits, does(f, f.scripts.Requeue, gen.RequeueParams{
-				Lock: memoryLock, Queue: memoryQueue, Waiters: memoryWaiters, Holders: memoryHolders, Grants: memoryGrants,
+				Lock: memoryLock, Queue: memoryQueue, Waiters: memoryWaiters, Holders: memoryHolders,
+				Grants:  memoryGrants,
 				Counter: counter, Token: "t", Again: "u", TTL: time.Minute,
 			})},
 			"HandOver": {mine, does(f, f.scripts.HandOver, gen.HandOverParams{
@@ -160,7 +163,8 @@ func TestScriptsWithoutMemory(t *testing.T) {
 				Keys: []string{memoryLock}, Token: "u", TTL: time.Minute, Former: []string{"t"},
 			})},
 			"Attach, of a reader": append(shared, does(f, f.scripts.Attach, gen.AttachParams{
-				Keys: []string{memoryLock, memoryHolders}, Token: memoryReader2, TTL: time.Second, Former: []string{memoryReader},
+				Keys: []string{memoryLock, memoryHolders}, Token: memoryReader2, TTL: time.Second,
+				Former: []string{memoryReader},
 			})),
 			"Extend": {mine, does(f, f.scripts.Extend, gen.ExtendParams{
 				Keys: []string{memoryLock}, TTL: time.Hour, Tokens: []string{"t"},

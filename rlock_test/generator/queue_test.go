@@ -52,21 +52,24 @@ func process(token string) string {
 
 func (l line) ask(token string, how gen.WaitHow, since int64) (gen.WaitResult, error) {
 	return l.scripts.Wait(l.Context(), l.client, gen.WaitParams{
-		Lock: contested, Queue: queued, Waiters: waiters, Holders: holders, Grants: grants, Counter: []string{fences},
-		Token: token, TTL: l.clocked, Process: process(token), How: how, Since: since, Barging: l.barging,
+		Lock: contested, Queue: queued, Waiters: waiters, Holders: holders, Grants: grants,
+		Counter: []string{fences},
+		Token:   token, TTL: l.clocked, Process: process(token), How: how, Since: since, Barging: l.barging,
 	})
 }
 
 func releasing(token string) gen.ReleaseParams {
 	return gen.ReleaseParams{
-		Lock: contested, Queue: queued, Waiters: waiters, Holders: holders, Grants: grants, Counter: []string{fences}, Token: token,
+		Lock: contested, Queue: queued, Waiters: waiters, Holders: holders, Grants: grants,
+		Counter: []string{fences}, Token: token,
 	}
 }
 
 func requeuing(token, again string) gen.RequeueParams {
 	return gen.RequeueParams{
-		Lock: contested, Queue: queued, Waiters: waiters, Holders: holders, Grants: grants, Counter: []string{fences},
-		Token: token, Again: again, Process: process(again),
+		Lock: contested, Queue: queued, Waiters: waiters, Holders: holders, Grants: grants,
+		Counter: []string{fences},
+		Token:   token, Again: again, Process: process(again),
 	}
 }
 
@@ -293,7 +296,9 @@ func repeatsJoin(l line) {
 }
 
 func beatsOnly(l line) {
-	require.Equal(l, gen.WaitResult{Remaining: -2 * time.Millisecond}, l.beat("q1"), "free, and not in the queue")
+	require.Equal(
+		l, gen.WaitResult{Remaining: -2 * time.Millisecond}, l.beat("q1"), "free, and not in the queue",
+	)
 	l.state("", 0)
 	l.join("p1")
 	gone := l.beat("q1")
@@ -644,7 +649,10 @@ func wrongKey(l line) {
 }
 
 func withoutFence(l line) {
-	join := gen.WaitParams{Lock: contested, Queue: queued, Waiters: waiters, Holders: holders, Token: "p1", TTL: queueLease, Process: "p", Grants: grants, How: gen.WaitHowJoin}
+	join := gen.WaitParams{
+		Lock: contested, Queue: queued, Waiters: waiters, Holders: holders, Token: "p1", TTL: queueLease,
+		Process: "p", Grants: grants, How: gen.WaitHowJoin,
+	}
 	r, err := l.scripts.Wait(l.Context(), l.client, join)
 	require.NoError(l, err)
 	require.True(l, r.Granted)
@@ -673,7 +681,10 @@ func anyToken(l line) {
 func anyKey(l line) {
 	heard := l.listen("q")
 	for _, key := range []string{"a b 7 ", "%s%.0f\n", "k\x00\xff:", " ", strings.Repeat("k ", 40_000)} {
-		held := gen.WaitParams{Lock: key, Queue: queued, Waiters: waiters, Holders: holders, Grants: grants, Token: "p1", TTL: queueLease, Process: "p", How: gen.WaitHowJoin}
+		held := gen.WaitParams{
+			Lock: key, Queue: queued, Waiters: waiters, Holders: holders, Grants: grants, Token: "p1", TTL: queueLease,
+			Process: "p", How: gen.WaitHowJoin,
+		}
 		_, err := l.scripts.Wait(l.Context(), l.client, held)
 		require.NoError(l, err)
 		waits := held
@@ -727,7 +738,8 @@ func TestQueueScriptsWithoutRights(t *testing.T) {
 			root.join("q1")
 			require.Equal(t, gen.RequeueResult{Freed: true}, limited.pass("p1", ""), denied)
 			root.silent(heard, "q")
-			if denied == "-spublish" || denied == "resetchannels" { // it has the lock, and is not told: its heartbeat finds that
+			// it has the lock, and is not told: its heartbeat finds that
+			if denied == "-spublish" || denied == "resetchannels" {
 				require.True(t, root.beat("q1").Granted, denied)
 				continue
 			}

@@ -40,10 +40,14 @@ func TestScripts(t *testing.T) {
 				require.NoError(t, err)
 				require.False(t, all.Acquired)
 				require.Equal(t, int64(2), all.Held)
-				lost, err := s.Extend(ctx, client, gen.ExtendParams{Keys: []string{"a", "b"}, Tokens: []string{token}, TTL: time.Hour})
+				lost, err := s.Extend(
+					ctx, client, gen.ExtendParams{Keys: []string{"a", "b"}, Tokens: []string{token}, TTL: time.Hour},
+				)
 				require.NoError(t, err)
 				require.Equal(t, []int64{1, 2}, lost)
-				freed, err := s.ReleaseMany(ctx, client, gen.ReleaseManyParams{Keys: []string{"a", "b"}, Locks: 2, Tokens: []string{token}})
+				freed, err := s.ReleaseMany(
+					ctx, client, gen.ReleaseManyParams{Keys: []string{"a", "b"}, Locks: 2, Tokens: []string{token}},
+				)
 				require.NoError(t, err)
 				require.Equal(t, []int64{0, 0}, freed)
 				require.Equal(t, "job-12", env.Get(t, client, "a"))
@@ -98,7 +102,10 @@ func TestScripts(t *testing.T) {
 
 			// A counter that lags behind the clock is raised to it.
 			require.NoError(t, env.Do(t, client, "SET", "y", "7").Error())
-			one, err := s.Acquire(ctx, client, gen.AcquireParams{Lock: "b", Queue: "b", Counter: []string{"y"}, Token: "mine", TTL: time.Second})
+			one, err := s.Acquire(
+				ctx, client,
+				gen.AcquireParams{Lock: "b", Queue: "b", Counter: []string{"y"}, Token: "mine", TTL: time.Second},
+			)
 			require.NoError(t, err)
 			require.InDelta(t, time.Now().UnixMicro(), one.Value, 1e8)
 			require.NoError(t, env.Do(t, client, "SET", "y", "7").Error())

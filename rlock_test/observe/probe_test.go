@@ -230,9 +230,11 @@ func TestProbeNamesRightsForShares(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		for name, test := range map[string]struct{ without, grant string }{
-			"the key of the holders": {"resetkeys ~app:* ~rlock:fence:* ~rlock:queue:* ~rlock:waiters:* ~rlock:grant:*", "~rlock:holders:*"},
-			"the end of a lease":     {"-pexpireat", "+pexpireat ~rlock:holders:*"},
-			"the queue":              {"resetkeys ~app:* ~rlock:fence:* ~rlock:holders:* ~rlock:grant:*", ""},
+			"the key of the holders": {
+				"resetkeys ~app:* ~rlock:fence:* ~rlock:queue:* ~rlock:waiters:* ~rlock:grant:*", "~rlock:holders:*",
+			},
+			"the end of a lease": {"-pexpireat", "+pexpireat ~rlock:holders:*"},
+			"the queue":          {"resetkeys ~app:* ~rlock:fence:* ~rlock:holders:* ~rlock:grant:*", ""},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

@@ -32,7 +32,8 @@ func TestReleaseOfASetPassesOn(t *testing.T) {
 				before := server.ScriptCalls(t)
 				require.NoError(t, set.Release(t.Context()))
 				j, k := env.Taken(t, first), env.Taken(t, second)
-				passed = server.ScriptCalls(t) == before+3 // those that others wait for are passed on one by one; otherwise a heartbeat came in between
+				// those that others wait for are passed on one by one; otherwise a heartbeat came in between
+				passed = server.ScriptCalls(t) == before+3
 				require.Greater(t, j.Fence(), set.Fence())
 				require.Greater(t, k.Fence(), set.Fence())
 				require.Empty(t, env.Get(t, client, keys[0]))
@@ -153,7 +154,9 @@ func TestASetWaitsOnce(t *testing.T) {
 		client := server.Client(t)
 		first, second := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "i")), env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "j"))
 		set := acquiresAll(t, env.OpenOn(t, server), "j", "i")
-		env.Soon(t, func() bool { return len(queued(t, client, "j")) == 1 }, "the set waits for the first in its way")
+		env.Soon(
+			t, func() bool { return len(queued(t, client, "j")) == 1 }, "the set waits for the first in its way",
+		)
 		require.Empty(t, queued(t, client, "i"))
 		later := waits(t, client, env.OpenOn(t, server), "i")
 		require.NoError(t, second.Release(t.Context()))
@@ -268,7 +271,11 @@ func TestASetGivesBackAfterAnOutage(t *testing.T) {
 	f, l, client := env.NewFaulty(t, env.Engines(t)[0])
 	other := env.NewLocker(t, client)
 	got, j := acquiresInOrder(t, client, l, rlock.WithTTL(time.Hour), rlock.WithRetry(rlock.Fixed(time.Hour)))
-	f.When(env.Once(gen.WaitSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult { return f.Refuse("LOADING later") }))
+	f.When(
+		env.Once(
+			gen.WaitSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult { return f.Refuse("LOADING later") },
+		),
+	)
 	wait, end := context.WithTimeout(t.Context(), 30*time.Second)
 	defer end()
 	i := env.MustLock(t)(other.Acquire(wait, "i"))

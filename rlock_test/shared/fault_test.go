@@ -195,7 +195,9 @@ func TestWaiterThatStandsStill(t *testing.T) {
 	for name, test := range map[string]struct {
 		others, still func(l *rlock.Locker) (*rlock.Lock, error)
 	}{
-		"a writer among readers": {reads, func(l *rlock.Locker) (*rlock.Lock, error) { return l.Acquire(t.Context(), "k", hour) }},
+		"a writer among readers": {
+			reads, func(l *rlock.Locker) (*rlock.Lock, error) { return l.Acquire(t.Context(), "k", hour) },
+		},
 		"a reader among permits": {permit, reads},
 		"one who wants all permits": {permit, func(l *rlock.Locker) (*rlock.Lock, error) {
 			return l.AcquirePermit(t.Context(), "k", 4, hour, rlock.WithPermits(4))

@@ -100,7 +100,8 @@ func (r raw) beats(token string) bool {
 func (r raw) release(token string) bool {
 	r.t.Helper()
 	freed, err := r.scripts.Release(r.t.Context(), r.client, gen.ReleaseParams{
-		Lock: key, Queue: queue, Waiters: waiters, Holders: holders, Grants: grants, Counter: []string{counter}, Token: token,
+		Lock: key, Queue: queue, Waiters: waiters, Holders: holders, Grants: grants, Counter: []string{counter},
+		Token: token,
 	})
 	require.NoError(r.t, err)
 	return freed == 1
@@ -111,18 +112,24 @@ func (r raw) extend(token string, ttl time.Duration, former ...string) bool {
 	r.t.Helper()
 	keys := []string{key, holders}
 	if len(former) > 0 {
-		reply, err := r.scripts.Attach(r.t.Context(), r.client, gen.AttachParams{Keys: keys, Token: token, TTL: ttl, Former: former})
+		reply, err := r.scripts.Attach(
+			r.t.Context(), r.client, gen.AttachParams{Keys: keys, Token: token, TTL: ttl, Former: former},
+		)
 		require.NoError(r.t, err)
 		return reply.Position == 0
 	}
-	lost, err := r.scripts.Extend(r.t.Context(), r.client, gen.ExtendParams{Keys: keys, TTL: ttl, Tokens: []string{token}})
+	lost, err := r.scripts.Extend(
+		r.t.Context(), r.client, gen.ExtendParams{Keys: keys, TTL: ttl, Tokens: []string{token}},
+	)
 	require.NoError(r.t, err)
 	return len(lost) == 0
 }
 
 func (r raw) inspect() gen.InspectResult {
 	r.t.Helper()
-	found, err := r.scripts.Inspect(r.t.Context(), r.client, gen.InspectParams{Keys: []string{key, holders, queue}})
+	found, err := r.scripts.Inspect(
+		r.t.Context(), r.client, gen.InspectParams{Keys: []string{key, holders, queue}},
+	)
 	require.NoError(r.t, err)
 	require.Len(r.t, found.Left, len(found.Members))
 	return found
@@ -148,7 +155,9 @@ func (r raw) nothingLeft() {
 func (r raw) dead(i int) {
 	token := fmt.Sprint("dead", i)
 	require.NoError(r.t, r.do("ZADD", queue, fmt.Sprint(i+1), token).Error())
-	require.NoError(r.t, r.do("HSET", waiters, token, fmt.Sprint(time.Now().UnixMilli(), " 60000 60000 gone")).Error())
+	require.NoError(
+		r.t, r.do("HSET", waiters, token, fmt.Sprint(time.Now().UnixMilli(), " 60000 60000 gone")).Error(),
+	)
 }
 
 // One script removes 100 waiters at most who would not hear of their grant. After so many, whoever asks for
@@ -248,7 +257,12 @@ func TestScriptLeaverGetsNothing(t *testing.T) {
 		r.takes(a, minute)
 		r.joins(b)
 		r.joins(c)
-		require.NoError(t, r.do("ZADD", holders, "XX", fmt.Sprint(time.Now().Add(-time.Second).UnixMilli()), r.inspect().Members[0]).Error())
+		require.NoError(
+			t,
+			r.do(
+				"ZADD", holders, "XX", fmt.Sprint(time.Now().Add(-time.Second).UnixMilli()), r.inspect().Members[0],
+			).Error(),
+		)
 		require.False(t, r.release(b))
 		require.Equal(t, 1, len(r.inspect().Members))
 		require.Contains(t, r.inspect().Members[0], c)
@@ -331,7 +345,8 @@ func TestScriptForeignValues(t *testing.T) {
 	onScripts(t, func(r raw) {
 		for _, write := range [][]string{
 			{"ZADD", "", "1", "ann", "2", "bob"}, {"RPUSH", "", "a"}, {"SADD", "", "a"}, {"HSET", "", "a", "b"}, {"SET", "", "text"},
-			{"SET", "", "rlock:readers x"}, {"SET", "", "rlock:shared 7"}, {"SET", "", "rlock:readers 7 "}, {"ZADD", "", "99999999999999", "ann"}, {"XADD", "", "1-1", "a", "b"},
+			{"SET", "", "rlock:readers x"}, {"SET", "", "rlock:shared 7"}, {"SET", "", "rlock:readers 7 "},
+			{"ZADD", "", "99999999999999", "ann"}, {"XADD", "", "1-1", "a", "b"},
 			{"SETBIT", "", "7", "1"}, {"GEOADD", "", "1", "2", "ann"}, {"PFADD", "", "a"},
 		} {
 			for _, name := range []string{key, holders} {
@@ -358,10 +373,13 @@ func (r raw) everyScript() {
 	}
 	keys := []string{key, holders}
 	_, _ = r.scripts.Extend(ctx, r.client, gen.ExtendParams{Keys: keys, TTL: minute, Tokens: []string{token}})
-	_, _ = r.scripts.Attach(ctx, r.client, gen.AttachParams{Keys: keys, Token: token, TTL: minute, Former: []string{"x"}})
+	_, _ = r.scripts.Attach(
+		ctx, r.client, gen.AttachParams{Keys: keys, Token: token, TTL: minute, Former: []string{"x"}},
+	)
 	_, _ = r.scripts.Inspect(ctx, r.client, gen.InspectParams{Keys: []string{key, holders, queue}, Waiters: 9})
 	_, _ = r.scripts.Release(ctx, r.client, gen.ReleaseParams{
-		Lock: key, Queue: queue, Waiters: waiters, Holders: holders, Grants: grants, Counter: []string{counter}, Token: token,
+		Lock: key, Queue: queue, Waiters: waiters, Holders: holders, Grants: grants, Counter: []string{counter},
+		Token: token,
 	})
 }
 
@@ -551,7 +569,10 @@ func TestScriptWithoutMemory(t *testing.T) {
 		r.joins(share(2, 1, "c"))
 		require.NoError(r.t, r.do("CONFIG", "SET", "maxmemory", "1").Error())
 		require.True(r.t, r.release(share(2, 1, "a2")))
-		require.True(r.t, r.ask(gen.WaitHowHeartbeat, share(2, 1, "c"), time.Hour).Granted, "it was let in, and gets a longer lease")
+		require.True(
+			r.t, r.ask(gen.WaitHowHeartbeat, share(2, 1, "c"), time.Hour).Granted,
+			"it was let in, and gets a longer lease",
+		)
 		require.True(r.t, r.release(share(2, 1, "b")))
 		require.True(r.t, r.release(share(2, 1, "c")))
 		require.NoError(r.t, r.do("CONFIG", "SET", "maxmemory", "0").Error())

@@ -318,5 +318,8 @@ func TestEveryPackageRuns(t *testing.T) {
 		require.NoError(t, err)
 		return strings.Fields(string(out))
 	}
-	require.ElementsMatch(t, list("./..."), append(list(beside...), list(alone...)...), "beside in steps.go has the packages that make test and make test-all run")
+	require.ElementsMatch(
+		t, list("./..."), append(list(beside...), list(alone...)...),
+		"beside in steps.go has the packages that make test and make test-all run",
+	)
 }

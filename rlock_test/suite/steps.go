@@ -224,7 +224,10 @@ func allSteps(o options) []step {
 		{name: "race, cost", args: []string{"test", "-race", "-count=1", "-timeout=20m", cost}},
 		{name: "race, crowds", args: []string{"test", "-race", "-count=1", "-timeout=20m", crowds}},
 		// What is counted in allocations and milliseconds is not itself under the race detector.
-		{name: "budgets", args: []string{"test", "-count=1", "-p=1", "-run=Budget|Schedules|TestLoad$", "./rlock/...", cost}},
+		{
+			name: "budgets",
+			args: []string{"test", "-count=1", "-p=1", "-run=Budget|Schedules|TestLoad$", "./rlock/...", cost},
+		},
 		// Some kernels run no programs of 32 bits. The step platforms builds and vets for 386 there too.
 		{name: "386", env: []string{"GOARCH=386", "CGO_ENABLED=0"}, args: append([]string{"test", "-count=1"}, core...),
 			needs: []string{"go", "test", "-run=^$", "errors"}},

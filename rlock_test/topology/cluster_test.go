@@ -74,12 +74,17 @@ func TestCluster(t *testing.T) {
 		t.Run("bindings refuse two slots", func(t *testing.T) {
 			var err error
 			require.NotPanics(t, func() {
-				_, err = gen.New().Extend(t.Context(), client, gen.ExtendParams{Keys: []string{"a", "b"}, Tokens: []string{"t"}})
+				_, err = gen.New().Extend(
+					t.Context(), client, gen.ExtendParams{Keys: []string{"a", "b"}, Tokens: []string{"t"}},
+				)
 			})
 			var facts *gen.CrossSlotError
 			require.ErrorAs(t, err, &facts)
 			require.Equal(t, [2]string{"a", "b"}, facts.Keys)
-			_, err = gen.New().Extend(t.Context(), client, gen.ExtendParams{Keys: []string{"a", strings.Repeat("job", 1<<16/3)}, Tokens: []string{"t"}})
+			_, err = gen.New().Extend(
+				t.Context(), client,
+				gen.ExtendParams{Keys: []string{"a", strings.Repeat("job", 1<<16/3)}, Tokens: []string{"t"}},
+			)
 			require.ErrorAs(t, err, &facts)
 			require.Less(t, len(err.Error()), 1000)
 		})

@@ -485,7 +485,9 @@ func TestCrossSlotSetGivesBack(t *testing.T) {
 		env.Soon(t, func() bool { return waiters("c") == 1 }, "it waits again")
 		cancel()
 		require.ErrorIs(t, env.Receive(t, failed), context.Canceled)
-		env.Soon(t, func() bool { return env.Get(t, direct, "b") == "" && waiters("c") == 0 }, "it has left nothing")
+		env.Soon(
+			t, func() bool { return env.Get(t, direct, "b") == "" && waiters("c") == 0 }, "it has left nothing",
+		)
 		require.Equal(t, c.Token(), env.Get(t, direct, "c"))
 	})
 }

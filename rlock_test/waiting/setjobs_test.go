@@ -24,7 +24,9 @@ func job(d time.Duration) time.Duration {
 
 // works has processes of their own use a key one after the other, each for so long, until ctx ends. It
 // counts the jobs that have ended.
-func works(t *testing.T, ctx context.Context, server *env.Server, key string, processes int, long time.Duration) (all *sync.WaitGroup, done *atomic.Int64) {
+func works(
+	t *testing.T, ctx context.Context, server *env.Server, key string, processes int, long time.Duration,
+) (all *sync.WaitGroup, done *atomic.Int64) {
 	t.Helper()
 	all, done = &sync.WaitGroup{}, &atomic.Int64{}
 	for range processes {
@@ -82,7 +84,9 @@ func TestSetsKeepNobodyWaiting(t *testing.T) {
 				longest, most = max(longest, time.Since(start)), max(most, jobs.Load()-before)
 				time.Sleep(10 * time.Millisecond)
 			}
-			t.Logf("%d sets: a lock of their other key waited for %v at most, and for %d long jobs", sets, longest, most)
+			t.Logf(
+				"%d sets: a lock of their other key waited for %v at most, and for %d long jobs", sets, longest, most,
+			)
 			require.LessOrEqual(t, most, int64(sets+1), "one may end by chance while it waits for another reason")
 			cancel()
 			group.Wait()
@@ -97,7 +101,9 @@ func TestSetsKeepNobodyWaiting(t *testing.T) {
 func TestSetsAreNotOvertaken(t *testing.T) {
 	t.Parallel()
 	for _, long := range []time.Duration{4 * time.Second, 8 * time.Second} {
-		for _, phase := range []time.Duration{300 * time.Millisecond, 1100 * time.Millisecond, 2500 * time.Millisecond} {
+		for _, phase := range []time.Duration{
+			300 * time.Millisecond, 1100 * time.Millisecond, 2500 * time.Millisecond,
+		} {
 			t.Run(fmt.Sprint(long, phase), func(t *testing.T) {
 				t.Parallel()
 				server := env.Start(t)
@@ -108,7 +114,9 @@ func TestSetsAreNotOvertaken(t *testing.T) {
 				time.Sleep(job(phase))
 				start, before := time.Now(), jobs.Load()
 				set := env.MustLock(t)(env.OpenOn(t, server).AcquireAll(ctx, []string{"a", "b"}))
-				t.Logf("jobs of %v: the set waited for %v and for %d jobs", job(long), time.Since(start), jobs.Load()-before)
+				t.Logf(
+					"jobs of %v: the set waited for %v and for %d jobs", job(long), time.Since(start), jobs.Load()-before,
+				)
 				require.LessOrEqual(t, jobs.Load()-before, int64(3+3), "three had come before it")
 				require.NoError(t, set.Release(ctx))
 				cancel()

@@ -96,7 +96,9 @@ func isReplica(ctx context.Context, node rueidis.Client) bool {
 // token is the form of the values that rlock gives keys: a version 4 UUID, and behind a space what the
 // holder says about itself; that of one who wants a share, to whom the lock has just been passed; or
 // that of a lock which is shared.
-var token = regexp.MustCompile(`^(rlock:share:\d+:\d+:)?[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}( .+)?$|^rlock:(readers|permits) \d+$`)
+var token = regexp.MustCompile(
+	`^(rlock:share:\d+:\d+:)?[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}( .+)?$|^rlock:(readers|permits) \d+$`,
+)
 
 // addLocks adds the keys whose values are tokens. It asks for the beginning of each value only,
 // because the strings of others may be of any size.

@@ -82,12 +82,16 @@ func (x *explorer) inOrder(before, after server, r queue.Request) error {
 			}
 		}
 		if all > highest {
-			return broken("%s have %d permits, and the last of them asked for a limit of %d", whose(&after), all, highest)
+			return broken(
+				"%s have %d permits, and the last of them asked for a limit of %d", whose(&after), all, highest,
+			)
 		}
 	}
 	for _, token := range has {
 		if before.open && before.members > 0 && !slices.Contains(had, token) && !isAfter(r, token) {
-			return broken("%s has the lock, which was to stay free while %s waits", short(token), short(before.queue[0].token))
+			return broken(
+				"%s has the lock, which was to stay free while %s waits", short(token), short(before.queue[0].token),
+			)
 		}
 	}
 	if before.mute || before.broken {
@@ -95,7 +99,10 @@ func (x *explorer) inOrder(before, after server, r queue.Request) error {
 	}
 	if isRelease(r) && !before.open && before.lock == r.Token && after.lock == "" {
 		if first, told := x.first(&before, r.Token); told {
-			return broken("%s has released the lock, which is free although %s waits and could be told", short(r.Token), short(first))
+			return broken(
+				"%s has released the lock, which is free although %s waits and could be told", short(r.Token),
+				short(first),
+			)
 		}
 	}
 	for _, token := range has {
@@ -113,7 +120,10 @@ func (x *explorer) inOrder(before, after server, r queue.Request) error {
 		}
 		for _, m := range before.queue[:before.members] {
 			if m.score < last && m.token != r.Token && !slices.Contains(has, m.token) && x.told(&before, m.token) {
-				return broken("%s was granted the lock before %s, which could be told and had joined earlier", short(token), short(m.token))
+				return broken(
+					"%s was granted the lock before %s, which could be told and had joined earlier", short(token),
+					short(m.token),
+				)
 			}
 		}
 	}

@@ -124,7 +124,9 @@ func (s scenario) kinds() (ofProcess, ofServer []moveKind) {
 			extension: {extends}, handing: {handsOver, givesUp}, attachment: {detaches, asksAgain},
 			shortening: {shortens, asksAgain, givesUp}, trying: {triesOnce, asksAgain, givesUp},
 			mishearing: {mishears}, failover: {listens}}[f]...)
-		ofServer = add(ofServer, map[fault][]moveKind{deletion: {strangerDeletes}, taking: {strangerTakes, strangerReleases},
+		ofServer = add(ofServer, map[fault][]moveKind{deletion: {strangerDeletes}, taking: {
+			strangerTakes, strangerReleases,
+		},
 			failover: {remembers, failsOver}, mistype: {mistypes, mends}, barging: {opens, shuts}}[f]...)
 	}
 	return ofProcess, ofServer

@@ -35,7 +35,10 @@ func words(r *rand.Rand) []string {
 	case 4:
 		return []string{pick("DEL", "UNLINK"), pick(lockKey, queueKey, waitersKey, counterKey)}
 	case 5:
-		return append([]string{"EXISTS"}, pick2(r, []string{lockKey, queueKey, waitersKey}, []string{pick(lockKey, queueKey, counterKey)})...)
+		return append(
+			[]string{"EXISTS"},
+			pick2(r, []string{lockKey, queueKey, waitersKey}, []string{pick(lockKey, queueKey, counterKey)})...,
+		)
 	case 6:
 		return []string{"PTTL", pick(lockKey, queueKey)}
 	case 7:
@@ -55,7 +58,10 @@ func words(r *rand.Rand) []string {
 	case 14:
 		return []string{"ZRANK", queueKey, name()}
 	case 15:
-		return pick2(r, []string{"HSET", waitersKey, name(), "1700000000000 2000 20000 p"}, []string{"HDEL", waitersKey, name()})
+		return pick2(
+			r, []string{"HSET", waitersKey, name(), "1700000000000 2000 20000 p"},
+			[]string{"HDEL", waitersKey, name()},
+		)
 	case 16:
 		return []string{"HGET", waitersKey, name()}
 	case 17:
@@ -212,7 +218,9 @@ func wordsOfShares(r *rand.Rand, from int64) []string {
 	case 1:
 		return []string{"PEXPIREAT", pick(lockKey, holdersKey, queueKey), pick(at(), at(), "1", "x")}
 	case 2:
-		return pick2(r, []string{"ZADD", holdersKey, pick("1", "2"), "7"}, []string{"ZADD", holdersKey, "1", "7", at(), name()})
+		return pick2(
+			r, []string{"ZADD", holdersKey, pick("1", "2"), "7"}, []string{"ZADD", holdersKey, "1", "7", at(), name()},
+		)
 	case 3, 4:
 		return []string{"ZADD", holdersKey, pick(at(), at(), "+inf", "x"), name()}
 	case 5:
@@ -358,7 +366,9 @@ func (b *both) step(r *rand.Rand, tokens []string) {
 		notAfter = ""
 		b.run("release", queueKeys, []string{token, ""}, nil)
 	case c == 4:
-		b.run("requeue", queueKeys, []string{token, other, lease, process, "", notAfter}, func(reply []int64) []int64 {
+		b.run("requeue", queueKeys, []string{
+			token, other, lease, process, "", notAfter,
+		}, func(reply []int64) []int64 {
 			return []int64{reply[0], reply[1], some(reply[2]), units(reply[3]), some(reply[4])}
 		})
 	case c == 5:
@@ -370,11 +380,15 @@ func (b *both) step(r *rand.Rand, tokens []string) {
 			return []int64{reply[0], units(reply[1])}
 		})
 	case c == 7 && !isShare(token):
-		b.run("hand_over", []string{lockKey, queueKey, counterKey}, []string{token, other, lease, "1", "", notAfter}, func(reply []int64) []int64 {
+		b.run("hand_over", []string{lockKey, queueKey, counterKey}, []string{
+			token, other, lease, "1", "", notAfter,
+		}, func(reply []int64) []int64 {
 			return []int64{reply[0], some(reply[1]), reply[2], some(reply[3])}
 		})
 	case c == 8 && !isShare(token):
-		b.run("acquire", []string{lockKey, queueKey, counterKey}, []string{token, lease, notAfter}, func(reply []int64) []int64 {
+		b.run("acquire", []string{
+			lockKey, queueKey, counterKey,
+		}, []string{token, lease, notAfter}, func(reply []int64) []int64 {
 			if reply[0] == 1 {
 				return []int64{1, some(reply[1])}
 			}
@@ -382,7 +396,9 @@ func (b *both) step(r *rand.Rand, tokens []string) {
 		})
 	default:
 		how := []string{"join", "join", "heartbeat", "try"}[r.IntN(4)]
-		b.run("wait", queueKeys, []string{token, lease, process, how, "0", "", notAfter}, func(reply []int64) []int64 {
+		b.run("wait", queueKeys, []string{
+			token, lease, process, how, "0", "", notAfter,
+		}, func(reply []int64) []int64 {
 			return []int64{reply[0], some(reply[1]), units(reply[2]), some(reply[3]), reply[4]}
 		})
 	}

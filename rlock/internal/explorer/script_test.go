@@ -39,8 +39,10 @@ func textOf(tb testing.TB, path string, seen map[string]bool) string {
 
 // scriptSums are the sums of the texts that gen sends.
 var scriptSums = map[string]string{
-	"acquire": gen.AcquireSHA1, "wait": gen.WaitSHA1, "release": gen.ReleaseSHA1, "requeue": gen.RequeueSHA1, "extend": gen.ExtendSHA1,
-	"hand_over": gen.HandOverSHA1, "attach": gen.AttachSHA1, "acquire_all": gen.AcquireAllSHA1, "release_many": gen.ReleaseManySHA1,
+	"acquire": gen.AcquireSHA1, "wait": gen.WaitSHA1, "release": gen.ReleaseSHA1, "requeue": gen.RequeueSHA1,
+	"extend":    gen.ExtendSHA1,
+	"hand_over": gen.HandOverSHA1, "attach": gen.AttachSHA1, "acquire_all": gen.AcquireAllSHA1,
+	"release_many": gen.ReleaseManySHA1,
 }
 
 // scripts returns the texts of the scripts by name, which are those that gen sends.

@@ -326,7 +326,9 @@ func (x *explorer) run(w *world, m message) (effect, error) {
 	if isShare(r.Token) || isShare(r.Again) {
 		leased = append(leased, holdersKey)
 	}
-	script, keys, args := "wait", queueKeys, []string{r.Token, lease, process, "join", strconv.FormatInt(r.Since, 10), barging}
+	script, keys, args := "wait", queueKeys, []string{
+		r.Token, lease, process, "join", strconv.FormatInt(r.Since, 10), barging,
+	}
 	switch r.Call {
 	case queue.Heartbeat:
 		args[3] = "heartbeat"
@@ -338,7 +340,9 @@ func (x *explorer) run(w *world, m message) (effect, error) {
 	case extend:
 		script, keys, args = "extend", leased, []string{lease, r.Token}
 	case handOver:
-		script, keys, args = "hand_over", []string{lockKey, queueKey, counterKey}, []string{r.Token, r.Again, lease, "1", barging}
+		script, keys, args = "hand_over", []string{lockKey, queueKey, counterKey}, []string{
+			r.Token, r.Again, lease, "1", barging,
+		}
 	case tries:
 		args[3] = "try"
 		if x.sets[m.process] {
@@ -352,7 +356,9 @@ func (x *explorer) run(w *world, m message) (effect, error) {
 			args = []string{r.Again, "0", lease, "", r.Token}
 		}
 	case shortened:
-		script, keys, args = "attach", leased, []string{r.Again, "0", strconv.FormatInt((x.settings.TTL / 2).Milliseconds(), 10), "", r.Token}
+		script, keys, args = "attach", leased, []string{
+			r.Again, "0", strconv.FormatInt((x.settings.TTL / 2).Milliseconds(), 10), "", r.Token,
+		}
 	}
 	before := run.server
 	call := x.vm.call

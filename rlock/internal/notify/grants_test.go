@@ -36,7 +36,8 @@ func TestReadGrant(t *testing.T) {
 		"-1 7 3 3 job 9f0c", "+1 7 3 3 job 9f0c", "1 -7 3 3 job 9f0c", "1 7 -3 3 job 9f0c", "1 7 3 -3 job 9f0c", "1 7 3 -1 job 9f0c",
 		"1e3 7 3 3 job 9f0c", " 1 7 3 3 job 9f0c", "1  7 3 3 job 9f0c", "1 7 3 3  job 9f0c", "9223372036855 7 3 3 job 9f0c",
 		"1 7 2147483648 3 job 9f0c", "1 99999999999999999 3 3 job 9f0c", "1 7 3 9999999999999999 job 9f0c",
-		"1 7 3 99999999999999999999999999 job 9f0c", "20000 7 3 token of an older form", "beat", "beat token", "share 1 7 3 3 job 9f0c",
+		"1 7 3 99999999999999999999999999 job 9f0c", "20000 7 3 token of an older form", "beat", "beat token",
+		"share 1 7 3 3 job 9f0c",
 	} {
 		_, ok := notify.ReadGrant(text)
 		require.False(t, ok, "%q", text)
@@ -45,7 +46,10 @@ func TestReadGrant(t *testing.T) {
 
 // What is read says what was written, and nothing else is read.
 func FuzzReadGrant(f *testing.F) {
-	for _, text := range []string{"20000 7 3 3 job 9f0c", "1 0 0 0  t", "5 1 0 4 a b  t u", "x", "beat 20000 7 3 3 job 9f0c", "1 7 3 9999999999999999 job 9f0c", "01 1 1 1 k t"} {
+	for _, text := range []string{
+		"20000 7 3 3 job 9f0c", "1 0 0 0  t", "5 1 0 4 a b  t u", "x", "beat 20000 7 3 3 job 9f0c",
+		"1 7 3 9999999999999999 job 9f0c", "01 1 1 1 k t",
+	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

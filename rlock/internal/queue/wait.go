@@ -60,7 +60,8 @@ type Call uint8
 const (
 	Join      Call = iota // scripts/wait.lua
 	Heartbeat             // scripts/wait.lua, which then does not insert
-	Pass                  // scripts/release.lua: release, or leave the queue; scripts/requeue.lua: and join again
+	// scripts/release.lua: release, or leave the queue; scripts/requeue.lua: and join again
+	Pass
 )
 
 // Request is a call of a script about a token.

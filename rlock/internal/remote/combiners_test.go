@@ -253,7 +253,11 @@ func TestCombinersRememberReleasesUnderWay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		answer := make(chan error)
-		s := &slotSends{combiners: newCombiners(true, nil, func(context.Context, []*member[releaseCall, int64]) error { return <-answer })}
+		s := &slotSends{
+			combiners: newCombiners(
+				true, nil, func(context.Context, []*member[releaseCall, int64]) error { return <-answer },
+			),
+		}
 		p := s.enter("a")
 		for range fewCalls {
 			s.enter("a")

@@ -160,7 +160,9 @@ func spyOn(t *testing.T, mode rueidis.ClientMode) (*spy, *remote.Server) {
 	scripts := gen.New(gen.WithoutRetry())
 	server := remote.NewServer(s, scripts, "process")
 	server.Extend(t.Context(), []remote.Extension{extension("gone")})
-	_, err := scripts.Attach(t.Context(), client, gen.AttachParams{Keys: []string{"gone"}, Token: "token", TTL: time.Hour})
+	_, err := scripts.Attach(
+		t.Context(), client, gen.AttachParams{Keys: []string{"gone"}, Token: "token", TTL: time.Hour},
+	)
 	require.NoError(t, err)
 	clear(s.scripts)
 	return s, server
@@ -223,7 +225,9 @@ func TestExtendAll(t *testing.T) {
 			require.InDelta(t, 30*time.Minute, ttl(t, client, "{0}:other"), float64(5*time.Minute))
 			require.Equal(t, -time.Millisecond, ttl(t, client, "eternal"))
 			require.Equal(t, "new", owner(t, client, "shorter"))
-			require.Equal(t, test.scripts+test.single, client.scripts[gen.ExtendSHA1], "one of the single ones has two parts")
+			require.Equal(
+				t, test.scripts+test.single, client.scripts[gen.ExtendSHA1], "one of the single ones has two parts",
+			)
 			require.Equal(t, 1, client.scripts[gen.AttachSHA1], "another token")
 			require.Equal(t, test.pipelines, pipelines)
 		})
@@ -264,7 +268,9 @@ func TestExtendAllShowsNoToken(t *testing.T) {
 	embedded, client, server := start(t)
 	list := many(t, client, 3, 1)
 	list[1].Token = "long-secret-token"
-	refused := embedded.FailNext(rlocktest.Script(gen.ExtendSHA1), "NOPERM proxy refuses EVALSHA long-secret-token")
+	refused := embedded.FailNext(
+		rlocktest.Script(gen.ExtendSHA1), "NOPERM proxy refuses EVALSHA long-secret-token",
+	)
 	extendAll(t.Context(), t, server, list)
 	<-refused
 	embedded.FailNext(rlocktest.Script(gen.ExtendSHA1), "NOPERM proxy refuses EVALSHA long-secret-token")

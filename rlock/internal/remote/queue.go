@@ -114,7 +114,8 @@ func (s calls) waitParams(c *Claim, r *Request, how gen.WaitHow) gen.WaitParams 
 	names := slot.NamesOf(c.key[0])
 	p := gen.WaitParams{
 		Lock: c.key[0], Queue: names.Queue, Waiters: names.Waiters, Holders: names.Holders,
-		Grants: s.queue.grants(c.key[0]), Token: r.Token, TTL: ttlParam(r.TTL), Process: s.queue.process, How: how, Barging: s.queue.barging,
+		Grants: s.queue.grants(c.key[0]), Token: r.Token, TTL: ttlParam(r.TTL), Process: s.queue.process, How: how,
+		Barging: s.queue.barging,
 	}
 	if r.Fenced || c.IsShare() {
 		p.Counter = slot.FenceCounter(c.key[0])

@@ -48,7 +48,9 @@ func TestReaperLearnsThatASlotMoves(t *testing.T) {
 	t.Parallel()
 	e, client, s := embedded(t)
 	free := func(token string, keys ...string) reaper.Result {
-		return s.calls.releaseItems(t.Context(), []reaper.Item{{Keys: keys, Token: token, Waits: len(keys) == 1}})[0]
+		return s.calls.releaseItems(
+			t.Context(), []reaper.Item{{Keys: keys, Token: token, Waits: len(keys) == 1}},
+		)[0]
 	}
 	joins(t, client, s, "k", "waits", time.Minute)
 	e.FailNext(rlocktest.Script(gen.ReleaseSHA1), movesText)

@@ -51,7 +51,9 @@ func TestOwnerInForeignToken(t *testing.T) {
 // What rlock writes into a key is not foreign, whoever has it.
 func TestForeign(t *testing.T) {
 	t.Parallel()
-	for _, value := range []string{NewToken(""), NewToken("web-3"), Share{3, 1}.NewToken(""), OwnPrefix + readers + " 7"} {
+	for _, value := range []string{
+		NewToken(""), NewToken("web-3"), Share{3, 1}.NewToken(""), OwnPrefix + readers + " 7",
+	} {
 		require.False(t, Foreign(value), value)
 	}
 	for _, value := range []string{"", "1", "chosen by a caller", "\xdf4\xc4\xba\xd0\x10:6\xac\xeb", strings.ToUpper(NewToken(""))} {

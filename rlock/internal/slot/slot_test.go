@@ -165,7 +165,9 @@ func TestQueueIsInTheSlotOfItsKey(t *testing.T) { // not parallel: it counts all
 		queues[queue] = key
 		require.Equal(t, slot.Of(key), slot.Of(slot.Grants(key)), "%q", key)
 		require.Equal(t, slot.Of(key), slot.Of(slot.NamesOf(key).Holders), "%q", key)
-		for _, name := range []string{queue, slot.NamesOf(key).Holders, slot.AllGrants + "some process", slot.Grants(key) + "some process"} {
+		for _, name := range []string{
+			queue, slot.NamesOf(key).Holders, slot.AllGrants + "some process", slot.Grants(key) + "some process",
+		} {
 			_, _, yes := slot.Reserved(name)
 			require.True(t, yes, name)
 		}

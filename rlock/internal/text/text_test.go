@@ -64,7 +64,10 @@ func TestHolder(t *testing.T) {
 		"held":           {true, "", "", 1500600 * time.Microsecond, `lock "job": held, 1.501s left`, `key=job held=true remaining=1.5006s`},
 		"with an owner":  {true, "web-3", "", time.Second, `lock "job": held by "web-3", 1s left`, `key=job held=true owner=web-3 remaining=1s`},
 		"without an end": {true, "", "", clock.NoExpiry, `lock "job": held, never expires`, `key=job held=true remaining="never expires"`},
-		"shared":         {true, "", text.Share(true, 3, 0), time.Second, `lock "job": shared by 3 readers, 1s left`, `key=job held=true shared="shared by 3 readers" remaining=1s`},
+		"shared": {
+			true, "", text.Share(true, 3, 0), time.Second, `lock "job": shared by 3 readers, 1s left`,
+			`key=job held=true shared="shared by 3 readers" remaining=1s`,
+		},
 	} {
 		require.Equal(t, c.text, text.Holder("job", c.held, c.owner, c.share, c.remaining), name)
 		require.Equal(t, c.logged, logged(text.HolderAttrs("job", c.held, c.owner, c.share, c.remaining)...), name)
