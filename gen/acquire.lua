@@ -44,17 +44,30 @@ local function next_fence(counter, clock)
   end
   return fence
 end
+-- include: include/late.lua
+-- A command without an answer may still arrive. So each that takes, joins or shortens can name the last
+-- millisecond of the server's clock at which it may do so; without one it may at any time. After it, the
+-- script changes nothing and confirms nothing, and its error has the clock. Returns that error, or nil and
+-- what it has read of the clock, in microseconds; nil: it had no need to.
+local function too_late(not_after)
+  if not_after == '' or not_after == nil then
+    return nil, nil
+  end
+  local time = redis.call('TIME')
+  local clock = time[1] * 1000000 + time[2]
+  local now = math.floor(clock / 1000)
+  if now <= tonumber(not_after) then
+    return nil, clock
+  end
+  return redis.error_reply('LATE ' .. string.format('%.0f', now)), nil
+end
 
 local lock, queue, counter = KEYS[1], KEYS[2], KEYS[3]
 local token, ttl = ARGV[1], ARGV[2]
 
-local clock
-if ARGV[3] ~= '' and ARGV[3] ~= nil then
-  local time = redis.call('TIME')
-  clock = time[1] * 1000000 + time[2]
-  if clock > ARGV[3] * 1000 + 999 then
-    return redis.error_reply('LATE ' .. string.format('%.0f', math.floor(clock / 1000)))
-  end
+local late, clock = too_late(ARGV[3])
+if late then
+  return late
 end
 
 -- Outcome 1: the token has the lock; the value is the fence. Outcome 2: another has it; the value is what is

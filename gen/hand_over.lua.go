@@ -13,8 +13,8 @@ import (
 // The sums of hand_over.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	HandOverSHA1   = "ffd65e69ab1fb9a6da9a8b0685248f32612dd5c9"
-	HandOverSHA256 = "21ae28c4c9cc54ea8577d0fde5ec68a1b70426ef04428dfe8daadba41f1ffd48"
+	HandOverSHA1   = "8a2dcbb04c871096b973b52153a87d99a066963e"
+	HandOverSHA256 = "8747b2acd8cf89df78ba90059726a0a55b9ffd983a0ff89a4f382d068400ea98"
 )
 
 //go:embed hand_over.lua

@@ -13,8 +13,8 @@ import (
 // The sums of wait.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	WaitSHA1   = "9d21f552f91ff12353090a761e661fa7d17c073d"
-	WaitSHA256 = "5379c97c1ff007e8d4b3ca7ba1c1bde8cf1d82afde714e2aead8f1f485a5cf0b"
+	WaitSHA1   = "32123c11698531f990ffa9627c8f5d7f7c674e89"
+	WaitSHA256 = "7ef55745fd3e2fe633322f8579eb2def775b590cf7ca5b51cc59f7002e917219"
 )
 
 //go:embed wait.lua

@@ -16,17 +16,14 @@
 -- errors: LATE
 
 -- include: include/fence.lua
+-- include: include/late.lua
 
 local lock, queue, counter = KEYS[1], KEYS[2], KEYS[3]
 local token, ttl = ARGV[1], ARGV[2]
 
-local clock
-if ARGV[3] ~= '' and ARGV[3] ~= nil then
-  local time = redis.call('TIME')
-  clock = time[1] * 1000000 + time[2]
-  if clock > ARGV[3] * 1000 + 999 then
-    return redis.error_reply('LATE ' .. string.format('%.0f', math.floor(clock / 1000)))
-  end
+local late, clock = too_late(ARGV[3])
+if late then
+  return late
 end
 
 -- Outcome 1: the token has the lock; the value is the fence. Outcome 2: another has it; the value is what is

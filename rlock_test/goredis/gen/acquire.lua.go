@@ -13,8 +13,8 @@ import (
 // The sums of acquire.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	AcquireSHA1   = "c553ddb62a6ec413a1f5431755ca6b68d291d7d1"
-	AcquireSHA256 = "e0ad3f4c1a3686d8048e427f13b18603012c89373dd20783517bf3bdcce82fb7"
+	AcquireSHA1   = "16e877be98058cb5f75926f306a4c7f368ba23a2"
+	AcquireSHA256 = "f522a880e4de4e06c78b84a38009d5b9e352148776c68ebaee2f1f2280cf4e75"
 )
 
 //go:embed acquire.lua

@@ -13,8 +13,8 @@ import (
 // The sums of acquire_all.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	AcquireAllSHA1   = "eae2a1ece97ef355cf85339762bf22f34b2d4a78"
-	AcquireAllSHA256 = "19f7879c2b371054f7469028d54e1da29a4f7ce593f727f2a29f55385ac024c0"
+	AcquireAllSHA1   = "4ce498cd277a3b2f50c809fbc7e797472a3966c8"
+	AcquireAllSHA256 = "5518913e3e12141d348e00982637cbd2cd05ef3698d78aab5b86f0db3fe41c54"
 )
 
 //go:embed acquire_all.lua

@@ -13,8 +13,8 @@ import (
 // The sums of acquire_many.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	AcquireManySHA1   = "ccad52ae935b6e137d202e0c6882cd02f8927742"
-	AcquireManySHA256 = "126aa25d82aca11860968bd14946b78cfb030b024d7a7c19ae61b1d4ae028150"
+	AcquireManySHA1   = "8ddc9478afbdb37785f371f13d46e298eb8eb8e0"
+	AcquireManySHA256 = "5e68e5273516ae5d3163bcf27da0187b877d9cec87a6a3080368f9deab5f0531"
 )
 
 //go:embed acquire_many.lua

@@ -13,8 +13,8 @@ import (
 // The sums of attach.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	AttachSHA1   = "a81325c3a9320bd90587d194212e42cbc88022bd"
-	AttachSHA256 = "2239adcc57c5efa1ebf57912c3d857383ce4e11d3f02dcb382dd9073ddcf5e4a"
+	AttachSHA1   = "bcc708b7d8177fb34d341d27b1f02c46147a8514"
+	AttachSHA256 = "63e33ca4318d52dc7439c93d6cb7779b0084416b7f875183cbf7752130246c93"
 )
 
 //go:embed attach.lua

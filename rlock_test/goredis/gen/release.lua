@@ -202,7 +202,7 @@ local function ask_front(queue, waiters, grants, now)
   end
 end
 
--- Is give without what that says of errors.
+-- Does what give does, and ends the script if the user lacks a right.
 local function grant(lock, holders, counter, s, token, lease, clock)
   local limit, permits = share_of(token)
   if not limit then
@@ -271,9 +271,9 @@ local function caught(failure)
   return redis.error_reply(failure)
 end
 
--- Gives a lock that is free, or a share of it, to a token, and returns the fence. s is what look has read, and
--- what is read next. clock is the server's, in microseconds. If it fails, it returns the error reply, and never
--- ends the script: the user may lack a right, and a waiter whose turn it was must get its place back.
+-- Gives a lock that is free, or a share of it, to a token, and returns the fence. s is what look has read,
+-- and what is read next. clock is the server's, in microseconds. If it fails, it returns the error reply, and
+-- never ends the script: the user may lack a right, and a waiter whose turn it was must get its place back.
 local function give(lock, holders, counter, s, token, lease, clock)
   local granted, fence = pcall(grant, lock, holders, counter, s, token, lease, clock)
   if not granted then

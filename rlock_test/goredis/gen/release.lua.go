@@ -13,8 +13,8 @@ import (
 // The sums of release.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	ReleaseSHA1   = "1009cd834243a0878e1aea3298cc1d9ea1f08009"
-	ReleaseSHA256 = "f40f7eb555da88e7e50396590b55738bc2f8e8d148c1261cb0a27d61232a8614"
+	ReleaseSHA1   = "1428f00d760a9420bc78c68cf801ec2bcc50bc21"
+	ReleaseSHA256 = "ff88c5c00f218f798eb1e46a592b2f89955c7aa05fe9d7ee0aae4730fe318800"
 )
 
 //go:embed release.lua

@@ -198,7 +198,7 @@ local function ask_front(queue, waiters, grants, now)
   end
 end
 
--- Is give without what that says of errors.
+-- Does what give does, and ends the script if the user lacks a right.
 local function grant(lock, holders, counter, s, token, lease, clock)
   local limit, permits = share_of(token)
   if not limit then
@@ -267,9 +267,9 @@ local function caught(failure)
   return redis.error_reply(failure)
 end
 
--- Gives a lock that is free, or a share of it, to a token, and returns the fence. s is what look has read, and
--- what is read next. clock is the server's, in microseconds. If it fails, it returns the error reply, and never
--- ends the script: the user may lack a right, and a waiter whose turn it was must get its place back.
+-- Gives a lock that is free, or a share of it, to a token, and returns the fence. s is what look has read,
+-- and what is read next. clock is the server's, in microseconds. If it fails, it returns the error reply, and
+-- never ends the script: the user may lack a right, and a waiter whose turn it was must get its place back.
 local function give(lock, holders, counter, s, token, lease, clock)
   local granted, fence = pcall(grant, lock, holders, counter, s, token, lease, clock)
   if not granted then
@@ -437,17 +437,19 @@ end
 -- include: include/late.lua
 -- A command without an answer may still arrive. So each that takes, joins or shortens can name the last
 -- millisecond of the server's clock at which it may do so; without one it may at any time. After it, the
--- script changes nothing and confirms nothing, and its error has the clock.
+-- script changes nothing and confirms nothing, and its error has the clock. Returns that error, or nil and
+-- what it has read of the clock, in microseconds; nil: it had no need to.
 local function too_late(not_after)
   if not_after == '' or not_after == nil then
-    return nil
+    return nil, nil
   end
   local time = redis.call('TIME')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local clock = time[1] * 1000000 + time[2]
+  local now = math.floor(clock / 1000)
   if now <= tonumber(not_after) then
-    return nil
+    return nil, clock
   end
-  return redis.error_reply('LATE ' .. string.format('%.0f', now))
+  return redis.error_reply('LATE ' .. string.format('%.0f', now)), nil
 end
 
 local late = too_late(ARGV[6])

@@ -13,8 +13,8 @@ import (
 // The sums of requeue.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	RequeueSHA1   = "69116ad48c20cc73e9da87c284fa4a145c8204d6"
-	RequeueSHA256 = "607b48aead3acb07283694e7d9521560a5ccd3b03aa5d46d0b68ae14cc61da9e"
+	RequeueSHA1   = "eae51140785b824d7ad3798274de464322ae211f"
+	RequeueSHA256 = "d34efcd349f76f54ed2bc562acee46bdcb6a840848f8cd7aa1e11e5be74aef2f"
 )
 
 //go:embed requeue.lua
