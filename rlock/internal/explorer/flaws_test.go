@@ -38,6 +38,9 @@ func TestPlantedFlaws(t *testing.T) {
 	permits := func(f flaw) scenario {
 		return scenario{processes: 3, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "2:1"}, flaw: f}
 	}
+	bounded := func(budget map[fault]uint8, f flaw) scenario {
+		return scenario{processes: 2, wants: 2, bounded: true, budget: budget, flaw: f}
+	}
 	three := func(f flaw) scenario { return scenario{processes: 3, wants: 1, flaw: f} }
 	for name, c := range map[string]struct {
 		scenario
@@ -75,7 +78,8 @@ func TestPlantedFlaws(t *testing.T) {
 			scenario: two(nil, flaw{strays: true}), says: "by its own deadline",
 		},
 		"leaving without a release": {
-			scenario: two(map[fault]uint8{cancel: 1}, flaw{stays: true}), says: "does not wait for it",
+			scenario: two(map[fault]uint8{cancel: 1}, flaw{stays: true}),
+			says:     "does not wait for it", many: true,
 		},
 		"a lost message is never looked for": {
 			scenario: two(map[fault]uint8{loss: 1}, flaw{silent: true}), says: "without a fault",
@@ -109,7 +113,7 @@ func TestPlantedFlaws(t *testing.T) {
 			says: "had joined earlier"},
 		"a key that lasts as long as the lease of the first reader": {scenario: shared("0:1", nil, flaw{scripts: all(
 			replace(t, "wait", "    keep(lock, holders, ends, lease, now)\n", ""),
-			replace(t, "wait", "string.format('%.0f', now + 2 * tonumber(lease))", "ends"))}),
+			replace(t, "wait", "phase, 'PXAT', last)", "phase, 'PXAT', ends)"))}),
 			says: "by its own deadline"},
 		"a phase that does not change": {scenario: shared("0:1", nil, flaw{scripts: replace(t, "wait",
 			"local phase, mode = string.format('%.0f', fence), mode_of(limit)",
@@ -175,8 +179,20 @@ func TestPlantedFlaws(t *testing.T) {
 			"0:1", "", "0:1",
 		}, budget: map[fault]uint8{trying: 1}, flaw: flaw{scripts: replace(t, "wait",
 			"(alone or not waited or", "(alone or how == 'try' or not waited or")}}, says: "had joined earlier"},
-		"a reader who gives up and keeps what it has":     {scenario: scenario{processes: 2, wants: 1, leaving: true, shares: [maxProcesses]string{"0:1", ""}, flaw: flaw{stays: true}}, says: "does not wait for it"},
-		"a caller of permits who gives up and keeps them": {scenario: scenario{processes: 2, wants: 1, leaving: true, shares: [maxProcesses]string{"1:1", "1:1"}, flaw: flaw{stays: true}}, says: "does not wait for it"},
+		"a reader who gives up and keeps what it has": {
+			scenario: scenario{
+				processes: 2, wants: 1, leaving: true, shares: [maxProcesses]string{"0:1", ""},
+				flaw: flaw{stays: true},
+			},
+			says: "does not wait for it", many: true,
+		},
+		"a caller of permits who gives up and keeps them": {
+			scenario: scenario{
+				processes: 2, wants: 1, leaving: true, shares: [maxProcesses]string{"1:1", "1:1"},
+				flaw: flaw{stays: true},
+			},
+			says: "does not wait for it", many: true,
+		},
 		"a limit that is another's": {scenario: scenario{processes: 2, wants: 1, shares: [maxProcesses]string{
 			"3:1", "1:1",
 		}, flaw: flaw{scripts: replace(t, "wait",
@@ -220,6 +236,28 @@ func TestPlantedFlaws(t *testing.T) {
 			"names > locks and redis.call('EXISTS', KEYS[locks + i]) == 1", "false")}}, says: "had joined earlier"},
 		"a set whose release is repeated and frees the lock of the next": {scenario: scenario{processes: 2, wants: 1, endless: true, sets: [maxProcesses]bool{true, true}, budget: map[fault]uint8{loss: 1}, flaw: flaw{scripts: replace(t, "release_many",
 			"if values[i] == (ARGV[i + 1] or ARGV[2]) and", "if values[i] and")}}, says: "by its own deadline"},
+		"a join without a last moment that the client sends again": {
+			scenario: bounded(map[fault]uint8{resending: 1}, flaw{open: true}), says: "does not wait for it",
+		},
+		"a release that any answer ends": {
+			scenario: bounded(map[fault]uint8{resending: 1}, flaw{rash: true}), says: "does not wait for it",
+		},
+		"a last moment that is put off by each call": {
+			scenario: bounded(map[fault]uint8{resending: 1, retry: 1}, flaw{again: true}),
+			says:     "does not wait for it",
+		},
+		"a last moment that is later than the end of the lease": {
+			scenario: bounded(map[fault]uint8{resending: 1}, flaw{far: true}), says: "by its own deadline",
+			many: true,
+		},
+		"a join that does not look at its last moment": {
+			scenario: bounded(map[fault]uint8{resending: 1}, flaw{scripts: replace(t, "wait",
+				"local late = too_late(ARGV[7])", "local late")}), says: "does not wait for it",
+		},
+		"a late try that counts as one that has done nothing": {
+			scenario: bounded(map[fault]uint8{trying: 1, retry: 1}, flaw{refused: true}),
+			says:     "does not wait for it",
+		},
 		"a release that does not look at the owner": {
 			scenario: two(
 				nil,

@@ -47,6 +47,8 @@ const (
 	mends
 	opens
 	shuts
+	jumps
+	jumpsBack
 	elapses
 )
 
@@ -76,7 +78,7 @@ func (x *explorer) moves(w *world, visit func(move)) {
 		if w.budget[loss] > 0 {
 			visit(move{kind: loses, index: i})
 		}
-		if w.budget[doubling] > 0 {
+		if w.budget[doubling] > 0 || w.budget[resending] > 0 {
 			visit(move{kind: doubles, index: i})
 		}
 	}
@@ -127,7 +129,8 @@ func (s scenario) kinds() (ofProcess, ofServer []moveKind) {
 		ofServer = add(ofServer, map[fault][]moveKind{deletion: {strangerDeletes}, taking: {
 			strangerTakes, strangerReleases,
 		},
-			failover: {remembers, failsOver}, mistype: {mistypes, mends}, barging: {opens, shuts}}[f]...)
+			failover: {remembers, failsOver}, mistype: {mistypes, mends}, barging: {opens, shuts},
+			stepping: {jumps, jumpsBack}}[f]...)
 	}
 	return ofProcess, ofServer
 }
@@ -168,10 +171,14 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 	case executes, executesUnheard, delivers, loses:
 		return x.arrive(w, m)
 	case doubles:
-		if err := w.spend(doubling, x.in(w, m.index).kind == push); err != nil {
+		twin, of := x.in(w, m.index), doubling
+		if twin.kind == request {
+			of, twin.hidden, twin.sent = resending, true, 0
+		}
+		if err := w.spend(of, twin.kind != answer && !x.in(w, m.index).hidden); err != nil {
 			return err
 		}
-		if !x.send(w, x.in(w, m.index)) {
+		if !x.send(w, twin) {
 			return errFull
 		}
 		return nil
@@ -183,7 +190,8 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 		}
 		x.elapse(w)
 		return nil
-	case strangerDeletes, strangerTakes, strangerReleases, remembers, failsOver, mistypes, mends, opens, shuts:
+	case strangerDeletes, strangerTakes, strangerReleases, remembers, failsOver, mistypes, mends, opens, shuts,
+		jumps, jumpsBack:
 		return x.disturb(w, m)
 	case crashes, closes, breaks, listens, mishears:
 		return x.connect(w, m)
@@ -267,7 +275,7 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 	case releasesAgain:
 		// A call of the token that has got no answer may come after this release, and then another one must follow:
 		// so the process releases without joining again.
-		if wait.Phase != queue.Held || wait.Deadline <= 0 || proc.wants == 0 || wait.Repeated {
+		if wait.Phase != queue.Held || wait.Deadline <= 0 || proc.wants == 0 || wait.Repeated || !x.tells() {
 			return errNotNow
 		}
 		proc.wants--
@@ -334,7 +342,7 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 		return x.giveUp(w, p, wait.Token)
 	case reaps:
 		r := proc.reaped[m.index]
-		if r == (queue.Request{}) {
+		if r == (queue.Request{}) || calm && !x.tells() && !x.isOver(w, r.Token) {
 			return errNotNow
 		}
 		if err := x.again(w, x.underWay(w, p, true, func(other queue.Request) bool { return other == r }), calm); err != nil {
@@ -393,7 +401,7 @@ func (x *explorer) arrive(w *world, m move) error {
 		if errors.Is(err, errFull) {
 			return err
 		}
-		if err == nil && !e.refused && !x.of(w, msg.process).dead {
+		if err == nil && (!e.refused || e.late) && !msg.hidden && !x.of(w, msg.process).dead {
 			// The answer to a call of the reaper changes nothing but whether it calls again, and
 			// it may call as late as it likes, so nothing is lost if the answer arrives at once.
 			switch {
@@ -401,12 +409,12 @@ func (x *explorer) arrive(w *world, m move) error {
 				if m.kind != executes {
 					return nil
 				}
-				if msg.last {
+				if msg.last || x.isOver(w, msg.request.Token) {
 					x.reaped(w, msg.process, msg.request)
 				}
 				return nil
 			}
-			msg.kind, msg.answer = answer, e.answer
+			msg.kind, msg.answer, msg.late, msg.until = answer, e.answer, e.late, never
 			if !x.send(w, msg) {
 				return errFull
 			}
@@ -461,7 +469,8 @@ func (x *explorer) replaces(w *world, p int, proc process, call queue.Call, shar
 	}
 	proc.call, proc.next = call, share+x.tokens[p][proc.tokens]
 	r := proc.replacement()
-	proc.doubt = x.underWay(w, p, true, func(other queue.Request) bool { return other.Token == r.Token || other.Again == r.Token })
+	unanswered := func(o queue.Request) bool { return o.Token == r.Token || o.Again == r.Token }
+	proc.doubt = !x.tells() && call != tries || x.underWay(w, p, true, unanswered)
 	proc.tokens++
 	x.put(w, p, proc)
 	return x.ask(w, p, r)
@@ -474,7 +483,10 @@ func (x *explorer) replaced(w *world, msg message) error {
 	switch {
 	case proc.next != r.Again: // it was given up
 		return nil
-	case !msg.answer.Granted && (r.Call == attaches && !proc.doubt || r.Call == tries && !x.replacing(w, p)):
+	case msg.late && !x.flaw.refused: // another copy may have done it
+		return x.giveUp(w, p, r.Token, r.Again)
+	case !msg.answer.Granted &&
+		(r.Call == attaches && !proc.doubt || r.Call == tries && x.tells() && !x.replacing(w, p)):
 		return x.giveUp(w, p) // the server has none of the tokens
 	case !msg.answer.Granted && r.Call == attaches:
 		return x.giveUp(w, p, r.Token)
@@ -602,6 +614,16 @@ func (x *explorer) connect(w *world, m move) error {
 	return nil
 }
 
+// excuse notes that the server may have lost what any token has that was made so far.
+func (x *explorer) excuse(w *world) {
+	for p := range x.scenario.processes {
+		for i := range x.of(w, p).tokens {
+			_, bit := x.owner(x.tokens[p][i])
+			w.excused |= bit
+		}
+	}
+}
+
 const stranger = "x"
 
 // disturb does what no process of ours does.
@@ -634,12 +656,7 @@ func (x *explorer) disturb(w *world, m move) error {
 		}
 		s = x.servers.values[w.snapshot]
 		s.hearing, w.snapshot, w.failed = [maxProcesses]hearing{}, 0, true
-		for p := range x.scenario.processes {
-			for i := range x.of(w, p).tokens {
-				_, bit := x.owner(x.tokens[p][i])
-				w.excused |= bit
-			}
-		}
+		x.excuse(w)
 	case mistypes:
 		err = w.spend(mistype, !s.broken)
 		s.broken = true
@@ -652,6 +669,16 @@ func (x *explorer) disturb(w *world, m move) error {
 	case shuts:
 		err = must(s.open)
 		s.open = false
+	case jumps: // whatever has a lease loses of it
+		err = w.spend(stepping, true)
+		x.tickTo(w, 1)
+		x.excuse(w)
+		return err
+	case jumpsBack:
+		err = w.spend(stepping, true)
+		x.tickTo(w, -1)
+		w.back = true
+		return err
 	}
 	x.become(w, s)
 	return err

@@ -18,7 +18,7 @@ func (x *explorer) crowded(w *world) bool {
 	var calls [maxProcesses]int
 	for i := range w.load() {
 		m := x.in(w, i)
-		if m.kind == push {
+		if m.kind == push || m.hidden {
 			continue
 		}
 		if calls[m.process]++; calls[m.process] > mostCalls {
@@ -198,7 +198,11 @@ func (x *explorer) tell(w *world, m move) string {
 		strangerDeletes: "A stranger deletes the lock.", strangerTakes: "A stranger takes the lock with SET NX.", strangerReleases: "The stranger releases the lock.",
 		remembers: "From here on the replica lags behind.", failsOver: "The replica takes over.",
 		mistypes: "A stranger makes the fence counter a text.", mends: "The fence counter is mended.",
-		opens: "A free lock stays free from here on.", shuts: "A free lock goes to the first in the queue again.", elapses: "A tick passes, which is half a lease.",
+		jumps:     "The server's clock goes ahead by a tick.",
+		jumpsBack: "The server's clock goes back by a tick.",
+		opens:     "A free lock stays free from here on.",
+		shuts:     "A free lock goes to the first in the queue again.",
+		elapses:   "A tick passes, which is half a lease.",
 	}[m.kind]
 }
 
@@ -216,6 +220,8 @@ func (x *explorer) tellMessage(w *world, m move) string {
 	switch {
 	case m.kind == loses:
 		return fmt.Sprintf("Lost: %s's message about the %s%s.", who, what, short(msg.token))
+	case m.kind == doubles && msg.kind == request:
+		return fmt.Sprintf("The client of %s sends the %s once more by itself.", who, what)
 	case m.kind == doubles:
 		return fmt.Sprintf("%s will be told twice that %s has been granted the lock.", who, short(msg.token))
 	case msg.kind == push && !msg.answer.Granted:
@@ -225,6 +231,8 @@ func (x *explorer) tellMessage(w *world, m move) string {
 	case m.kind == delivers:
 		said := "it is nowhere"
 		switch {
+		case msg.late:
+			said = "too late"
 		case msg.answer.Granted:
 			said = "granted"
 		case msg.answer.Score != 0:
@@ -237,6 +245,9 @@ func (x *explorer) tellMessage(w *world, m move) string {
 	e, err := x.execute(w, m.index)
 	if err != nil {
 		return fmt.Sprintf("The server executes %s's %s.", who, what)
+	}
+	if e.late {
+		return fmt.Sprintf("The server refuses %s's %s as too late.", who, what)
 	}
 	after := x.servers.values[e.server]
 	text := fmt.Sprintf("The server executes %s's %s: %s", who, what, has(&after))
