@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/queue"
 )
 
@@ -38,6 +40,30 @@ func (x *explorer) exclusive(w *world) error {
 		}
 		if _, bit := x.owner(proc.wait.Token); w.excused&bit == 0 {
 			return broken("%s holds the lock as %s by its own deadline, and the server gave it to %s", name(p), short(proc.wait.Token), whose(&s))
+		}
+	}
+	return nil
+}
+
+// stands checks that whoever has beaten lately, and can be told, has its place or the lock. It is so where
+// nothing else takes it away.
+func (x *explorer) stands(w *world) error {
+	for _, f := range []fault{breakage, mishearing, failover, deletion, stepping} {
+		if x.budget[f] > 0 {
+			return nil
+		}
+	}
+	if x.late || x.mute || x.flaw.sent { // which makes an anchor of a call that nobody has answered
+		return nil
+	}
+	s := x.at(w)
+	for p := range x.scenario.processes {
+		wait := x.of(w, p).wait
+		lately := wait.Phase == queue.Waiting && wait.Anchored && wait.Anchor > -clock.Instant(2*time.Second)
+		place := func(m member) bool { return m.token == wait.Token }
+		has := slices.Contains(s.holders(), wait.Token) || slices.ContainsFunc(s.queue[:s.members], place)
+		if lately && !has {
+			return broken("%s has lost its place although %s was heard of lately", short(wait.Token), name(p))
 		}
 	}
 	return nil
@@ -228,11 +254,14 @@ func (x *explorer) settle(w world, tell func(world, move)) (passed int, err erro
 		if x.quiet(&w) {
 			return passed, nil
 		}
+		if n := x.within; n > 0 && passed > n && x.waits(&w) {
+			return passed, broken("after %d ticks without a fault: %s", n, x.describe(&w))
+		}
 		if _, err := do(move{kind: elapses}); err != nil {
 			return passed, err
 		}
 		for p := range x.scenario.processes {
-			if x.of(&w, p).dead && passed >= 2 {
+			if x.of(&w, p).dead && passed >= 2 && !x.slow { // there, only its silence tells
 				if _, err := do(move{kind: closes, process: p}); err != nil {
 					return passed, err
 				}
@@ -321,6 +350,16 @@ func (x *explorer) clean(w *world, passed int) error {
 		}
 	}
 	return nil
+}
+
+// waits reports whether a process that is alive waits for the lock.
+func (x *explorer) waits(w *world) bool {
+	for p := range x.scenario.processes {
+		if proc := x.of(w, p); !proc.dead && proc.wait.Phase != queue.Idle {
+			return true
+		}
+	}
+	return false
 }
 
 func (x *explorer) quiet(w *world) bool {

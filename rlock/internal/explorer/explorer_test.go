@@ -140,6 +140,10 @@ var scenarios = []scenario{
 		budget: map[fault]uint8{crash: 1},
 	},
 	{
+		name:      "far behind the first, behind a stranger, and a process dies",
+		processes: 2, wants: 1, slow: true, within: 2, budget: map[fault]uint8{crash: 1, taking: 1},
+	},
+	{
 		name: "far behind the first, with callers who give up and a subscription that breaks", processes: 3,
 		wants: 1, slow: true, budget: map[fault]uint8{cancel: 1, breakage: 1, retry: 1},
 	},

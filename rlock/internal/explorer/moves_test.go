@@ -145,7 +145,7 @@ func (x *explorer) apply(w world, m move, calm bool) (world, error) {
 	}
 	x.renumber(&w)
 	if err == nil {
-		err = x.exclusive(&w)
+		err = cmp.Or(x.exclusive(&w), x.stands(&w))
 	}
 	return w, err
 }

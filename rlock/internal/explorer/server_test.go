@@ -87,6 +87,7 @@ type server struct {
 	broken    bool // the counter is of another type
 	open      bool // a free lock stays free, whoever waits in the queue
 	mute      bool // PUBSUB is refused
+	slow      bool // those who wait may be silent for long
 	hearing   [maxProcesses]hearing
 }
 
@@ -325,7 +326,11 @@ func (x *execution) pexpire(key, text string, longer bool) (any, error) {
 		return int64(1), err
 	}
 	if key != lockKey && wanted == longestQueue {
-		wanted = 3 * tick.Milliseconds() // without a heartbeat all who wait are dead by then too
+		// Without a heartbeat all who wait are dead by then too.
+		wanted = 3 * tick.Milliseconds()
+		if x.server.slow {
+			wanted = 7 * tick.Milliseconds()
+		}
 	}
 	*left = wanted
 	return int64(1), nil

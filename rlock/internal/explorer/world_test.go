@@ -166,6 +166,7 @@ type scenario struct {
 	sets      [maxProcesses]bool   // whose lock is a set, of which the lock is one key: it stands in the queue while it collects
 	shares    [maxProcesses]string // "<limit>:<permits>" that each process wants; empty: the whole lock
 	mute      bool                 // nobody may ask who listens
+	within    int                  // in how many ticks whoever lives must have had the lock; 0: see mostTicks
 	slow      bool                 // the server lets each wait as if it stood far behind the first
 	late      bool                 // a process listens only after a while
 	endless   bool                 // locks have no expiry
@@ -262,7 +263,7 @@ func newExplorer(tb testing.TB, s scenario) *explorer {
 
 func (x *explorer) start() world {
 	var w world
-	s := server{mute: x.mute}
+	s := server{mute: x.mute, slow: x.slow}
 	for p := range x.scenario.processes {
 		if !x.late {
 			s.hearing[p] = listening
