@@ -13,8 +13,8 @@ import (
 // The sums of release.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	ReleaseSHA1   = "1428f00d760a9420bc78c68cf801ec2bcc50bc21"
-	ReleaseSHA256 = "ff88c5c00f218f798eb1e46a592b2f89955c7aa05fe9d7ee0aae4730fe318800"
+	ReleaseSHA1   = "3945964b953095792877f7f722368570cea86f7f"
+	ReleaseSHA256 = "3922b315f1e5c15fe90efabab40bc9a5d83ff292b5b76f30f3ae8d7940513ba1"
 )
 
 //go:embed release.lua

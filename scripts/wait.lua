@@ -172,6 +172,12 @@ if not waited and how == 'join' then
   end
 end
 
+-- A caller leaves each of those before it a little time to come first. While the first is silent, most of them
+-- may be dead too, so only a few count.
+if silent > 0 then
+  ahead = math.min(ahead, 11)
+end
+
 -- What the caller waits for is the end of a lease, of the time in which the lock stays free, or of that in
 -- which the first in the queue may be silent.
 local remaining = silent

@@ -16,20 +16,24 @@ import (
 )
 
 // Whatever a dead process gets for its whole lease costs the others a minute, which no busy machine takes for
-// what costs two seconds. The leases of those who live do not end.
+// what costs two seconds. The leases of those who live do not end. What costs one time of waiting costs two
+// seconds and a half. What costs three, or nine seconds because each of the dead has its turn to send a
+// heartbeat, costs more than once does on a busy machine.
 const (
 	deadTTL = time.Minute
 	enough  = 25 * time.Second
+	once    = 6 * time.Second
 )
 
 // processes die together. Each has some Lockers, each of which counts as a process. So they cost more than
 // enough if each costs two seconds of its own. Those far back need not be heard of for half a minute: if they
-// were not asked together with the first, they would cost that. Where who lives must look by itself, there
-// are few, because that is seldom behind many.
+// were not asked together with the first, they would cost that, and who lives behind them sends a heartbeat
+// each 15 seconds if it is not asked. Where who lives must look by itself, there are few, because that is
+// seldom behind many.
 const (
 	processes = 3
 	few       = 8
-	lockers   = 21
+	lockers   = 60
 )
 
 // scene is what somebody has, what processes that die wait for, and what somebody who lives wants behind
@@ -55,8 +59,9 @@ type play struct {
 	scene
 	held, got *rlock.Lock // by who has it, and by who lives
 	arrives   chan *rlock.Lock
-	began     time.Time // when who lives could have had it, if nobody was dead
-	came      time.Time // when it had it
+	within    time.Duration // of it, who lives has the lock
+	began     time.Time     // when who lives could have had it, if nobody was dead
+	came      time.Time     // when it had it
 }
 
 // stage is where some scenes are played.
@@ -75,7 +80,7 @@ func newStage(t *testing.T, e env.Engine, scenes []scene, suffixes ...string) *s
 	s := &stage{server: server, holds: env.OpenOn(t, server), lives: env.OpenOn(t, server)}
 	for _, sc := range scenes {
 		for _, suffix := range suffixes {
-			p := &play{scene: sc, arrives: make(chan *rlock.Lock, 1)}
+			p := &play{scene: sc, arrives: make(chan *rlock.Lock, 1), within: enough}
 			p.name += suffix
 			for _, w := range []*want{&p.has, &p.dead, &p.alive} {
 				w.Key, w.TTL, w.Places = p.name, rlock.NoExpiry, 1
@@ -146,12 +151,12 @@ func (s *stage) release(t *testing.T) {
 	}
 }
 
-// receive has those who live get what they wait for, at a cost that no lease of a minute hides in.
+// receive has those who live get what they wait for in time.
 func (s *stage) receive(t *testing.T) {
 	t.Helper()
 	for _, p := range s.plays {
 		t.Run(p.name, func(t *testing.T) {
-			p.got = env.ReceiveWithin(t, enough, p.arrives)
+			p.got = env.ReceiveWithin(t, p.within, p.arrives)
 			require.NotNil(t, p.got)
 			t.Logf("%.1f s", p.came.Sub(p.began).Seconds())
 		})
@@ -266,7 +271,7 @@ func waitersDie(t *testing.T, e env.Engine, way death) {
 		if i%2 == 1 {
 			p.dead.Places = few
 			if way.warned && !p.stays {
-				p.dead.Places = lockers
+				p.dead.Places, p.within = lockers, once
 			}
 			all[i], many = p.dead, append(many, p.dead)
 			p.dead.Places *= processes

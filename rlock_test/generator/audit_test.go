@@ -98,7 +98,7 @@ func (c caller) requeue(token, again string, ttl time.Duration) (gen.RequeueResu
 func (c caller) forgets(tokens ...string) error {
 	var all []error
 	for _, token := range tokens {
-		all = append(all, command(c.ctx, c.client, "HSET", "{s}waiters", token, "1 99999999999999 60000 q"))
+		all = append(all, command(c.ctx, c.client, "HSET", "{s}waiters", token, "1 99999999999998 60000 q"))
 	}
 	return errors.Join(all...)
 }

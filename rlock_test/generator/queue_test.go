@@ -113,7 +113,7 @@ func (l line) pass(token, again string) gen.RequeueResult {
 // listen subscribes to the channel of a process, and returns what arrives there.
 func (l line) listen(process string) <-chan string {
 	l.Helper()
-	heard := make(chan string, 16)
+	heard := make(chan string, 1024) // a test that fails reads no more, and the client ends when all is delivered
 	ctx, cancel := context.WithCancel(l.Context())
 	dedicated, release := l.client.Dedicate()
 	l.Cleanup(func() { cancel(); release() })
@@ -209,7 +209,7 @@ func TestQueueScripts(t *testing.T) {
 			"a try helps and does not overtake":      triesLast,
 			"release passes the lock on":             passesOn,
 			"release skips who does not hear":        skipsDeaf,
-			"release looks at 100":                   skipsSome,
+			"one script looks at 250":                skipsSome,
 			"release without a waiter frees":         frees,
 			"leaving the queue":                      leaves,
 			"a second token takes what nobody wants": againTakes,
@@ -220,6 +220,7 @@ func TestQueueScripts(t *testing.T) {
 			"without expiry":                         withoutExpiry,
 			"who was not heard of":                   runsOut,
 			"who is far behind is asked":             asksFront,
+			"many are asked, and once":               asksMany,
 			"who is not known":                       notKnown,
 			"a clock that has gone back":             clockBack,
 			"a counter of another type":              wrongCounter,
@@ -412,15 +413,28 @@ func skipsDeaf(l line) {
 
 func skipsSome(l line) {
 	heard := l.listen("q")
-	l.join("p1")
-	for i := range 110 {
-		l.join(fmt.Sprint("d", i))
+	deaf := func() {
+		l.join("p1")
+		for i := range 260 {
+			l.join(fmt.Sprint("d", i))
+		}
+		l.join("q1")
 	}
-	l.join("q1")
+	deaf()
 	l.pass("p1", "")
 	require.Empty(l, env.Get(l.T, l.client, contested))
+	require.Equal(l, "beat q1", env.Receive(l.T, heard), "somebody goes on")
+	require.True(l, l.beat("q1").Granted)
+	l.state("q1", queueLease)
+	l.pass("q1", "")
+
+	deaf()
+	require.NoError(l, env.Do(l.T, l.client, "DEL", contested).Error())
+	first := l.beat("q1")
+	require.False(l, first.Granted)
+	require.Equal(l, time.Millisecond, first.Remaining, "it goes on itself, at once")
 	l.silent(heard, "q")
-	require.Equal(l, int64(0), l.beat("q1").Ahead, "its heartbeat goes on")
+	require.True(l, l.beat("q1").Granted)
 	l.state("q1", queueLease)
 }
 
@@ -579,6 +593,48 @@ func asksFront(l line) {
 	env.Soon(l.T, func() bool { return l.try("s1").Granted }, "nothing is heard of it for two seconds")
 	l.silent(also, "r")
 	l.state("s1", queueLease)
+}
+
+func asksMany(l line) {
+	heard := l.listen("q")
+	l.join("p1")
+	const all = 1000
+	for i := range all {
+		require.NoError(l, env.Do(l.T, l.client, "ZADD", queued, fmt.Sprint(i+1), fmt.Sprint("q", i)).Error())
+		l.heardOf(fmt.Sprint("q", i), 5*time.Second, time.Minute)
+	}
+	// Nothing is heard of the first for so long that it would have been enough, had it been asked.
+	l.heardOf("q0", 3*time.Second, 4500*time.Millisecond)
+	l.heardOf("q180", 0, time.Minute)
+	l.pass("p1", "")
+	var asked []string
+	require.NoError(l, env.Do(l.T, l.client, "SPUBLISH", grants+"q", "last").Error())
+	for m := range heard {
+		if m == "last" {
+			break
+		}
+		asked = append(asked, m)
+	}
+	const front, most = 200, 50
+	require.Greater(l, len(asked), front+most/2)
+	require.LessOrEqual(l, len(asked), front+most)
+	for i := range front {
+		require.Equal(l, fmt.Sprint("beat q", i), asked[i])
+	}
+	require.Equal(l, fmt.Sprint("beat q", all-1), asked[front], "the last is asked")
+
+	for _, token := range []string{"q999", "q500", "q180"} {
+		r := l.beat(token)
+		require.False(l, r.Granted)
+		require.LessOrEqual(l, r.Remaining, 2*time.Second)
+		require.Equal(l, int64(11), r.Ahead, "most of those before it may be dead")
+	}
+	l.silent(heard, "q")
+
+	env.Soon(l.T, func() bool { return l.beat("q180").Granted }, "all before it count as dead together")
+	left, err := env.Do(l.T, l.client, "ZCARD", queued).ToInt64()
+	require.NoError(l, err)
+	require.Equal(l, int64(all-181), left, "nobody else is taken out")
 }
 
 func notKnown(l line) {

@@ -95,7 +95,7 @@ const (
 	iWait    = "ZADD <queue> 5 <me>;HSET <waiters> <me> <now>~60000~600000~p;"
 	behind   = "ZADD <queue> 8 <me>;HSET <waiters> <me> <now>~60000~600000~p;"
 	deadWait = "ZADD <queue> 4 dead;HSET <waiters> dead <now>~60000~600000~gone;"
-	unheard  = "ZADD <queue> 6 w;HSET <waiters> w 1~99999999999999~600000~p;"
+	unheard  = "ZADD <queue> 6 w;HSET <waiters> w 1~99999999999998~600000~p;"
 	untold   = "ZADD <queue> 6 w;HSET <waiters> w <now>~60000~600000~;"
 	iHave    = "SET <lock> <me> PX 600000;"
 	nextHas  = "SET <lock> <next> PX 600000;"

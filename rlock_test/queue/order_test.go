@@ -216,6 +216,35 @@ func TestQueueAfterManyDied(t *testing.T) {
 	})
 }
 
+// However many dead wait before a process, their queue costs it no time: script after script takes out as many
+// as one may, and none waits for a heartbeat.
+func TestQueueBehindThousandsThatDied(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		client := server.Client(t)
+		l := env.OpenOn(t, server)
+		held := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "job"))
+		got := waits(t, client, l, "job")
+		queue := queueOf(t, client, "job")
+		places, entries := []string{"ZADD", queue}, []string{"HSET", waitersOf(queue)}
+		entry := fmt.Sprint(time.Now().UnixMilli(), " 60000 60000 nobody")
+		for i := range 3000 {
+			token := fmt.Sprint("dead", i)
+			places = append(places, fmt.Sprint(i+1), token)
+			entries = append(entries, token, entry)
+		}
+		require.NoError(t, env.Do(t, client, entries...).Error())
+		require.NoError(t, env.Do(t, client, places...).Error())
+		began := time.Now()
+		require.NoError(t, held.Release(t.Context()))
+		require.NoError(t, env.ReceiveWithin(t, 3*time.Second, got).Release(t.Context()))
+		t.Log(time.Since(began))
+		idle(t, client, "job")
+	})
+}
+
 // diedBefore has a holder and n processes die, and measures when the one behind them has the lock.
 func diedBefore(t *testing.T, server *env.Server, n int, most time.Duration) {
 	client := server.Client(t)

@@ -160,11 +160,11 @@ func (r raw) dead(i int) {
 	)
 }
 
-// One script removes 100 waiters at most who would not hear of their grant. After so many, whoever asks for
+// One script removes 250 waiters at most who would not hear of their grant. After so many, whoever asks for
 // a share does not overtake the one that is alive behind them.
 func TestScriptShareBehindManyWhoHaveDied(t *testing.T) {
 	onScripts(t, func(r raw) {
-		for _, dead := range []int{0, 99, 100, 110} {
+		for _, dead := range []int{0, 249, 250, 260} {
 			require.True(t, r.write(gen.WaitHowJoin, "w").Granted)
 			for i := range dead {
 				r.dead(i)
@@ -175,7 +175,7 @@ func TestScriptShareBehindManyWhoHaveDied(t *testing.T) {
 			env.Soon(t, func() bool { return r.beats(reader("a")) }, "it is the first that lives") // the first heartbeat may grant it the lock, as to any waiter
 			require.True(t, r.release(reader("a")), dead)
 		}
-		for i := range 100 {
+		for i := range 250 {
 			r.dead(i)
 		}
 		require.True(t, r.try(reader("b"), minute).Granted, "nobody else is alive")

@@ -4,10 +4,11 @@
 -- The queue of a lock is a sorted set of tokens, each with the server's clock when it joined, in
 -- microseconds. A hash beside it says of each token "<heard> <beat> <lease> <process>": when the token was
 -- heard of the last time and for how long that is enough, which lease it asks for, all in milliseconds, and
--- who is told of a grant. The lease of a waiter that asks for one without an end is ten seconds, which the
--- waiter makes endless as soon as it knows of the grant: a process that is dead must not get a lock for ever.
--- A waiter that cannot be told has no process, and finds its grant by a heartbeat. Both keys last for half a
--- minute after the last waiter has joined or beaten: what dead processes leave behind ends by itself.
+-- who is told of a grant. If <beat> is odd, the token was asked to beat, and has not done so yet. The lease
+-- of a waiter that asks for one without an end is ten seconds, which the waiter makes endless as soon as it
+-- knows of the grant: a process that is dead must not get a lock for ever. A waiter that cannot be told has
+-- no process, and finds its grant by a heartbeat. Both keys last for half a minute after the last waiter has
+-- joined or beaten: what dead processes leave behind ends by itself.
 
 -- Takes a token out of the queue.
 local function leave(queue, waiters, token)
@@ -16,22 +17,29 @@ local function leave(queue, waiters, token)
   return removed == 1
 end
 
--- Asks those at the front of the queue of whom nothing was heard for two seconds to beat at once, and gives
--- them two more. They are asked together, as soon as the first is silent and however soon it counts as dead,
--- so that 64 dead processes cost the others one time of waiting and not one each: each may be silent for half
--- a second longer than the one before it.
+-- Asks the first 200 and up to 50 of those behind them to beat at once. Those of whom nothing was heard for
+-- two seconds count as dead after two more. All are asked together, as soon as the first is silent and
+-- however soon it counts as dead, so that 200 dead processes cost the others one time of waiting and not one
+-- each: each may be silent for half a second longer than the one before it. Those behind are asked because
+-- the 200 may all be dead, and somebody who lives must look then. Those who were heard of lately are asked
+-- because they may be about to say nothing for 15 seconds.
 local function ask_front(queue, waiters, grants, now)
-  local tokens = redis.call('ZRANGE', queue, 0, 63)
+  local tokens = redis.call('ZRANGE', queue, 0, 199)
+  local last = redis.call('ZCARD', queue) - 1
+  for rank = last, 200, -math.max(math.ceil((last - 199) / 50), 1) do
+    tokens[#tokens + 1] = redis.call('ZRANGE', queue, rank, rank)[1]
+  end
   for _, token in ipairs(tokens) do
     local entry = redis.call('HGET', waiters, token)
     local since, beat, rest, process = string.match(entry or '', '^(%d+) (%d+)( %d+ (.*))$')
-    if since and (tonumber(since) > now or since + beat > now + 2000 and since + 2000 < now) then
+    if since and (tonumber(since) > now or since + 2000 < now) then
       local heard = math.min(since, now)
-      beat = string.format('%.0f', now - heard + 2000)
-      redis.call('HSET', waiters, token, string.format('%.0f', heard) .. ' ' .. beat .. rest)
-      if process ~= '' then
-        redis.pcall('SPUBLISH', grants .. process, 'beat ' .. token)
-      end
+      local most = math.min(beat, now - heard + 2000)
+      local asked = string.format('%.0f %.0f', heard, most - 1 + most % 2)
+      redis.call('HSET', waiters, token, asked .. rest)
+    end
+    if since and process ~= '' then
+      redis.pcall('SPUBLISH', grants .. process, 'beat ' .. token)
     end
   end
 end
@@ -118,20 +126,22 @@ end
 
 -- Gives what is free to the first in the queue, and to those behind as far as what they ask for is free too,
 -- and tells them. Nobody passes the first. Those who are dead are taken out: nobody listens in their process,
--- or nothing was heard of them for too long. One script looks at 100 at most; the next heartbeat goes on.
+-- or nothing was heard of them for too long. One script looks at 250 at most, so that it can take out all
+-- whom another has asked, and serves 100 at most, which costs more. If there may be more to do, the caller or
+-- somebody else goes on at once.
 --
 -- It returns what own has got: its fence, or the error reply. own is the caller's token, which need not be
 -- told; '' is nobody, and no waiter. Then whether the server can tell nobody that there is what the first
 -- wants: whoever asks takes what is free then, as if there were no queue. Then for how many milliseconds the
--- first may still be silent.
+-- first may still be silent, or 1 if there may be more to do: the caller then comes again at once.
 --
 -- The message of a grant is "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the
 -- lease in milliseconds. It names the key, because a process may be granted a lock for a token that it has
 -- given up, and must be able to release that lock. It is the last step: a process that gets it counts the
 -- lock as held. If the message is lost, a heartbeat finds the grant.
 local function serve(lock, queue, waiters, holders, grants, counter, s, own, own_lease, clock)
-  local mine, looked, now = nil, 0, math.floor(clock / 1000)
-  while looked < 100 do
+  local mine, looked, granted, now = nil, 0, 0, math.floor(clock / 1000)
+  while looked < 250 and granted < 100 do
     looked = looked + 1
     local head = redis.pcall('ZRANGE', queue, 0, 0, 'WITHSCORES')
     if head.err or not head[1] then
@@ -157,7 +167,10 @@ local function serve(lock, queue, waiters, holders, grants, counter, s, own, own
         local left = math.floor(tonumber(since) + tonumber(beat)) - now
         dead = left <= 0 or listening and listening[2] == 0
         if not dead and (tonumber(since) > now or since + 2000 < now) then
-          ask_front(queue, waiters, grants, now)
+          -- All who are asked send a heartbeat, which comes here too. It need not look at them all again.
+          if tonumber(since) > now or beat % 2 == 0 then
+            ask_front(queue, waiters, grants, now)
+          end
           return mine, false, math.min(left, 2000)
         end
       end
@@ -181,6 +194,7 @@ local function serve(lock, queue, waiters, holders, grants, counter, s, own, own
         end
         return mine, true, 0
       end
+      granted = granted + 1
       if token == own then
         mine = fence
       elseif process ~= '' then
@@ -195,5 +209,8 @@ local function serve(lock, queue, waiters, holders, grants, counter, s, own, own
       return mine, false, 0
     end
   end
-  return mine, false, 0
+  if mine or own == '' then -- the caller does not come again
+    pcall(ask_front, queue, waiters, grants, now)
+  end
+  return mine, false, 1
 end

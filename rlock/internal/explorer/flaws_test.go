@@ -196,10 +196,10 @@ func TestPlantedFlaws(t *testing.T) {
 		"a waiter far behind that is not asked": {scenario: scenario{
 			processes: 2, wants: 1, slow: true, within: 2, budget: map[fault]uint8{crash: 1, taking: 1}, flaw: flaw{scripts: all(
 				replace(
-					t, "wait", "          ask_front(queue, waiters, grants, now)\n", "          looked = looked\n",
+					t, "wait", "            ask_front(queue, waiters, grants, now)\n", "            looked = looked\n",
 				),
 				replace(
-					t, "release", "          ask_front(queue, waiters, grants, now)\n", "          looked = looked\n",
+					t, "release", "            ask_front(queue, waiters, grants, now)\n", "            looked = looked\n",
 				))}},
 			says: "after 2 ticks without a fault"},
 		"a heartbeat that is not noted": {scenario: scenario{processes: 3, wants: 1, flaw: flaw{scripts: replace(t, "wait",

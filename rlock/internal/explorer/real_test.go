@@ -68,7 +68,7 @@ func words(r *rand.Rand) []string {
 		return pick2(r, []string{"PUBSUB", "SHARDNUMSUB", grants + pick("p", "q")}, []string{"SPUBLISH", grants + "q", "x"})
 	}
 	if r.IntN(3) == 0 {
-		return []string{"ZRANGE", queueKey, "0", "63"}
+		return []string{"ZRANGE", queueKey, "0", "199"}
 	}
 	return pick2(r, []string{"ZRANGE", queueKey, "0", "0", "WITHSCORES"}, []string{"ZRANGE", queueKey, "-1", "-1", "WITHSCORES"})
 }

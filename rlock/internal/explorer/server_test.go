@@ -425,7 +425,7 @@ func (x *execution) sorted(name string, words []string) (any, error) {
 			return int64(i), nil
 		}
 		return nil, nil
-	case name == "ZRANGE" && n == 2 && words[0] == "0" && words[1] == "63":
+	case name == "ZRANGE" && n == 2 && words[0] == "0" && words[1] == "199":
 		list := []any{}
 		for _, m := range s.queue[:s.members] {
 			list = append(list, m.token)

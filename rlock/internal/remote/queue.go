@@ -81,7 +81,7 @@ type Place struct {
 type Standing struct {
 	Answer       // if Acquired, Left is what is left of the lease
 	Score  int64 // of the place in the queue; 0: none
-	Ahead  int   // how many wait before it
+	Ahead  int   // how many wait before it; while the first is silent, 11 at most
 }
 
 // Ask takes the key of a Claim, or asks for a Place in its queue. It sends one command, once.

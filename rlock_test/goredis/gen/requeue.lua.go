@@ -13,8 +13,8 @@ import (
 // The sums of requeue.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	RequeueSHA1   = "eae51140785b824d7ad3798274de464322ae211f"
-	RequeueSHA256 = "d34efcd349f76f54ed2bc562acee46bdcb6a840848f8cd7aa1e11e5be74aef2f"
+	RequeueSHA1   = "a6a049934c90ee435fd232c94ea7f75fed95d9cf"
+	RequeueSHA256 = "696fa4774dc7f9d6dd0cb9e3c6913d621b8a638e81c15211f067e6299e544b81"
 )
 
 //go:embed requeue.lua

@@ -13,8 +13,8 @@ import (
 // The sums of wait.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	WaitSHA1   = "32123c11698531f990ffa9627c8f5d7f7c674e89"
-	WaitSHA256 = "7ef55745fd3e2fe633322f8579eb2def775b590cf7ca5b51cc59f7002e917219"
+	WaitSHA1   = "0d978d6b31088b3c8f5a486bf921842734993972"
+	WaitSHA256 = "17a84d75c0e387c49865a78b257707c1368b1c7363a8e0e3eeef0071286d0dcd"
 )
 
 //go:embed wait.lua
