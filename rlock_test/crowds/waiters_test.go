@@ -17,12 +17,12 @@ import (
 
 // Whatever a dead process gets for its whole lease costs the others a minute, which no busy machine takes for
 // what costs two seconds. The leases of those who live do not end. What costs one time of waiting costs two
-// seconds and a half. What costs three, or nine seconds because each of the dead has its turn to send a
-// heartbeat, costs more than once does on a busy machine.
+// seconds and a half, and less than once on a busy machine too. If each of the dead had its turn to send a
+// heartbeat, they would cost eleven seconds.
 const (
 	deadTTL = time.Minute
 	enough  = 25 * time.Second
-	once    = 6 * time.Second
+	once    = 10 * time.Second
 )
 
 // processes die together. Each has some Lockers, each of which counts as a process. So they cost more than
