@@ -11,33 +11,57 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// In these tests a free lock stays free in the first half of each second of the server's clock. They run
-// beside no others of the package, because all that is to be done in one half must be.
-const barging = time.Second / 2
-
-// at waits until the server's clock has so much of its second behind it. A test then has some
-// hundred milliseconds for what it does in the half that has just begun.
-func (l line) at(begins time.Duration) {
+// open has a free lock stay free for the whole of each second of the server's clock, and shut for the first
+// millisecond of it: however slow the machine is, a test finds what it expects.
+func (l *line) open() { l.barging = time.Second }
+func (l *line) shut() {
 	l.Helper()
-	env.Soon(l.T, func() bool {
-		now, err := env.Do(l.T, l.client, "TIME").AsStrSlice()
-		require.NoError(l, err)
-		micros, err := strconv.Atoi(now[1])
-		require.NoError(l, err)
-		return time.Duration(micros)*time.Microsecond/(50*time.Millisecond) == begins/(50*time.Millisecond)
-	}, "the server's clock comes there")
+	l.barging = time.Millisecond
+	env.Soon(l.T, func() bool { return l.millisecond() >= 500 }, "the millisecond is over")
 }
 
-// open begins the half of a second in which a free lock stays free, and shut ends it.
-func (l line) open() { l.Helper(); l.at(0) }
-func (l line) shut() { l.Helper(); l.at(barging) }
+// millisecond is what the server's clock has of its second.
+func (l line) millisecond() int {
+	l.Helper()
+	now, err := env.Do(l.T, l.client, "TIME").AsStrSlice()
+	require.NoError(l, err)
+	micros, err := strconv.Atoi(now[1])
+	require.NoError(l, err)
+	return micros / 1000
+}
+
+// A free lock stays free in the first part of each second.
+func TestTimeOfBarging(t *testing.T) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		l := newLine(t, e.Start(t).Client(t))
+		require.True(t, l.join("p1").Granted)
+		for seen := map[bool]bool{}; len(seen) < 2; {
+			before, waits, after := l.millisecond(), l.handOver(time.Second/2), l.millisecond()
+			if first := before < 500; first == (after < 500) && before <= after {
+				require.Equal(t, first, waits > 0, "between %d and %d ms", before, after)
+				seen[first] = true
+			}
+		}
+	})
+}
+
+// handOver hands p1's lock over to itself, and returns for how long somebody has waited.
+func (l line) handOver(barging time.Duration) int64 {
+	l.Helper()
+	r, err := l.scripts.HandOver(l.Context(), l.client, gen.HandOverParams{
+		Lock: contested, Queue: queued, Token: "p1", Next: "p1", TTL: l.clocked, Fences: 1, Barging: barging,
+	})
+	require.NoError(l, err)
+	require.True(l, r.HandedOver)
+	return r.Waits
+}
 
 // onBarging runs a test with a lock that p holds and for which q waits.
 func onBarging(t *testing.T, test func(l line, heard <-chan string)) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		l := newLine(t, e.Start(t).Client(t))
-		l.barging = barging
 		heard := l.listen("q")
 		require.True(t, l.join("p1").Granted)
 		require.NotZero(t, l.join("q1").Score)
@@ -61,7 +85,7 @@ func TestReleaseLeavesALockFree(t *testing.T) {
 				require.False(l, beat.Granted)
 				require.NotZero(l, beat.Score)
 				require.Positive(l, beat.Remaining)
-				require.LessOrEqual(l, beat.Remaining, barging)
+				require.LessOrEqual(l, beat.Remaining, l.barging)
 				require.False(l, l.try("p3").Granted, "a newcomer of rlock overtakes nobody")
 				require.NoError(l, env.Do(l.T, l.client, "SET", contested, "stranger", "NX").Error())
 				l.silent(heard, "q")
@@ -98,17 +122,10 @@ func TestTurnEndsForThoseInNoQueue(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		l := newLine(t, e.Start(t).Client(t))
-		l.barging = barging
-		waits := func(barging time.Duration) int64 {
-			r, err := l.scripts.HandOver(l.Context(), l.client, gen.HandOverParams{Lock: contested, Queue: queued, Token: "p1", Next: "p1", TTL: queueLease, Fences: 1, Barging: barging})
-			require.NoError(t, err)
-			require.True(t, r.HandedOver)
-			return r.Waits
-		}
 		require.True(t, l.join("p1").Granted)
 		l.open()
-		require.Positive(t, waits(barging))
-		require.Zero(t, waits(0))
+		require.Positive(t, l.handOver(l.barging))
+		require.Zero(t, l.handOver(0))
 		again := l.pass("p1", "p2")
 		require.True(t, again.Freed)
 		require.False(t, again.Granted)
@@ -125,7 +142,6 @@ func TestSharedLockBecomesFree(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		l := newLine(t, e.Start(t).Client(t))
-		l.barging = barging
 		ask := func(name string, how gen.WaitHow) gen.WaitResult {
 			r, err := l.ask(share(0, name), how, 0)
 			require.NoError(t, err)
@@ -140,7 +156,7 @@ func TestSharedLockBecomesFree(t *testing.T) {
 		late := ask("c", gen.WaitHowJoin)
 		require.False(t, late.Granted)
 		require.NotZero(t, late.Score)
-		require.LessOrEqual(t, late.Remaining, barging)
+		require.LessOrEqual(t, late.Remaining, l.barging)
 		require.True(t, ask("a", gen.WaitHowHeartbeat).Granted, "who has a share keeps it")
 		release("a")
 		require.False(t, ask("c", gen.WaitHowHeartbeat).Granted)
