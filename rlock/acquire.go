@@ -21,7 +21,8 @@ import (
 // the key, ErrExpired if the grant came after its lease, ErrClosed, or the error of the server. A wrong
 // argument is an *ArgumentError. Look for ErrNoAnswer before ErrGaveUp: a call that gave up may match both.
 //
-// It also waits for a server that does not answer, or cannot yet (LOADING, CLUSTERDOWN, MASTERDOWN, TRYAGAIN).
+// It also waits for a server that does not answer, or cannot yet: LOADING, CLUSTERDOWN, MASTERDOWN, TRYAGAIN,
+// and READONLY if the client finds the next primary, by Sentinel or in a cluster.
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lock, error) {
 	return l.acquire(ctx, key, opts, method{wait: true})
 }

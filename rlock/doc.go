@@ -75,7 +75,8 @@
 //
 // Errors match the variables below with errors.Is, and carry facts for errors.As. Errors of the server
 // (NOPERM, OOM, WRONGTYPE …) end an operation at once, say what to do about them, and stay reachable as
-// *rueidis.RedisError. Acquire waits out those that pass: LOADING, CLUSTERDOWN, MASTERDOWN and TRYAGAIN.
+// *rueidis.RedisError. Acquire waits out those that pass: LOADING, CLUSTERDOWN, MASTERDOWN and TRYAGAIN, and
+// READONLY with a client of Sentinel or of a cluster, which finds the next primary.
 // If no answer comes, rlock repeats the command: twice, or for 2 seconds if a lock depends on it (Extend and
 // Release), or for as long as the caller waits anyway. Every script is safe to repeat with the same token. In
 // a silent network, a call whose context has no deadline ends with the client's own time-outs: some 20 seconds.

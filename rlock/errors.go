@@ -22,11 +22,11 @@ var (
 	// ErrGaveUp: the context or the retry policy ended the call before it got the lock.
 	ErrGaveUp = errors.New("rlock: gave up waiting")
 	// ErrNoAnswer: the server had not answered, or could not serve yet (LOADING, CLUSTERDOWN, MASTERDOWN,
-	// TRYAGAIN), when the call ended: look at the server, not at the holder. Errors of all calls match it,
-	// those of acquisitions never together with ErrHeld: whoever was seen before the server fell silent may
-	// hold the lock or not. What the server refuses (NOPERM, OOM, READONLY …) does not match it, nor does a
-	// call that its caller cancels within a second, unless a try of it has failed before, as with a refused
-	// connection.
+	// TRYAGAIN), when the call ended: look at the server, not at the holder. So it is for those who wait and
+	// get READONLY, if the client finds the next primary. Errors of all calls match it, those of acquisitions
+	// never together with ErrHeld: whoever was seen before the server fell silent may hold the lock or not.
+	// What the server refuses (NOPERM, OOM, READONLY …) does not match it, nor does a call that its caller
+	// cancels within a second, unless a try of it has failed before, as with a refused connection.
 	ErrNoAnswer = remote.ErrNoAnswer
 	// ErrAlreadyHeld: the context belongs to a holder of the same key, so that waiting for
 	// the key would never end. It matches ErrHeld as well.

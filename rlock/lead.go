@@ -28,7 +28,7 @@ import (
 //
 // Lead also returns the error of an acquisition that fails, and what Do returns about a lock that was lost after
 // fn had returned. The former matches ErrGaveUp if ctx or the retry policy has ended the wait: a policy with a
-// limit ends the candidacy. After an error that does not pass by waiting, such as READONLY, call Lead again.
+// limit ends the candidacy. After an error that does not pass by waiting, such as OOM, call Lead again.
 // WithToken is refused, WithFence has no effect, and WithOwner tells others who leads.
 func (l *Locker) Lead(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
 	if fn == nil {

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"context"
+	"net"
 	"testing"
 	"time"
 
@@ -71,6 +72,36 @@ func TestSentinel(t *testing.T) {
 				})
 			})
 		}
+	})
+}
+
+// A client of Sentinel finds the next primary. So who waits waits out that the server is a replica, and all other
+// calls say so at once.
+func TestPrimaryOfSentinelIsDemoted(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		s := e.StartSentinel(t)
+		locker := env.OpenLocker(t, s.Option())
+		held, err := locker.Acquire(t.Context(), "held", rlock.WithTTL(time.Minute))
+		require.NoError(t, err)
+		host, port, err := net.SplitHostPort(s.Replica.Addr())
+		require.NoError(t, err)
+		s.Primary.Do(t, "REPLICAOF", host, port)
+		env.Surfaces(t, "READONLY", func(ctx context.Context) error { return env.ErrorOf(locker.TryAcquire(ctx, "a")) })
+		env.Surfaces(t, "READONLY", func(ctx context.Context) error { return held.Extend(ctx, time.Hour) })
+		got := make(chan *rlock.Lock, 3)
+		before := locker.Stats().Attempts
+		for _, keys := range [][]string{{"a"}, {"b", "c"}, {"d"}} {
+			go func() { got <- env.MustLock(t)(locker.AcquireAll(t.Context(), keys)) }()
+		}
+		env.Soon(t, func() bool { return locker.Stats().Attempts >= before+9 }, "they ask again and again")
+		require.Empty(t, got)
+		s.Primary.Do(t, "REPLICAOF", "NO", "ONE")
+		for range cap(got) {
+			require.NoError(t, env.Receive(t, got).Release(t.Context()))
+		}
+		require.NoError(t, held.Extend(t.Context(), time.Hour))
 	})
 }
 

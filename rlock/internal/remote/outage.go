@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -57,7 +58,7 @@ func (o *Outage) Leave() {
 // Record takes the error of an attempt, nil if it has none. It reports whether another attempt may
 // succeed later, because the server did not answer or cannot serve yet.
 func (o *Outage) Record(err error) (passes bool) {
-	if closed := o.closed(err); err == nil || closed || !Transient(err) {
+	if closed := o.closed(err); err == nil || closed || !Transient(err) && !o.demoted(err) {
 		o.err, o.begun = nil, false
 		o.silence.End()
 		return false
@@ -66,6 +67,12 @@ func (o *Outage) Record(err error) (passes bool) {
 		o.err = err
 	}
 	return true
+}
+
+// demoted reports whether the primary is none any more, and the client will find the next one.
+func (o *Outage) demoted(err error) bool {
+	var server *rueidis.RedisError
+	return o.server.follows && errors.As(err, &server) && strings.HasPrefix(server.Error(), "READONLY")
 }
 
 // closed reports whether the client is closed for good.
