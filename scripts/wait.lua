@@ -172,8 +172,8 @@ if not waited and how == 'join' then
   end
 end
 
--- A caller leaves each of those before it a little time to come first. While the first is silent, most of them
--- may be dead too, so only a few count.
+-- A caller leaves each of those before it a little time to come first. While the first is silent, most of
+-- them may be dead too, so only a few count.
 if silent > 0 then
   ahead = math.min(ahead, 11)
 end

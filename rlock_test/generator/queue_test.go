@@ -113,7 +113,7 @@ func (l line) pass(token, again string) gen.RequeueResult {
 // listen subscribes to the channel of a process, and returns what arrives there.
 func (l line) listen(process string) <-chan string {
 	l.Helper()
-	heard := make(chan string, 1024) // a test that fails reads no more, and the client ends when all is delivered
+	heard := make(chan string, 1024) // more than a test that fails leaves: the client ends when all is delivered
 	ctx, cancel := context.WithCancel(l.Context())
 	dedicated, release := l.client.Dedicate()
 	l.Cleanup(func() { cancel(); release() })

@@ -216,8 +216,8 @@ func TestQueueAfterManyDied(t *testing.T) {
 	})
 }
 
-// However many dead wait before a process, their queue costs it no time: script after script takes out as many
-// as one may, and none waits for a heartbeat.
+// However many dead wait before a process, they cost it no time: script after script takes out as many as one
+// may, and none waits for a heartbeat.
 func TestQueueBehindThousandsThatDied(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {

@@ -13,8 +13,8 @@ import (
 // The sums of wait.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	WaitSHA1   = "0d978d6b31088b3c8f5a486bf921842734993972"
-	WaitSHA256 = "17a84d75c0e387c49865a78b257707c1368b1c7363a8e0e3eeef0071286d0dcd"
+	WaitSHA1   = "63d23d818d90d29e00270b9abb4e01f803f1be51"
+	WaitSHA256 = "0654829a0284170cb0917ad459b254c5324371f2567d8506fd9dcc5400c67a08"
 )
 
 //go:embed wait.lua
