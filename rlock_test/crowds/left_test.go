@@ -195,10 +195,7 @@ func (l *left) newUse(i int, flush bool) *leftUse {
 		}
 		u.holders = append(u.holders, call)
 	}
-	// The life that a stranger gives the key gets longer when another gets a share, and then it is that of a
-	// holder who is dead and whose share has no end.
-	shortened := u.ending == endSoon || u.ending == endLate
-	if l.rnd.IntN(2) == 0 && !(u.endless && u.share.permits > 0 && shortened) {
+	if l.rnd.IntN(2) == 0 && !u.lastsWith() {
 		for range 1 + l.rnd.IntN(3) {
 			call := l.newCall(u, l.anyShare(u))
 			call.key = u.keys[l.rnd.IntN(len(u.keys))]
@@ -221,6 +218,12 @@ func (l *left) newUse(i int, flush bool) *leftUse {
 		}
 	}
 	return u
+}
+
+// lastsWith reports whether the holders keep their shares if another gets one: the life that a stranger gives
+// the key gets longer then, and it is that of a holder who is dead and whose share has no end.
+func (u *leftUse) lastsWith() bool {
+	return u.endless && u.share.permits > 0 && (u.ending == endSoon || u.ending == endLate)
 }
 
 func (l *left) newCall(u *leftUse, share leftShare) *leftCall {
@@ -399,10 +402,17 @@ func (l *left) follow(uses []*leftUse) {
 	for began := time.Now(); len(calls) > 0; {
 		require.Less(l.t, time.Since(began), leftDeadline, "%+v", calls[0])
 		before := l.now()
-		l.call(gen.WaitHowTry, calls)
-		after := l.now()
-		var rest []*leftCall
+		var rest, tries []*leftCall
 		for _, c := range calls {
+			if before <= c.use.free && c.use.lastsWith() {
+				rest = append(rest, c)
+			} else {
+				tries = append(tries, c)
+			}
+		}
+		l.call(gen.WaitHowTry, tries)
+		after := l.now()
+		for _, c := range tries {
 			u := c.use
 			if !c.granted {
 				open := u.barging > 0 && (before%1000 < leftBarging.Milliseconds() || before/1000 != after/1000)
