@@ -112,11 +112,13 @@ func (s *stage) queue(t *testing.T, p *play) int {
 	return len(all)
 }
 
-// awaitDead returns when all places of the processes that are to die are in the queues.
+// awaitDead returns when all places of the processes that are to die are in the queues. A busy machine needs
+// long for so many.
 func (s *stage) awaitDead(t *testing.T) {
 	t.Helper()
 	for _, p := range s.plays {
-		env.Soon(t, func() bool { return s.queue(t, p) == p.dead.Places }, "all wait for "+p.name)
+		all := func() bool { return s.queue(t, p) == p.dead.Places }
+		require.Eventually(t, all, time.Minute, 20*time.Millisecond, "all wait for "+p.name)
 	}
 }
 

@@ -94,7 +94,7 @@ func (c caller) requeue(token, again string, ttl time.Duration) (gen.RequeueResu
 	})
 }
 
-// forgets has it be long since something was heard of those who wait.
+// forgets has it be long since something was heard of those who wait. Their time is even: nobody asked them.
 func (c caller) forgets(tokens ...string) error {
 	var all []error
 	for _, token := range tokens {

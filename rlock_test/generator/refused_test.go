@@ -88,7 +88,8 @@ var refusedCalls = map[string][]struct{ as, keys, args string }{
 }
 
 // What the states have in common. A tilde is a space within a word, <now> is the time of the server, <soon>
-// is ten minutes later. w waits for the whole lock, and v for a share; their process listens.
+// is ten minutes later. w waits for the whole lock, and v for a share; their process listens. One that is
+// unheard was not asked to beat: its time is even.
 const (
 	wWaits   = "ZADD <queue> 6 w;HSET <waiters> w <now>~60000~600000~p;"
 	vWaits   = "ZADD <queue> 7 <v>;HSET <waiters> <v> <now>~60000~600000~p;"
