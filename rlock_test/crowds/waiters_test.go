@@ -17,8 +17,8 @@ import (
 
 // Whatever a dead process gets for its whole lease costs the others a minute, which no busy machine takes for
 // what costs two seconds. The leases of those who live do not end. What costs one time of waiting costs two
-// seconds and a half, and less than once on a busy machine too. If each of the dead had its turn to send a
-// heartbeat, they would cost eleven seconds.
+// seconds and a half, and less than once on a busy machine too. That does not tell one time from three on a
+// quiet one. TestQueueScripts does: it says who is asked, and how soon somebody looks again.
 const (
 	deadTTL = time.Minute
 	enough  = 25 * time.Second

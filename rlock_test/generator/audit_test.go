@@ -177,7 +177,8 @@ var journeys = map[string]journey{
 			)
 			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13, batch[0].Err,
 				expect(
-					free.Outcome == 1 && own.Outcome == 1 && kept.Outcome == 1 && forever.Outcome == 1 && batch[0].Value.Outcome == 1,
+					free.Outcome == 1 && own.Outcome == 1 && kept.Outcome == 1 &&
+						forever.Outcome == 1 && batch[0].Value.Outcome == 1,
 					"it is acquired",
 				),
 				expect(held.Outcome == 2 && held.Value > 0 && held2.Outcome == 2 && held2.Value == -1, "it is held"),
@@ -223,7 +224,8 @@ var journeys = map[string]journey{
 			held, err4 := acquire()
 			return errors.Join(err1, err2, err3, err4,
 				expect(
-					len(both) == 2 && both[0].Outcome == 1 && both[0].Value > 1e15 && both[1] == gen.AcquireManyItem{Outcome: 1},
+					len(both) == 2 && both[0].Outcome == 1 && both[0].Value > 1e15 &&
+						both[1] == gen.AcquireManyItem{Outcome: 1},
 					"both are taken",
 				),
 				expect(
@@ -286,7 +288,8 @@ var journeys = map[string]journey{
 					"with another lease",
 				),
 				expect(
-					changed.Position == 0 && again.Remaining > time.Hour && endless.Remaining == -time.Millisecond && late.Position == 1,
+					changed.Position == 0 && again.Remaining > time.Hour &&
+						endless.Remaining == -time.Millisecond && late.Position == 1,
 					"and to a share",
 				))
 		},
@@ -391,7 +394,8 @@ var journeys = map[string]journey{
 					"holders are told",
 				),
 				expect(
-					len(one.Members) == 2 && one.Left[1] == -time.Millisecond && len(one.Waiting) == 2 && one.Waiting[0] == theirs,
+					len(one.Members) == 2 && one.Left[1] == -time.Millisecond &&
+						len(one.Waiting) == 2 && one.Waiting[0] == theirs,
 					"and all about one lock",
 				))
 		},

@@ -75,8 +75,8 @@ func TestSentinel(t *testing.T) {
 	})
 }
 
-// A client of Sentinel finds the next primary. So who waits waits out that the server is a replica, and all other
-// calls say so at once.
+// A client of Sentinel finds the next primary. So who waits waits out that the server is a replica, and all
+// other calls say so at once.
 func TestPrimaryOfSentinelIsDemoted(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
@@ -88,7 +88,9 @@ func TestPrimaryOfSentinelIsDemoted(t *testing.T) {
 		host, port, err := net.SplitHostPort(s.Replica.Addr())
 		require.NoError(t, err)
 		s.Primary.Do(t, "REPLICAOF", host, port)
-		env.Surfaces(t, "READONLY", func(ctx context.Context) error { return env.ErrorOf(locker.TryAcquire(ctx, "a")) })
+		env.Surfaces(t, "READONLY", func(ctx context.Context) error {
+			return env.ErrorOf(locker.TryAcquire(ctx, "a"))
+		})
 		env.Surfaces(t, "READONLY", func(ctx context.Context) error { return held.Extend(ctx, time.Hour) })
 		got := make(chan *rlock.Lock, 3)
 		before := locker.Stats().Attempts

@@ -97,7 +97,8 @@ func isReplica(ctx context.Context, node rueidis.Client) bool {
 // holder says about itself; that of one who wants a share, to whom the lock has just been passed; or
 // that of a lock which is shared.
 var token = regexp.MustCompile(
-	`^(rlock:share:\d+:\d+:)?[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}( .+)?$|^rlock:(readers|permits) \d+$`,
+	`^(rlock:share:\d+:\d+:)?[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}( .+)?$` +
+		`|^rlock:(readers|permits) \d+$`,
 )
 
 // addLocks adds the keys whose values are tokens. It asks for the beginning of each value only,

@@ -15,7 +15,8 @@
 //     never. A call without an answer is sent again where the product does that.
 //   - calls that name the last moment at which they may do anything, copies of them that the client sends by
 //     itself, so that the process does not know of them, and steps of the server's clock. A token is settled
-//     then by a release that is answered after that moment. Fences and scores stay above the clock.
+//     then by a release that is answered after that moment. The clock stays above all scores, and the server
+//     that takes over has the same clock.
 //
 // Time goes by in ticks, two of which are a lease. A process may take any time for its next step, so a
 // pause needs no step of its own.
@@ -182,13 +183,13 @@ var scenarios = []scenario{
 	},
 	{
 		name:      "calls have a last moment, and the server's clock goes ahead or back",
-		processes: 2, wants: 2,
-		bounded: true, budget: map[fault]uint8{stepping: 1, loss: 1, retry: 1},
+		processes: 2, wants: 2, bounded: true,
+		budget: map[fault]uint8{stepping: 1, loss: 1, retry: 1},
 	},
 	{
 		name:      "calls have a last moment, the client sends some again and the clock goes ahead or back",
-		processes: 2,
-		wants:     1, bounded: true, budget: map[fault]uint8{resending: 1, stepping: 2, cancel: 1},
+		processes: 2, wants: 1, bounded: true,
+		budget: map[fault]uint8{resending: 1, stepping: 2, cancel: 1},
 	},
 	{
 		name:      "calls have a last moment, and a replica takes over",
@@ -197,18 +198,18 @@ var scenarios = []scenario{
 	},
 	{
 		name:      "calls have a last moment, and the lock goes on within a process",
-		processes: 2, wants: 2,
-		bounded: true, budget: map[fault]uint8{handing: 1, resending: 1, loss: 1},
+		processes: 2, wants: 2, bounded: true,
+		budget: map[fault]uint8{handing: 1, resending: 1, loss: 1},
 	},
 	{
 		name:      "calls have a last moment, and callers would not wait",
-		processes: 2, wants: 2, bounded: true,
-		apart: true, shares: [maxProcesses]string{"", "0:1"}, budget: map[fault]uint8{trying: 2, resending: 1},
+		processes: 2, wants: 2, bounded: true, apart: true, shares: [maxProcesses]string{"", "0:1"},
+		budget: map[fault]uint8{trying: 2, resending: 1},
 	},
 	{
 		name:      "calls have a last moment, and a set tries",
-		processes: 2, wants: 2, bounded: true, apart: true,
-		sets: [maxProcesses]bool{1: true}, budget: map[fault]uint8{trying: 1, resending: 1, loss: 1},
+		processes: 2, wants: 2, bounded: true, apart: true, sets: [maxProcesses]bool{1: true},
+		budget: map[fault]uint8{trying: 1, resending: 1, loss: 1},
 	},
 	{
 		name:      "calls have a last moment, and a lease is made shorter",
@@ -222,12 +223,13 @@ var scenarios = []scenario{
 	},
 	{
 		name:      "calls have a last moment, a reader, a writer and a reader",
-		processes: 3, wants: 1, bounded: true,
-		shares: [maxProcesses]string{"0:1", "", "0:1"}, budget: map[fault]uint8{resending: 1, loss: 1},
+		processes: 3, wants: 1, bounded: true, shares: [maxProcesses]string{"0:1", "", "0:1"},
+		budget: map[fault]uint8{resending: 1, loss: 1},
 	},
 	{
-		name: "calls of permits have a last moment", processes: 3, wants: 1, bounded: true,
-		shares: [maxProcesses]string{"2:1", "2:2", "2:1"}, budget: map[fault]uint8{resending: 1, cancel: 1},
+		name:      "calls of permits have a last moment",
+		processes: 3, wants: 1, bounded: true, shares: [maxProcesses]string{"2:1", "2:2", "2:1"},
+		budget: map[fault]uint8{resending: 1, cancel: 1},
 	},
 	{name: "two permits, and a holder dies", processes: 4, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "2:1", ""}, budget: map[fault]uint8{crash: 1}},
 }

@@ -41,6 +41,11 @@ func TestPlantedFlaws(t *testing.T) {
 	bounded := func(budget map[fault]uint8, f flaw) scenario {
 		return scenario{processes: 2, wants: 2, bounded: true, budget: budget, flaw: f}
 	}
+	onePermit := func(budget map[fault]uint8, f flaw) scenario {
+		return scenario{
+			processes: 1, wants: 1, shares: [maxProcesses]string{"2:1"}, budget: budget, flaw: f,
+		}
+	}
 	three := func(f flaw) scenario { return scenario{processes: 3, wants: 1, flaw: f} }
 	for name, c := range map[string]struct {
 		scenario
@@ -56,12 +61,14 @@ func TestPlantedFlaws(t *testing.T) {
 			),
 			replace(
 				t, "release", ".. lock .. ' ' .. token)\n",
-				".. lock .. ' ' .. token)\n        if sent == 0 then\n          redis.call('DEL', lock)\n          s.value = false\n        end\n",
+				".. lock .. ' ' .. token)\n        if sent == 0 then\n"+
+					"          redis.call('DEL', lock)\n          s.value = false\n        end\n",
 			))}),
 			says: "by its own deadline"},
 		"a message before the grant": {scenario: two(map[fault]uint8{mistype: 1}, flaw{scripts: replace(t, "release",
 			"      local fence = give(lock,",
-			"      redis.pcall('SPUBLISH', grants .. process, lease .. ' 9 0 4 lock ' .. token)\n      local fence = give(lock,")}),
+			"      redis.pcall('SPUBLISH', grants .. process, lease .. ' 9 0 4 lock ' .. token)\n"+
+				"      local fence = give(lock,")}),
 			says: "by its own deadline"},
 		"a lease counted from the arrival":           {scenario: two(nil, flaw{arrival: true}), says: "by its own deadline"},
 		"a lease counted from a call without answer": {scenario: two(nil, flaw{sent: true}), says: "by its own deadline"},
@@ -139,37 +146,42 @@ func TestPlantedFlaws(t *testing.T) {
 			"redis.call('SET', lock, token, 'KEEPTTL')", "")}), says: "by its own deadline"},
 		"an attach that finds the lock of anybody": {scenario: two(map[fault]uint8{attachment: 1}, flaw{scripts: replace(t, "attach",
 			"if not accepted[holder] then", "if not holder then")}), says: "by its own deadline"},
-		"an attach of a share that is repeated and begins no lease": {scenario: scenario{processes: 1, wants: 1, shares: [maxProcesses]string{"2:1"}, budget: map[fault]uint8{
-			attachment: 1, loss: 1,
-		}, flaw: flaw{scripts: replace(t, "attach",
-			"    redis.call('ZADD', holders, 'XX', 'GT', ends, before .. token)\n", "    keeps = true\n")}},
-			says: "by its own deadline", tells: "asks once more"},
-		"an attach of a share beside the former token": {scenario: scenario{processes: 1, wants: 1, shares: [maxProcesses]string{"2:1"}, budget: map[fault]uint8{
-			attachment: 1, retry: 1,
-		}, flaw: flaw{scripts: replace(t, "attach",
-			"if added == 0 and s.used then", "if false then")}}, says: "", many: true},
-		"an extension of a share that begins no lease": {scenario: scenario{processes: 1, wants: 1, shares: [maxProcesses]string{"2:1"}, budget: map[fault]uint8{
-			extension: 1,
-		}, flaw: flaw{scripts: replace(t, "extend",
-			"redis.call('ZADD', holders, 'XX', 'GT', ends, member)\n", "")}}, says: "by its own deadline"},
-		"an extension of a share that adds one": {scenario: scenario{processes: 1, wants: 1, shares: [maxProcesses]string{"2:1"}, budget: map[fault]uint8{
-			extension: 1,
-		}, flaw: flaw{scripts: all(
-			replace(t, "extend", "if not score or score", "if score and score"),
-			replace(t, "extend", "'XX', 'GT', ends, member", "ends, member"))}}, says: ""},
+		"an attach of a share that is repeated and begins no lease": {
+			scenario: onePermit(map[fault]uint8{attachment: 1, loss: 1}, flaw{scripts: replace(t, "attach",
+				"    redis.call('ZADD', holders, 'XX', 'GT', ends, before .. token)\n", "    keeps = true\n")}),
+			says: "by its own deadline", tells: "asks once more",
+		},
+		"an attach of a share beside the former token": {
+			scenario: onePermit(map[fault]uint8{attachment: 1, retry: 1}, flaw{scripts: replace(t, "attach",
+				"if added == 0 and s.used then", "if false then")}),
+			many: true,
+		},
+		"an extension of a share that begins no lease": {
+			scenario: onePermit(map[fault]uint8{extension: 1}, flaw{scripts: replace(t, "extend",
+				"redis.call('ZADD', holders, 'XX', 'GT', ends, member)\n", "")}),
+			says: "by its own deadline",
+		},
+		"an extension of a share that adds one": {
+			scenario: onePermit(map[fault]uint8{extension: 1}, flaw{scripts: all(
+				replace(t, "extend", "if not score or score", "if score and score"),
+				replace(t, "extend", "'XX', 'GT', ends, member", "ends, member"))}),
+		},
 		"a release of a share that is not counted": {scenario: permits(flaw{scripts: replace(t, "release",
 			"        redis.call('ZADD', holders, string.format('%.0f', s.used), s.phase)\n", "")}),
 			says: "the server counts"},
-		"a short try that passes those who wait": {scenario: scenario{processes: 3, wants: 1, budget: map[fault]uint8{
-			trying: 1, deletion: 1,
-		}, flaw: flaw{scripts: all(
-			replace(t, "acquire", "redis.call('EXISTS', lock, queue)", "redis.call('EXISTS', lock)"),
-			replace(t, "acquire", "(not holder or", "(holder and"))}}, says: "had joined earlier",
-			many: true},
-		"a try for a share that passes those who wait": {scenario: scenario{processes: 3, wants: 1, shares: [maxProcesses]string{
-			"0:1", "", "0:1",
-		}, budget: map[fault]uint8{trying: 1}, flaw: flaw{scripts: replace(t, "wait",
-			"(alone or not waited or", "(alone or how == 'try' or not waited or")}}, says: "had joined earlier"},
+		"a short try that passes those who wait": {
+			scenario: scenario{
+				processes: 3, wants: 1, budget: map[fault]uint8{trying: 1, deletion: 1}, flaw: flaw{scripts: all(
+					replace(t, "acquire", "redis.call('EXISTS', lock, queue)", "redis.call('EXISTS', lock)"),
+					replace(t, "acquire", "(not holder or", "(holder and"))},
+			},
+			says: "had joined earlier", many: true,
+		},
+		"a try for a share that passes those who wait": {
+			scenario: shared("0:1", map[fault]uint8{trying: 1}, flaw{scripts: replace(t, "wait",
+				"(alone or not waited or", "(alone or how == 'try' or not waited or")}),
+			says: "had joined earlier",
+		},
 		"a reader who gives up and keeps what it has": {
 			scenario: scenario{
 				processes: 2, wants: 1, leaving: true, shares: [maxProcesses]string{"0:1", ""},
@@ -193,15 +205,15 @@ func TestPlantedFlaws(t *testing.T) {
 			replace(t, "wait", "dead = left <= 0 or", "left = 2000\n        dead ="),
 			replace(t, "release", "dead = left <= 0 or", "left = 2000\n        dead ="))}}, says: "is free although",
 			many: true},
-		"a waiter far behind that is not asked": {scenario: scenario{
-			processes: 2, wants: 1, slow: true, within: 2, budget: map[fault]uint8{crash: 1, taking: 1}, flaw: flaw{scripts: all(
-				replace(
-					t, "wait", "            ask_front(queue, waiters, grants, now)\n", "            looked = looked\n",
-				),
-				replace(
-					t, "release", "            ask_front(queue, waiters, grants, now)\n", "            looked = looked\n",
-				))}},
-			says: "after 2 ticks without a fault"},
+		"a waiter far behind that is not asked": {
+			scenario: scenario{
+				processes: 2, wants: 1, slow: true, within: 2, budget: map[fault]uint8{crash: 1, taking: 1},
+				flaw: flaw{scripts: all(
+					replace(t, "wait", "            ask_front(queue, waiters, grants, now)\n", ""),
+					replace(t, "release", "            ask_front(queue, waiters, grants, now)\n", ""))},
+			},
+			says: "after 2 ticks without a fault",
+		},
 		"a heartbeat that is not noted": {scenario: scenario{processes: 3, wants: 1, flaw: flaw{scripts: replace(t, "wait",
 			"if score or waited and how == 'join' then", "if not score and waited and how == 'join' then")}}, says: "",
 			many: true},
@@ -210,12 +222,17 @@ func TestPlantedFlaws(t *testing.T) {
 			"    s = look(lock, holders, now)\n",
 			"    s = look(lock, holders, now)\n    whole = not s.phase and s.value\n    s.value = false\n")}},
 			says: "by its own deadline", tells: "the answer is lost"},
-		"a release of a share that is repeated and frees that of another": {scenario: scenario{processes: 2, wants: 1, endless: true, shares: [maxProcesses]string{
-			"0:1", "0:1",
-		}, budget: map[fault]uint8{loss: 1}, flaw: flaw{scripts: replace(t, "release",
-			"    local ends = redis.call('ZSCORE', holders, member)\n",
-			"    local ends = redis.call('ZSCORE', holders, member)\n    if not ends then\n      member = redis.call('ZRANGE', holders, 1, 1, 'WITHSCORES')[1]\n      ends = '1'\n    end\n")}},
-			says: "by its own deadline", tells: "the answer is lost"},
+		"a release of a share that is repeated and frees that of another": {
+			scenario: scenario{
+				processes: 2, wants: 1, endless: true, shares: [maxProcesses]string{"0:1", "0:1"},
+				budget: map[fault]uint8{loss: 1}, flaw: flaw{scripts: replace(t, "release",
+					"    local ends = redis.call('ZSCORE', holders, member)\n",
+					"    local ends = redis.call('ZSCORE', holders, member)\n    if not ends then\n"+
+						"      member = redis.call('ZRANGE', holders, 1, 1, 'WITHSCORES')[1]\n"+
+						"      ends = '1'\n    end\n")},
+			},
+			says: "by its own deadline", tells: "the answer is lost",
+		},
 		"a release that passes on what is to stay free": {scenario: two(map[fault]uint8{barging: 1}, flaw{scripts: replace(t, "release",
 			" and open_for(barging, now) == 0 then", " then")}), says: "was to stay free"},
 		"a heartbeat that takes what is to stay free": {scenario: two(map[fault]uint8{barging: 1}, flaw{scripts: replace(t, "wait",

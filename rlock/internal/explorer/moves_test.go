@@ -126,11 +126,11 @@ func (s scenario) kinds() (ofProcess, ofServer []moveKind) {
 			extension: {extends}, handing: {handsOver, givesUp}, attachment: {detaches, asksAgain},
 			shortening: {shortens, asksAgain, givesUp}, trying: {triesOnce, asksAgain, givesUp},
 			mishearing: {mishears}, failover: {listens}}[f]...)
-		ofServer = add(ofServer, map[fault][]moveKind{deletion: {strangerDeletes}, taking: {
-			strangerTakes, strangerReleases,
-		},
+		ofServer = add(ofServer, map[fault][]moveKind{
+			deletion: {strangerDeletes}, taking: {strangerTakes, strangerReleases},
 			failover: {remembers, failsOver}, mistype: {mistypes, mends}, barging: {opens, shuts},
-			stepping: {jumps, jumpsBack}}[f]...)
+			stepping: {jumps, jumpsBack},
+		}[f]...)
 	}
 	return ofProcess, ofServer
 }
@@ -145,7 +145,10 @@ func (x *explorer) apply(w world, m move, calm bool) (world, error) {
 	}
 	x.renumber(&w)
 	if err == nil {
-		err = cmp.Or(x.exclusive(&w), x.stands(&w))
+		err = x.exclusive(&w)
+	}
+	if err == nil {
+		err = x.stands(&w)
 	}
 	return w, err
 }
@@ -229,7 +232,7 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 			return err
 		}
 		proc.wants--
-		return x.replaces(w, p, proc, tries, "")
+		return x.replaces(w, p, proc, tries)
 	case overdues:
 		if wait.Phase != queue.Joining && wait.Phase != queue.Passing {
 			return errNotNow
@@ -290,24 +293,20 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 			return err
 		}
 		proc.wants--
-		return x.replaces(w, p, proc, handOver, "")
+		return x.replaces(w, p, proc, handOver)
 	case detaches:
-		if err := w.spend(attachment, wait.Phase == queue.Held && wait.Deadline > 0 && isShare(wait.Token) == (x.shares[p] != "")); err != nil {
+		if err := w.spend(attachment, wait.Phase == queue.Held && wait.Deadline > 0); err != nil {
 			return err
 		}
-		return x.replaces(w, p, proc, attaches, "")
+		return x.replaces(w, p, proc, attaches)
 	case shortens: // the lease counts as the shorter one from now on, and the holder goes on with it
 		if err := w.spend(shortening, wait.Phase == queue.Held && wait.Deadline > 0); err != nil {
 			return err
 		}
-		share := ""
-		if isShare(wait.Token) && x.shares[p] == "" {
-			share = "rlock:share:0:1:"
-		}
 		if !x.flaw.long {
 			proc.wait.Deadline = min(proc.wait.Deadline, clock.LeaseEnd(0, x.settings.TTL/2))
 		}
-		return x.replaces(w, p, proc, shortened, share)
+		return x.replaces(w, p, proc, shortened)
 	case asksAgain: // the call has no answer so far; a hand-over is sent once
 		if proc.call == handOver {
 			return errNotNow
@@ -463,11 +462,11 @@ func (x *explorer) replacing(w *world, p int) bool {
 
 // replaces has the holder send a call that gives the lock another token. Nobody holds the lock until that
 // is answered.
-func (x *explorer) replaces(w *world, p int, proc process, call queue.Call, share string) error {
+func (x *explorer) replaces(w *world, p int, proc process, call queue.Call) error {
 	if int(proc.tokens) >= maxOwned {
 		return errTokens
 	}
-	proc.call, proc.next = call, share+x.tokens[p][proc.tokens]
+	proc.call, proc.next = call, x.tokens[p][proc.tokens]
 	r := proc.replacement()
 	unanswered := func(o queue.Request) bool { return o.Token == r.Token || o.Again == r.Token }
 	proc.doubt = !x.tells() && call != tries || x.underWay(w, p, true, unanswered)

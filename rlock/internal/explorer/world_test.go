@@ -630,11 +630,7 @@ func (x *explorer) notAfter(w *world, r queue.Request) moment {
 
 func (x *explorer) untilOf(w *world, token string) *moment {
 	p, _ := x.owner(token)
-	i := slices.Index(x.tokens[p][:], token)
-	if i < 0 { // a share of a process that has the lock
-		i = slices.IndexFunc(x.tokens[p][:], func(own string) bool { return short(own) == short(token) })
-	}
-	return &w.until[p][i]
+	return &w.until[p][slices.Index(x.tokens[p][:], token)]
 }
 
 // isOver reports whether the server's clock is behind the not-after of all calls of a token, so that none of

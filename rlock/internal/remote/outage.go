@@ -69,10 +69,12 @@ func (o *Outage) Record(err error) (passes bool) {
 	return true
 }
 
-// demoted reports whether the primary is none any more, and the client will find the next one.
+// demoted reports whether the primary is none any more, and the client will find the next one, as a client of
+// one server never does.
 func (o *Outage) demoted(err error) bool {
 	var server *rueidis.RedisError
-	return o.server.follows && errors.As(err, &server) && strings.HasPrefix(server.Error(), "READONLY")
+	return errors.As(err, &server) && strings.HasPrefix(server.Error(), "READONLY") &&
+		o.server.calls.client.Mode() != rueidis.ClientModeStandalone
 }
 
 // closed reports whether the client is closed for good.

@@ -19,7 +19,6 @@ import (
 type Server struct {
 	calls   calls
 	cluster bool
-	follows bool // the client finds the primary that takes the place of another
 	reapers *reaper.Reapers
 	queues  Queues
 
@@ -42,7 +41,6 @@ type calls struct {
 func NewServer(client rueidis.Client, scripts *gen.Scripts, process string) *Server {
 	cluster := client.Mode() == rueidis.ClientModeCluster
 	s := &Server{calls: calls{client, scripts, &queueing{process: process, slots: cluster}, nil}, cluster: cluster}
-	s.follows = cluster || client.Mode() == rueidis.ClientModeSentinel
 	s.calls.combiners = newCombiners(cluster, s.calls.tryMany, s.calls.releaseMany)
 	s.reapers = reaper.All(s.calls.releaseItems)
 	s.queues = Queues{s.calls, s}
