@@ -108,7 +108,7 @@ local first = redis.call('ZRANGE', key, 0, 0)[1]
 local present
 if first then
   fence, present = string.match(first, '^(%d+) (%d+) ')
-  if present ~= limit then
+  if (present == '0') ~= (limit == '0') then
     return -1
   end
 end

@@ -125,6 +125,17 @@ func AwaitEnd(t testing.TB, lock *rlock.Lock, why error) {
 	require.False(t, lock.Valid())
 }
 
+// Expire makes the lease of a lock end soon and waits for its end. The answer to the extension may come
+// after that.
+func Expire(t testing.TB, lock *rlock.Lock) {
+	t.Helper()
+	if err := lock.Extend(t.Context(), 50*time.Millisecond); err != nil {
+		require.ErrorIs(t, err, rlock.ErrExpired)
+	}
+	require.Less(t, time.Until(lock.Deadline()), 60*time.Millisecond)
+	AwaitEnd(t, lock, rlock.ErrExpired)
+}
+
 // AwaitCached waits until Check answers from the client's cache that somebody holds the
 // key.
 func AwaitCached(t testing.TB, locker *rlock.Locker, key string) {

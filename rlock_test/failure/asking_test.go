@@ -53,9 +53,7 @@ func TestContextAsksItsLock(t *testing.T) {
 			require.ErrorIs(t, lock.Err(), rlock.ErrLost)
 		},
 		"expiry": func(t *testing.T, _ *rlock.Locker, lock *rlock.Lock) {
-			require.NoError(t, lock.Extend(t.Context(), 50*time.Millisecond))
-			<-lock.Context().Done()
-			require.ErrorIs(t, lock.Err(), rlock.ErrExpired)
+			env.Expire(t, lock)
 		},
 		"Detach": func(t *testing.T, _ *rlock.Locker, lock *rlock.Lock) { env.Detach(t, lock) },
 		"Close":  func(_ *testing.T, locker *rlock.Locker, _ *rlock.Lock) { locker.Close() },
