@@ -38,18 +38,20 @@ func New(client rueidis.Client, opts ...LockerOption) (*Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newLocker(client, set), nil
+	return newLocker(client, interrupt.Of(client), set), nil
 }
 
-func newLocker(client rueidis.Client, set *settings) *Locker {
+// newLocker returns a Locker of a client. calls makes the calls of that.
+func newLocker(client rueidis.Client, calls *interrupt.Client, set *settings) *Locker {
 	scripts := remote.Scripts()
 	l := &Locker{
 		client:   client,
+		calls:    calls,
 		cluster:  client.Mode() == rueidis.ClientModeCluster,
 		defaults: set,
 		lines:    line.New(set.turn),
 	}
-	l.remote = remote.NewServer(interrupt.Steady(client), scripts, remote.NewToken(""))
+	l.remote = remote.NewServer(calls, scripts, remote.NewToken(""))
 	l.remote.Queues().LetBarge(set.barging)
 	l.remote.Queues().Choose(set.queue)
 	l.background, l.stop = context.WithCancel(context.Background())
@@ -104,12 +106,14 @@ func Open(option rueidis.ClientOption, opts ...LockerOption) (*Locker, error) {
 		option, set = withInvalidations(option, set)
 	}
 	dialled := conntrack.New()
-	client, err := interrupt.NewClient(dialled.Wrap(option))
+	client, err := rueidis.NewClient(dialled.Wrap(option))
 	if err != nil {
 		dialled.Abort()
 		return nil, fmt.Errorf("rlock: open: %w", err)
 	}
-	l := newLocker(client, set)
+	l := newLocker(client, interrupt.Opened(client, &option, interrupt.Dials{
+		Underway: dialled.Dialling, Noticed: timeOuts.Notices(),
+	}), set)
 	l.dialled, l.timeOuts = dialled, &timeOuts
 	if l.listener != nil { // the server tells, unless what it is to tell was changed
 		l.listener.SetHeard(option.ClientTrackingOptions == nil)
@@ -166,6 +170,7 @@ func (l *Locker) Close() {
 		l.grants.Close()
 		defer func() {
 			l.remote.Close(closingTime)
+			l.calls.End()
 			if l.dialled != nil {
 				l.dialled.Close(l.client, closingTime)
 			}

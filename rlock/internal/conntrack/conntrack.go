@@ -36,8 +36,9 @@ import (
 
 // Tracker has the connections that one client has dialled and not closed yet.
 type Tracker struct {
-	closing context.Context // ends when no connection may come any more
-	stop    context.CancelFunc
+	closing  context.Context // ends when no connection may come any more
+	stop     context.CancelFunc
+	underway atomic.Int64 // dials, and connections on which the server has said nothing
 
 	mu   sync.Mutex
 	open map[*connection]struct{}
@@ -68,11 +69,20 @@ func (t *Tracker) Wrap(option rueidis.ClientOption) rueidis.ClientOption {
 		if t.closing.Err() != nil {
 			return nil, rueidis.ErrClosing
 		}
-		return guarded(func(keep func(net.Conn)) (net.Conn, error) {
+		t.underway.Add(1)
+		return guarded(func(keep func(net.Conn)) (conn net.Conn, err error) {
+			silent := false // on the connection, which ends the dial then
+			defer func() {
+				if !silent {
+					t.underway.Add(-1)
+				}
+			}()
 			call := ctx
 			ctx, end := clock.EndsWith(ctx, t.closing)
 			defer end()
-			conn, err := dial(ctx, address, dialer, security)
+			ctx, cancel := context.WithTimeout(ctx, timeOut(dialer))
+			defer cancel()
+			conn, err = dial(ctx, address, dialer, security)
 			if t.closing.Err() != nil && err != nil {
 				err = rueidis.ErrClosing // the client must not dial again
 			}
@@ -84,7 +94,9 @@ func (t *Tracker) Wrap(option rueidis.ClientOption) rueidis.ClientOption {
 				disableNoDelay(conn)
 			}
 			clock.Use(call) // as the client is about to
-			return t.add(call, conn)
+			conn, err = t.add(call, conn)
+			silent = err == nil
+			return conn, err
 		})
 	}
 	return option
@@ -139,6 +151,18 @@ func dialerOf(option rueidis.ClientOption) dialFunc {
 	}
 }
 
+// timeOut is for one dial. The context of a call may last for longer, or not end at all.
+func timeOut(dialer *net.Dialer) time.Duration {
+	if dialer.Timeout > 0 {
+		return dialer.Timeout
+	}
+	return rueidis.DefaultDialTimeout
+}
+
+// Dialling reports whether a connection is dialled, or has not had the first answer of the server. Until then
+// calls may wait for it.
+func (t *Tracker) Dialling() bool { return t.underway.Load() > 0 }
+
 // disableNoDelay does what DisableTCPNoDelay asks for, because rueidis cannot: it does not
 // see the TCP connection inside a tracked one.
 func disableNoDelay(conn net.Conn) {
@@ -171,10 +195,17 @@ func (t *Tracker) add(ctx context.Context, conn net.Conn) (net.Conn, error) {
 func (c *connection) Read(b []byte) (n int, err error) {
 	n, err = c.Conn.Read(b)
 	if n > 0 && c.silent.Load() {
-		c.silent.Store(false)
+		c.heard()
 		c.keep()
 	}
 	return n, err
+}
+
+// heard ends the dial.
+func (c *connection) heard() {
+	if c.silent.CompareAndSwap(true, false) {
+		c.tracker.underway.Add(-1)
+	}
 }
 
 // Close is called by rueidis, more than once too.
@@ -186,6 +217,7 @@ func (c *connection) Close() error {
 // drop is Close by the end of the call that has dialled, which may come before add has returned.
 func (c *connection) drop() error {
 	err := c.Conn.Close()
+	c.heard()
 	c.tracker.remove(c)
 	return err
 }
