@@ -27,6 +27,8 @@ type call struct {
 	ttl       time.Duration
 	commands  []rueidis.Completed
 
+	outlasting outlasting
+
 	lane    *lane
 	state   atomic.Uint32
 	stay    chan struct{} // closed when the call must end, some time after its caller has left
@@ -58,7 +60,7 @@ func (c *Client) take(ctx context.Context) *call {
 
 // put takes back a call that has returned.
 func (c *Client) put(one *call) {
-	one.caller, one.lane = nil, nil
+	one.caller, one.outlasting, one.lane = nil, outlasting{}, nil
 	one.command, one.cacheable, one.commands = rueidis.Completed{}, rueidis.Cacheable{}, nil
 	one.result, one.results = rueidis.RedisResult{}, nil
 	one.ended = false
@@ -107,7 +109,12 @@ func (one *call) make() {
 	}()
 	ctx := settled(one.caller)
 	if one.outlasts > 0 {
-		ctx = &outlasting{one.caller, one.stay, one.outlasts}
+		c := &one.outlasting
+		if one.keeps { // and may use it when the call has returned
+			c = new(outlasting)
+		}
+		*c = outlasting{one.caller, one.stay, one.outlasts}
+		ctx = c
 	}
 	switch one.kind {
 	case do:

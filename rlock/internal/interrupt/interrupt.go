@@ -17,6 +17,7 @@ package interrupt
 
 import (
 	"context"
+	"reflect"
 	"sync"
 	"time"
 
@@ -29,6 +30,7 @@ type Client struct {
 	rueidis.Client
 	health    *health       // nil: every call has a goroutine
 	outlasts  time.Duration // how long a dial goes on when the caller has left; 0: it ends
+	keeps     bool          // it is not known that nothing in the client keeps a context
 	lanes     []lane        // of one server, or of the slots of a cluster
 	abandoned abandoned
 	hits      hits
@@ -37,9 +39,15 @@ type Client struct {
 
 func newClient(c rueidis.Client, outlasts time.Duration, most int64) *Client {
 	return &Client{
-		Client: c, outlasts: outlasts, lanes: newLanes(c.Mode(), most),
+		Client: c, outlasts: outlasts, keeps: !plain(c), lanes: newLanes(c.Mode(), most),
 		abandoned: abandoned{calls: map[*call]*time.Timer{}}, spare: new(sync.Pool),
 	}
+}
+
+// plain reports whether a client is one of rueidis, which no hook wraps.
+func plain(c rueidis.Client) bool {
+	t := reflect.TypeOf(c)
+	return t.Kind() == reflect.Pointer && t.Elem().PkgPath() == reflect.TypeFor[rueidis.ClientOption]().PkgPath()
 }
 
 // Of returns a Client for one of the user's. Nobody knows when that dials, so every call has a goroutine.
