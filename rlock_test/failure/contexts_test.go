@@ -166,6 +166,26 @@ func noGoroutineStays(t *testing.T) {
 	}, "every call that was given up has ended")
 }
 
+// clients are those with which a Locker works.
+var clients = map[string]func(t *testing.T, option rueidis.ClientOption) *rlock.Locker{
+	"Open": func(t *testing.T, option rueidis.ClientOption) *rlock.Locker {
+		return env.OpenLocker(t, option, rlock.WithTTL(time.Hour))
+	},
+	"New": func(t *testing.T, option rueidis.ClientOption) *rlock.Locker {
+		client, err := rueidis.NewClient(option)
+		require.NoError(t, err)
+		t.Cleanup(client.Close)
+		return env.NewLocker(t, client, rlock.WithTTL(time.Hour))
+	},
+	"New, without a cache": func(t *testing.T, option rueidis.ClientOption) *rlock.Locker {
+		option.DisableCache = true
+		client, err := rueidis.NewClient(option)
+		require.NoError(t, err)
+		t.Cleanup(client.Close)
+		return env.NewLocker(t, client, rlock.WithTTL(time.Hour))
+	},
+}
+
 // Every public call ends with its context, whatever the network and the server do.
 func TestEveryCallEndsWithItsContext(t *testing.T) {
 	faults := map[string]func(t *testing.T, s *env.Server, p *env.Proxy, c *caller){
@@ -199,24 +219,6 @@ func TestEveryCallEndsWithItsContext(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		},
 	}
-	clients := map[string]func(t *testing.T, option rueidis.ClientOption) *rlock.Locker{
-		"Open": func(t *testing.T, option rueidis.ClientOption) *rlock.Locker {
-			return env.OpenLocker(t, option, rlock.WithTTL(time.Hour))
-		},
-		"New": func(t *testing.T, option rueidis.ClientOption) *rlock.Locker {
-			client, err := rueidis.NewClient(option)
-			require.NoError(t, err)
-			t.Cleanup(client.Close)
-			return env.NewLocker(t, client, rlock.WithTTL(time.Hour))
-		},
-		"New, without a cache": func(t *testing.T, option rueidis.ClientOption) *rlock.Locker {
-			option.DisableCache = true
-			client, err := rueidis.NewClient(option)
-			require.NoError(t, err)
-			t.Cleanup(client.Close)
-			return env.NewLocker(t, client, rlock.WithTTL(time.Hour))
-		},
-	}
 	for fault, begin := range faults {
 		for kind, open := range clients {
 			t.Run(fault+"/"+kind, func(t *testing.T) {
@@ -231,5 +233,88 @@ func TestEveryCallEndsWithItsContext(t *testing.T) {
 				require.NoError(t, env.ErrorOf(c.held[1].Verify(t.Context())))
 			})
 		}
+	}
+}
+
+// Every public call ends with its context while a node of a cluster stands still, and those for other nodes are
+// answered.
+func TestEveryCallEndsWithItsContextOnACluster(t *testing.T) {
+	cluster := env.Engines(t)[0].StartCluster(t)
+	for kind, open := range clients {
+		t.Run(kind, func(t *testing.T) {
+			l := open(t, rueidis.ClientOption{InitAddress: cluster.Addrs()})
+			var all []*caller
+			for i := range 6 {
+				all = append(all, newCaller(t, l, fmt.Sprint(kind, i)))
+			}
+			silent := cluster.Nodes[1]
+			var answers, fails string // keys of other nodes, and of that one
+			for i := 0; answers == "" || fails == ""; i++ {
+				key := fmt.Sprint(kind, "key", i)
+				slot, err := env.Do(t, l.Client(), "CLUSTER", "KEYSLOT", key).ToInt64()
+				require.NoError(t, err)
+				require.NoError(t, env.ErrorOf(l.Inspect(t.Context(), key)))
+				if slot >= 5461 && slot <= 10921 { // of the second node
+					fails = key
+				} else {
+					answers = key
+				}
+			}
+			silent.Stop()
+			defer silent.Cont()
+			for _, c := range all {
+				endWithTheirContexts(t, c, t.Name())
+			}
+			for range 200 {
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Millisecond)
+				_, err := l.Inspect(ctx, fails)
+				cancel()
+				require.Error(t, err)
+			}
+			env.Soon(t, func() bool {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				return env.ErrorOf(l.Inspect(ctx, answers)) == nil
+			}, "another node answers")
+			silent.Cont()
+			noGoroutineStays(t)
+		})
+	}
+}
+
+// Every public call ends with its context while a primary is dead and its replica takes over.
+func TestEveryCallEndsWithItsContextDuringAFailover(t *testing.T) {
+	for kind, open := range clients {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			sentinel := env.Engines(t)[0].StartSentinel(t)
+			c := newCaller(t, open(t, sentinel.Option()), "k")
+			sentinel.Primary.Kill()
+			for range 5 {
+				endWithTheirContexts(t, c, t.Name())
+			}
+		})
+	}
+}
+
+// A connection comes up although every context is shorter than a dial and its handshake.
+func TestShortContextsAwaitADial(t *testing.T) {
+	for kind, open := range clients {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			server := env.Engines(t)[0].Start(t)
+			proxy := env.NewProxy(t, server.Addr())
+			l := open(t, rueidis.ClientOption{InitAddress: []string{proxy.Addr()}})
+			require.NoError(t, env.ErrorOf(l.Inspect(t.Context(), "k")))
+			proxy.Delay(200 * time.Millisecond)
+			inspect := func() error {
+				ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
+				defer cancel()
+				return env.ErrorOf(l.Inspect(ctx, "k"))
+			}
+			env.Soon(t, func() bool { return inspect() == nil }, "the context is longer than a round trip")
+			proxy.Cut()
+			env.Soon(t, func() bool { return inspect() == nil }, "a connection is up again")
+		})
 	}
 }

@@ -58,9 +58,12 @@ func (c *Client) take(ctx context.Context) *call {
 	return one
 }
 
-// put takes back a call that has returned.
+// put takes back a call that has returned, unless something may use its context still.
 func (c *Client) put(one *call) {
-	one.caller, one.outlasting, one.lane = nil, outlasting{}, nil
+	if one.outlasting.derived.Load() {
+		return
+	}
+	one.caller, one.outlasting.caller, one.lane = nil, nil, nil
 	one.command, one.cacheable, one.commands = rueidis.Completed{}, rueidis.Cacheable{}, nil
 	one.result, one.results = rueidis.RedisResult{}, nil
 	one.ended = false
@@ -113,7 +116,7 @@ func (one *call) make() {
 		if one.keeps { // and may use it when the call has returned
 			c = new(outlasting)
 		}
-		*c = outlasting{one.caller, one.stay, one.outlasts}
+		c.caller, c.stay, c.by = one.caller, one.stay, one.outlasts
 		ctx = c
 	}
 	switch one.kind {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -16,6 +17,8 @@ type outlasting struct {
 	caller context.Context
 	stay   <-chan struct{}
 	by     time.Duration
+
+	derived atomic.Bool // a context was derived from it, which package context may look after for longer
 }
 
 func (c *outlasting) Deadline() (time.Time, bool) {
@@ -25,7 +28,12 @@ func (c *outlasting) Deadline() (time.Time, bool) {
 
 func (c *outlasting) Done() <-chan struct{} { return c.stay }
 func (c *outlasting) Err() error            { return c.caller.Err() }
-func (c *outlasting) Value(key any) any     { return c.caller.Value(key) }
+
+// Value is that of the caller. Package context asks for a value of its own when it derives a context.
+func (c *outlasting) Value(key any) any {
+	c.derived.Store(true)
+	return c.caller.Value(key)
+}
 
 // owned returns a result, but for one that says that a context has ended which is not the caller's: that of
 // another call, which has dialled or whose connection it was.
