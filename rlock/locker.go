@@ -105,15 +105,15 @@ func Open(option rueidis.ClientOption, opts ...LockerOption) (*Locker, error) {
 	if !option.DisableCache {
 		option, set = withInvalidations(option, set)
 	}
-	dialled := conntrack.New()
+	var dialled *conntrack.Tracker
+	health := interrupt.NewHealth(&option, func() bool { return dialled.Dialling() }, timeOuts.Notices())
+	dialled = conntrack.New(health.Waited)
 	client, err := rueidis.NewClient(dialled.Wrap(option))
 	if err != nil {
 		dialled.Abort()
 		return nil, fmt.Errorf("rlock: open: %w", err)
 	}
-	l := newLocker(client, interrupt.Opened(client, &option, interrupt.Dials{
-		Underway: dialled.Dialling, Noticed: timeOuts.Notices(),
-	}), set)
+	l := newLocker(client, interrupt.Opened(client, &option, health), set)
 	l.dialled, l.timeOuts = dialled, &timeOuts
 	if l.listener != nil { // the server tells, unless what it is to tell was changed
 		l.listener.SetHeard(option.ClientTrackingOptions == nil)

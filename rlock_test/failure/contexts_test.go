@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
@@ -135,6 +136,9 @@ func endWithTheirContexts(t *testing.T, c *caller, about string) {
 				go func() { <-ctx.Done(); over <- time.Now() }()
 				err := call(ctx, c)
 				returned, own := time.Now(), ctx.Err()
+				if deadline, limited := ctx.Deadline(); limited && !returned.Before(deadline) {
+					own = context.DeadlineExceeded
+				}
 				cancel()
 				late := returned.Sub(<-over)
 				mu.Lock()
@@ -157,13 +161,29 @@ func endWithTheirContexts(t *testing.T, c *caller, about string) {
 	require.Empty(t, wrong, about)
 }
 
-// noGoroutineStays waits until no call that was given up is left.
-func noGoroutineStays(t *testing.T) {
+// releaseInTime releases while nobody answers: that takes two seconds from the end of the context.
+func releaseInTime(t *testing.T, c *caller) {
 	t.Helper()
-	env.Soon(t, func() bool {
-		stacks := make([]byte, 1<<22)
-		return !strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "interrupt.(*call).run")
-	}, "every call that was given up has ended")
+	var each sync.WaitGroup
+	for name, release := range map[string]func(ctx context.Context) error{
+		"Release":     func(ctx context.Context) error { return c.held[0].Release(ctx) },
+		"ReleaseEach": func(ctx context.Context) error { return errors.Join(c.ReleaseEach(ctx, c.held[2:3])...) },
+	} {
+		each.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			began := time.Now()
+			assert.Error(t, release(ctx), name)
+			assert.Less(t, time.Since(began), 3*time.Second, name)
+		})
+	}
+	each.Wait()
+}
+
+// givenUp counts the calls that have a goroutine.
+func givenUp() int {
+	stacks := make([]byte, 1<<24)
+	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "interrupt.(*call).make(")
 }
 
 // clients are those with which a Locker works.
@@ -188,6 +208,7 @@ var clients = map[string]func(t *testing.T, option rueidis.ClientOption) *rlock.
 
 // Every public call ends with its context, whatever the network and the server do.
 func TestEveryCallEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	faults := map[string]func(t *testing.T, s *env.Server, p *env.Proxy, c *caller){
 		"the network is silent":   func(_ *testing.T, _ *env.Server, p *env.Proxy, _ *caller) { p.BlackHole(true) },
 		"the server stands still": func(_ *testing.T, s *env.Server, _ *env.Proxy, _ *caller) { s.Stop() },
@@ -220,25 +241,64 @@ func TestEveryCallEndsWithItsContext(t *testing.T) {
 		},
 	}
 	for fault, begin := range faults {
+		t.Run(fault+"/Close", func(t *testing.T) {
+			t.Parallel()
+			server := env.Engines(t)[0].Start(t)
+			proxy := env.NewProxy(t, server.Addr())
+			l, err := rlock.Open(rueidis.ClientOption{InitAddress: []string{proxy.Addr()}}, rlock.WithTTL(time.Hour))
+			require.NoError(t, err)
+			begin(t, server, proxy, newCaller(t, l, "k"))
+			began := time.Now()
+			l.Close()
+			require.Less(t, time.Since(began), 7*time.Second)
+		})
 		for kind, open := range clients {
 			t.Run(fault+"/"+kind, func(t *testing.T) {
+				t.Parallel()
 				server := env.Engines(t)[0].Start(t)
 				proxy := env.NewProxy(t, server.Addr())
 				c := newCaller(t, open(t, rueidis.ClientOption{InitAddress: []string{proxy.Addr()}}), "k")
 				begin(t, server, proxy, c)
 				endWithTheirContexts(t, c, t.Name())
+				releaseInTime(t, c)
 				server.Cont()
 				proxy.BlackHole(false)
-				noGoroutineStays(t)
 				require.NoError(t, env.ErrorOf(c.held[1].Verify(t.Context())))
 			})
 		}
 	}
 }
 
+// What callers leave behind ends within the time-out of a dial, and is never much.
+func TestCallsThatAreGivenUp(t *testing.T) {
+	for kind, open := range clients {
+		t.Run(kind, func(t *testing.T) {
+			server := env.Engines(t)[0].Start(t)
+			proxy := env.NewProxy(t, server.Addr())
+			l := open(t, rueidis.ClientOption{InitAddress: []string{proxy.Addr()}})
+			require.NoError(t, env.ErrorOf(l.Inspect(t.Context(), "k")))
+			server.Stop()
+			proxy.Cut()
+			for range 300 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+				_ = env.ErrorOf(l.Inspect(ctx, "k"))
+				cancel()
+			}
+			most := 1024
+			if kind != "Open" {
+				most = 64
+			}
+			require.LessOrEqual(t, givenUp(), most)
+			env.Soon(t, func() bool { return givenUp() == 0 }, "every call that was given up has ended")
+			server.Cont()
+		})
+	}
+}
+
 // Every public call ends with its context while a node of a cluster stands still, and those for other nodes are
 // answered.
 func TestEveryCallEndsWithItsContextOnACluster(t *testing.T) {
+	t.Parallel()
 	cluster := env.Engines(t)[0].StartCluster(t)
 	for kind, open := range clients {
 		t.Run(kind, func(t *testing.T) {
@@ -277,13 +337,13 @@ func TestEveryCallEndsWithItsContextOnACluster(t *testing.T) {
 				return env.ErrorOf(l.Inspect(ctx, answers)) == nil
 			}, "another node answers")
 			silent.Cont()
-			noGoroutineStays(t)
 		})
 	}
 }
 
 // Every public call ends with its context while a primary is dead and its replica takes over.
 func TestEveryCallEndsWithItsContextDuringAFailover(t *testing.T) {
+	t.Parallel()
 	for kind, open := range clients {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -299,6 +359,7 @@ func TestEveryCallEndsWithItsContextDuringAFailover(t *testing.T) {
 
 // A connection comes up although every context is shorter than a dial and its handshake.
 func TestShortContextsAwaitADial(t *testing.T) {
+	t.Parallel()
 	for kind, open := range clients {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()

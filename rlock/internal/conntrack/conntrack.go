@@ -39,6 +39,8 @@ type Tracker struct {
 	closing  context.Context // ends when no connection may come any more
 	stop     context.CancelFunc
 	underway atomic.Int64 // dials, and connections on which the server has said nothing
+	failed   atomic.Int64 // dials that have, since the last one that has not
+	waited   func() bool  // whether calls that heed no context may wait for a dial
 
 	mu   sync.Mutex
 	open map[*connection]struct{}
@@ -49,12 +51,13 @@ type connection struct {
 	net.Conn
 	tracker *Tracker
 	silent  atomic.Bool // the server has said nothing so far
-	keep    func() bool // from then on the end of the call that has dialled does not close it
+	keep    func()      // from then on neither the end of the call that has dialled nor time closes it
 }
 
-// New returns a Tracker for one client.
-func New() *Tracker {
-	t := &Tracker{open: make(map[*connection]struct{}), none: make(chan struct{})}
+// New returns a Tracker for one client. waited reports whether a dial that has just begun may keep calls waiting
+// that heed no context.
+func New(waited func() bool) *Tracker {
+	t := &Tracker{waited: waited, open: make(map[*connection]struct{}), none: make(chan struct{})}
 	t.closing, t.stop = context.WithCancel(context.Background())
 	return t
 }
@@ -70,17 +73,18 @@ func (t *Tracker) Wrap(option rueidis.ClientOption) rueidis.ClientOption {
 			return nil, rueidis.ErrClosing
 		}
 		t.underway.Add(1)
+		limit := t.limit(dialer)
 		return guarded(func(keep func(net.Conn)) (conn net.Conn, err error) {
 			silent := false // on the connection, which ends the dial then
 			defer func() {
 				if !silent {
-					t.underway.Add(-1)
+					t.ended(false)
 				}
 			}()
 			call := ctx
 			ctx, end := clock.EndsWith(ctx, t.closing)
 			defer end()
-			ctx, cancel := context.WithTimeout(ctx, timeOut(dialer))
+			ctx, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()
 			conn, err = dial(ctx, address, dialer, security)
 			if t.closing.Err() != nil && err != nil {
@@ -94,7 +98,7 @@ func (t *Tracker) Wrap(option rueidis.ClientOption) rueidis.ClientOption {
 				disableNoDelay(conn)
 			}
 			clock.Use(call) // as the client is about to
-			conn, err = t.add(call, conn)
+			conn, err = t.add(call, conn, limit)
 			silent = err == nil
 			return conn, err
 		})
@@ -151,12 +155,32 @@ func dialerOf(option rueidis.ClientOption) dialFunc {
 	}
 }
 
-// timeOut is for one dial. The context of a call may last for longer, or not end at all.
-func timeOut(dialer *net.Dialer) time.Duration {
-	if dialer.Timeout > 0 {
-		return dialer.Timeout
+// hurry is for the first dial that calls wait for which heed no context. It is long enough for most networks. If
+// it is too short, each further one may take twice as long, so that such calls do not keep a connection from ever
+// coming up.
+const hurry = 100 * time.Millisecond
+
+// limit is how long a dial may take until the server has said something. The context of a call may last for
+// longer, or not end at all.
+func (t *Tracker) limit(dialer *net.Dialer) time.Duration {
+	whole := dialer.Timeout
+	if whole <= 0 {
+		whole = rueidis.DefaultDialTimeout
 	}
-	return rueidis.DefaultDialTimeout
+	if !t.waited() {
+		return whole
+	}
+	return min(hurry<<min(t.failed.Load(), 10), whole)
+}
+
+// ended notes that a dial has ended.
+func (t *Tracker) ended(well bool) {
+	t.underway.Add(-1)
+	if well {
+		t.failed.Store(0)
+	} else {
+		t.failed.Add(1)
+	}
 }
 
 // Dialling reports whether a connection is dialled, or has not had the first answer of the server. Until then
@@ -174,11 +198,14 @@ func disableNoDelay(conn net.Conn) {
 	}
 }
 
-// add makes conn one of the Tracker's. It is closed if ctx ends before the server has said anything.
-func (t *Tracker) add(ctx context.Context, conn net.Conn) (net.Conn, error) {
+// add makes conn one of the Tracker's. It is closed if ctx ends or limit is over before the server has said
+// anything.
+func (t *Tracker) add(ctx context.Context, conn net.Conn, limit time.Duration) (net.Conn, error) {
 	one := &connection{Conn: conn, tracker: t}
 	one.silent.Store(true)
-	one.keep = context.AfterFunc(ctx, func() { _ = one.drop() }) // the call returns the error of its context
+	late := time.AfterFunc(limit, func() { _ = one.drop() })
+	call := context.AfterFunc(ctx, func() { _ = one.drop() }) // the call returns the error of its context
+	one.keep = func() { late.Stop(); call() }
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closing.Err() != nil {
@@ -195,16 +222,16 @@ func (t *Tracker) add(ctx context.Context, conn net.Conn) (net.Conn, error) {
 func (c *connection) Read(b []byte) (n int, err error) {
 	n, err = c.Conn.Read(b)
 	if n > 0 && c.silent.Load() {
-		c.heard()
+		c.end(true)
 		c.keep()
 	}
 	return n, err
 }
 
-// heard ends the dial.
-func (c *connection) heard() {
+// end ends the dial, well if the server has said something.
+func (c *connection) end(well bool) {
 	if c.silent.CompareAndSwap(true, false) {
-		c.tracker.underway.Add(-1)
+		c.tracker.ended(well)
 	}
 }
 
@@ -217,7 +244,7 @@ func (c *connection) Close() error {
 // drop is Close by the end of the call that has dialled, which may come before add has returned.
 func (c *connection) drop() error {
 	err := c.Conn.Close()
-	c.heard()
+	c.end(false)
 	c.tracker.remove(c)
 	return err
 }

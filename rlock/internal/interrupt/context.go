@@ -35,26 +35,26 @@ func (c *outlasting) Value(key any) any {
 	return c.caller.Value(key)
 }
 
-// owned returns a result, but for one that says that a context has ended which is not the caller's: that of
-// another call, which has dialled or whose connection it was.
+// owned returns a result, but one that says that a context has ended says so of the caller's. That of another
+// call may have, which has dialled, or whose connection or cached read it was.
 func owned(ctx context.Context, result rueidis.RedisResult) rueidis.RedisResult {
 	err := result.NonRedisError()
-	if err == nil || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) || over(ctx) {
+	if err == nil || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 		return result
 	}
+	if ended := ctx.Err(); ended != nil {
+		return rueidis.NewErrorResult(ended)
+	}
+	if deadline, limited := ctx.Deadline(); limited && !time.Now().Before(deadline) {
+		return rueidis.NewErrorResult(context.DeadlineExceeded) // the client has a timer of its own
+	}
 	return rueidis.NewErrorResult(&othersError{err.Error()})
-}
-
-// over reports whether ctx has ended, or will at once: the client has a timer of its own for its deadline.
-func over(ctx context.Context) bool {
-	deadline, limited := ctx.Deadline()
-	return ctx.Err() != nil || limited && !time.Now().Before(deadline)
 }
 
 // othersError is the error of a call for which that of another has ended. It matches no context's.
 type othersError struct{ text string }
 
-func (e *othersError) Error() string { return "the client could not connect: " + e.text }
+func (e *othersError) Error() string { return "another call of the client was given up: " + e.text }
 
 // own are types of package context whose Done calls nobody else's.
 var own = func() (types []reflect.Type) {

@@ -28,7 +28,7 @@ import (
 // no answer then, and may be done all the same.
 type Client struct {
 	rueidis.Client
-	health    *health       // nil: every call has a goroutine
+	health    *Health       // nil: every call has a goroutine
 	outlasts  time.Duration // how long a dial goes on when the caller has left; 0: it ends
 	keeps     bool          // it is not known that nothing in the client keeps a context
 	lanes     []lane        // of one server, or of the slots of a cluster
@@ -55,14 +55,8 @@ func Of(c rueidis.Client) *Client {
 	return newClient(c, rueidis.DefaultDialTimeout, mostOfOthers)
 }
 
-// Dials tells what a client of Open does.
-type Dials struct {
-	Underway func() bool   // reports whether a connection is dialled that the server has not answered on
-	Noticed  time.Duration // in which a dead connection is known to be dead
-}
-
 // Opened returns a Client for one that was built with the option.
-func Opened(c rueidis.Client, option *rueidis.ClientOption, dials Dials) *Client {
+func Opened(c rueidis.Client, option *rueidis.ClientOption, health *Health) *Client {
 	if option.DisableAutoPipelining { // each call dials for itself
 		return newClient(c, 0, mostOfOpen)
 	}
@@ -71,9 +65,7 @@ func Opened(c rueidis.Client, option *rueidis.ClientOption, dials Dials) *Client
 		timeOut = rueidis.DefaultDialTimeout
 	}
 	own := newClient(c, timeOut, mostOfOpen)
-	if option.OnInvalidations != nil || option.AlwaysPipelining { // others pipeline once calls go at the same time
-		own.health = newHealth(option, dials)
-	}
+	own.health = health
 	return own
 }
 

@@ -80,7 +80,7 @@ func calm() bool { return false }
 
 func opened(client rueidis.Client, dials func() bool) *Client {
 	option := &rueidis.ClientOption{OnInvalidations: func([]rueidis.RedisMessage) {}, RingScaleEachConn: 3}
-	return Opened(client, option, Dials{Underway: dials, Noticed: 10 * time.Second})
+	return Opened(client, option, NewHealth(option, dials, 10*time.Second))
 }
 
 func TestCallsEndWithTheirContext(t *testing.T) {
@@ -88,10 +88,11 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 	for name, open := range map[string]func(c rueidis.Client) *Client{
 		"of the user": Of,
 		"of Open, without pipelines": func(c rueidis.Client) *Client {
-			return Opened(c, &rueidis.ClientOption{DisableAutoPipelining: true}, Dials{Underway: calm})
+			option := &rueidis.ClientOption{DisableAutoPipelining: true}
+			return Opened(c, option, NewHealth(option, calm, time.Second))
 		},
 		"of Open, which pipelines later": func(c rueidis.Client) *Client {
-			return Opened(c, &rueidis.ClientOption{}, Dials{Underway: calm})
+			return Opened(c, &rueidis.ClientOption{}, NewHealth(&rueidis.ClientOption{}, calm, time.Second))
 		},
 		"of Open, which dials": func(c rueidis.Client) *Client { return opened(c, func() bool { return true }) },
 	} {
@@ -159,7 +160,7 @@ func TestCallOutlastsItsCaller(t *testing.T) {
 				client.DoCache(ctx, rueidis.Cacheable{}, 0).Error(),
 			} {
 				require.NotErrorIs(t, got, err)
-				require.ErrorContains(t, got, "could not connect: "+err.Error())
+				require.ErrorContains(t, got, "another call of the client was given up: "+err.Error())
 			}
 		}
 	}
