@@ -40,6 +40,7 @@ type Tracker struct {
 	stop     context.CancelFunc
 	underway atomic.Int64 // dials, and connections on which the server has said nothing
 	failed   atomic.Int64 // dials that have, since the last one that has not
+	unwell   atomic.Int64 // until then one of them is news; 0: there is none
 	waited   func() bool  // whether calls that heed no context may wait for a dial
 
 	mu   sync.Mutex
@@ -178,14 +179,26 @@ func (t *Tracker) ended(well bool) {
 	t.underway.Add(-1)
 	if well {
 		t.failed.Store(0)
+		t.unwell.Store(0)
 	} else {
 		t.failed.Add(1)
+		t.unwell.Store(int64(clock.Now().After(rueidis.DefaultDialTimeout)))
 	}
 }
 
-// Dialling reports whether a connection is dialled, or has not had the first answer of the server. Until then
-// calls may wait for it.
-func (t *Tracker) Dialling() bool { return t.underway.Load() > 0 }
+// Dialling reports whether a connection is dialled, or has not had the first answer of the server, so that calls
+// may wait for it. A client that has just failed to connect dials again with the next call.
+func (t *Tracker) Dialling() bool {
+	if t.underway.Load() > 0 {
+		return true
+	}
+	until := t.unwell.Load()
+	if until == 0 || clock.Now() < clock.Instant(until) {
+		return until != 0
+	}
+	t.unwell.CompareAndSwap(until, 0)
+	return false
+}
 
 // disableNoDelay does what DisableTCPNoDelay asks for, because rueidis cannot: it does not
 // see the TCP connection inside a tracked one.

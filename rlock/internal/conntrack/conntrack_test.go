@@ -138,15 +138,14 @@ func TestTimeOutOfADial(t *testing.T) {
 				})
 				dial := func(address string) time.Duration {
 					began := time.Now()
-					require.False(t, tracker.Dialling())
 					conn, err := option.DialCtxFn(t.Context(), address, &net.Dialer{Timeout: 3 * time.Second}, nil)
 					if err == nil {
 						require.True(t, tracker.Dialling())
 						_, err = conn.Read(make([]byte, 8))
-						require.False(t, tracker.Dialling())
 						defer conn.Close()
 					}
 					require.Equal(t, address != "silent", err == nil)
+					require.Equal(t, address == "silent", tracker.Dialling(), "the next call dials")
 					return time.Since(began)
 				}
 				require.Equal(t, 3*time.Second, dial("silent"))
@@ -157,6 +156,8 @@ func TestTimeOutOfADial(t *testing.T) {
 				}
 				require.Zero(t, dial("well"))
 				require.Equal(t, 100*time.Millisecond, dial("silent"))
+				time.Sleep(6 * time.Second)
+				require.False(t, tracker.Dialling(), "nobody has for a while")
 			})
 		})
 	}

@@ -85,6 +85,7 @@ func (one *call) run(l *lane) error {
 	case <-ctx.Done():
 		one.abandoned.add(one)
 		if one.state.CompareAndSwap(underway, left) {
+			one.health.miss(1)
 			return ctx.Err()
 		}
 		one.abandoned.remove(one)

@@ -1,6 +1,7 @@
 package interrupt
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,10 +14,14 @@ import (
 // says so.
 type Health struct {
 	dials    func() bool // whether a connection is being dialled, for which calls may wait
-	most     int64       // calls at the same time, which fit in half a ring
+	most     int64       // commands in a ring: half of it
 	calls    atomic.Int64
-	recovers time.Duration // after a failure: calls without an answer are out of the rings
-	failed   atomic.Int64  // until that long after the last failure; 0: there was none
+	unsure   atomic.Int64  // calls that had no answer, and may be in a ring: those of this period and the last
+	answered time.Duration // a period, after which they have had one, or their connection is given up
+
+	mu        sync.Mutex
+	began     clock.Instant // this period
+	now, last int64         // calls without an answer in this period, and in the one before
 }
 
 // NewHealth returns the Health of a client that is to be built with the option. dials reports whether it dials, and
@@ -30,7 +35,7 @@ func NewHealth(option *rueidis.ClientOption, dials func() bool, noticed time.Dur
 	if scale <= 0 {
 		scale = rueidis.DefaultRingScale
 	}
-	return &Health{dials: dials, most: 1 << scale / 2, recovers: min(noticed, time.Minute)}
+	return &Health{dials: dials, most: 1 << scale / 2, answered: min(noticed, time.Minute)}
 }
 
 // enter reports whether a call may do without a goroutine. It calls leave when it has returned.
@@ -38,7 +43,8 @@ func (h *Health) enter() bool {
 	if h == nil {
 		return false
 	}
-	if h.calls.Add(1) > h.most || h.dials() || h.hasFailed() { // in this order: see Waited
+	calls := h.calls.Add(1) // before it looks, see Waited
+	if h.dials() || calls+h.unsure.Load() > h.most && calls+h.miss(0) > h.most {
 		h.leave()
 		return false
 	}
@@ -47,26 +53,32 @@ func (h *Health) enter() bool {
 
 func (h *Health) leave() { h.calls.Add(-1) }
 
-func (h *Health) hasFailed() bool {
-	failed := h.failed.Load()
-	if failed == 0 {
-		return false
+// miss notes that so many calls had no answer, and returns how many may be in a ring. Others fit behind a few.
+func (h *Health) miss(n int64) int64 {
+	if h == nil {
+		return 0
 	}
-	if clock.Now() < clock.Instant(failed) {
-		return true
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch now := clock.Now(); {
+	case now > h.began.After(2*h.answered):
+		h.began, h.last, h.now = now, 0, 0
+	case now > h.began.After(h.answered):
+		h.began, h.last, h.now = h.began.After(h.answered), h.now, 0
 	}
-	h.failed.CompareAndSwap(failed, 0)
-	return false
+	h.now += n
+	h.unsure.Store(h.now + h.last)
+	return h.now + h.last
 }
 
 // Waited reports whether a dial that has just begun may keep calls waiting that heed no context: those that have
 // begun before it.
 func (h *Health) Waited() bool { return h != nil && h.calls.Load() > 0 }
 
-// see notes a result. One without an answer may still be in a ring, and later ones behind it.
+// see notes a result.
 func (h *Health) see(result rueidis.RedisResult) {
 	if result.NonRedisError() != nil {
-		h.failed.Store(int64(clock.Now().After(h.recovers)))
+		h.miss(1)
 	}
 }
 

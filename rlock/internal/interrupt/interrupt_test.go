@@ -188,10 +188,14 @@ func TestCallsWithoutAGoroutine(t *testing.T) {
 		underway = false
 		direct(true, "it has dialled")
 		server.err = errors.New("reset by peer")
-		_ = client.Do(ctx, rueidis.Completed{})
+		for range 4 {
+			_ = client.Do(ctx, rueidis.Completed{})
+		}
 		server.err = nil
-		direct(false, "a call had no answer")
-		time.Sleep(10 * time.Second)
+		direct(false, "as many calls have no answer as fit in half a ring")
+		time.Sleep(19 * time.Second)
+		direct(false, "some may be in it still")
+		time.Sleep(2 * time.Second)
 		direct(true, "that is long ago")
 
 		const calls = 20
