@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -378,4 +380,37 @@ func TestShortContextsAwaitADial(t *testing.T) {
 			env.Soon(t, func() bool { return inspect() == nil }, "a connection is up again")
 		})
 	}
+}
+
+// watched counts the cached reads that have no goroutine of their own.
+type watched struct {
+	rueidis.Client
+	direct atomic.Int64
+}
+
+func (w *watched) DoCache(ctx context.Context, command rueidis.Cacheable, ttl time.Duration) rueidis.RedisResult {
+	if !strings.Contains(string(debug.Stack()), "interrupt.(*call).make(") {
+		w.direct.Add(1)
+	}
+	return w.Client.DoCache(ctx, command, ttl)
+}
+
+// Checks that the cache answers, one soon after the other, cost no goroutine with a client of New either. The
+// first one does, and so does one for a key that is not in the cache.
+func TestChecksInARowNeedNoGoroutine(t *testing.T) {
+	t.Parallel()
+	server := env.Engines(t)[0].Start(t)
+	client := &watched{Client: server.Client(t)}
+	l := env.NewLocker(t, client)
+	check := func(key string) { require.NoError(t, env.ErrorOf(l.Check(t.Context(), key))) }
+	for i := range 100 {
+		check(fmt.Sprint("cold", i))
+	}
+	require.Zero(t, client.direct.Load())
+	env.Soon(t, func() bool {
+		for range 100 {
+			check("warm")
+		}
+		return client.direct.Load() > 10
+	}, "Checks without a goroutine")
 }

@@ -51,6 +51,13 @@ func owned(ctx context.Context, result rueidis.RedisResult) rueidis.RedisResult 
 	return rueidis.NewErrorResult(&othersError{err.Error()})
 }
 
+func eachOwned(ctx context.Context, results []rueidis.RedisResult) []rueidis.RedisResult {
+	for i, result := range results {
+		results[i] = owned(ctx, result)
+	}
+	return results
+}
+
 // othersError is the error of a call for which that of another has ended. It matches no context's.
 type othersError struct{ text string }
 

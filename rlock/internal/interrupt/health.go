@@ -77,10 +77,12 @@ func (h *Health) Waited() bool { return h != nil && h.calls.Load() > 0 }
 
 // see notes a result.
 func (h *Health) see(result rueidis.RedisResult) {
-	if result.NonRedisError() != nil {
+	if unanswered(result) {
 		h.miss(1)
 	}
 }
+
+func unanswered(result rueidis.RedisResult) bool { return result.NonRedisError() != nil }
 
 // hits has the calls of a client of the user's that should be answered from its cache, as the last ones were.
 // They do without a goroutine, which would take several times as long as they do. If the connection is lost in

@@ -18,6 +18,7 @@ package interrupt
 import (
 	"context"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -95,7 +96,7 @@ func (c *Client) DoCache(ctx context.Context, command rueidis.Cacheable, ttl tim
 		result := c.Client.DoCache(settled(ctx), command, ttl)
 		c.health.see(result)
 		return owned(ctx, result)
-	case c.hits.enter():
+	case c.health == nil && c.hits.enter():
 		defer c.hits.leave()
 		result := c.Client.DoCache(settled(ctx), command, ttl)
 		c.hits.see(result)
@@ -118,11 +119,10 @@ func (c *Client) DoMulti(ctx context.Context, commands ...rueidis.Completed) []r
 	case c.health.enter():
 		defer c.health.leave()
 		results := c.Client.DoMulti(settled(ctx), commands...)
-		for i, result := range results {
-			c.health.see(result)
-			results[i] = owned(ctx, result)
+		if i := slices.IndexFunc(results, unanswered); i >= 0 {
+			c.health.see(results[i])
 		}
-		return results
+		return eachOwned(ctx, results)
 	}
 	slot := commands[0].Slot()
 	all := c.take(ctx)
@@ -135,11 +135,8 @@ func (c *Client) DoMulti(ctx context.Context, commands ...rueidis.Completed) []r
 		return results
 	}
 	results := all.results
-	for i, result := range results {
-		results[i] = owned(ctx, result)
-	}
 	c.put(all)
-	return results
+	return eachOwned(ctx, results)
 }
 
 // resultOf makes a call that has one result.
