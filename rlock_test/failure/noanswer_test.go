@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -134,9 +135,12 @@ func TestWhatIsNoOutage(t *testing.T) {
 				t.Parallel()
 				f, locker, _ := env.NewFaulty(t, env.Engines(t)[0])
 				held := env.MustLock(t)(locker.Acquire(t.Context(), "held", rlock.WithTTL(time.Hour)))
-				f.When(func([]string, func() rueidis.RedisResult) rueidis.RedisResult { return f.Refuse(text) })
-				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-				defer cancel()
+				ctx, exceed := env.Deadline(t.Context())
+				var asked sync.Once
+				f.When(func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
+					asked.Do(func() { time.AfterFunc(time.Second, exceed) })
+					return f.Refuse(text)
+				})
 				err := call(ctx, locker, held)
 				require.Error(t, err)
 				require.Equal(t, outage, errors.Is(err, rlock.ErrNoAnswer), err)

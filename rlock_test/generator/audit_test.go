@@ -417,10 +417,10 @@ var journeys = map[string]journey{
 			c, all := caller{ctx, client}, caller{ctx, owner}
 			err1 := errors.Join(command(ctx, owner, "SET", "{s}lock", mine), c.release(mine), holds(ctx, owner, ""))
 			// To one who is told, and to one far behind who is asked first.
-			err2 := errors.Join(
-				all.takes(mine, time.Minute), all.joins("next"), command(ctx, owner, "SET", "{s}fence", "7"),
-			)
-			err3 := told(ctx, owner, "next", patience, func() error { return c.release(mine) })
+			err2 := errors.Join(all.takes(mine, time.Minute), command(ctx, owner, "SET", "{s}fence", "7"))
+			err3 := told(ctx, owner, "next", patience, func() error {
+				return errors.Join(all.joins("next"), c.release(mine)) // before the place is silent
+			})
 			err4 := errors.Join(holds(ctx, owner, "next"), all.joins("far"), all.forgets("far"))
 			err5 := told(ctx, owner, "beat far", patience, func() error { return c.release("next") })
 			err6 := errors.Join(holds(ctx, owner, ""), command(ctx, owner, "DEL", "{s}queue", "{s}waiters"))
