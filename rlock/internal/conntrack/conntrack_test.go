@@ -151,11 +151,11 @@ func TestTimeOutOfADial(t *testing.T) {
 				require.Equal(t, 3*time.Second, dial("silent"))
 				require.Zero(t, dial("well"))
 				waited = true
-				for _, want := range []time.Duration{100, 200, 400, 800, 1600, 3000, 3000} {
+				for _, want := range []time.Duration{700, 1400, 2800, 3000, 3000} {
 					require.Equal(t, want*time.Millisecond, dial("silent"))
 				}
 				require.Zero(t, dial("well"))
-				require.Equal(t, 100*time.Millisecond, dial("silent"))
+				require.Equal(t, 700*time.Millisecond, dial("silent"))
 				time.Sleep(6 * time.Second)
 				require.False(t, tracker.Dialling(), "nobody has for a while")
 			})
