@@ -36,12 +36,8 @@ import (
 
 // Tracker has the connections that one client has dialled and not closed yet.
 type Tracker struct {
-	closing  context.Context // ends when no connection may come any more
-	stop     context.CancelFunc
-	underway atomic.Int64 // dials, and connections on which the server has said nothing
-	failed   atomic.Int64 // dials that have, since the last one that has not
-	unwell   atomic.Int64 // until then one of them is news; 0: there is none
-	waited   func() bool  // whether calls that heed no context may wait for a dial
+	closing context.Context // ends when no connection may come any more
+	stop    context.CancelFunc
 
 	mu   sync.Mutex
 	open map[*connection]struct{}
@@ -52,13 +48,12 @@ type connection struct {
 	net.Conn
 	tracker *Tracker
 	silent  atomic.Bool // the server has said nothing so far
-	keep    func()      // from then on neither the end of the call that has dialled nor time closes it
+	keep    func() bool // from then on the end of the call that has dialled does not close it
 }
 
-// New returns a Tracker for one client. waited reports whether a dial that has just begun may keep calls waiting
-// that heed no context.
-func New(waited func() bool) *Tracker {
-	t := &Tracker{waited: waited, open: make(map[*connection]struct{}), none: make(chan struct{})}
+// New returns a Tracker for one client.
+func New() *Tracker {
+	t := &Tracker{open: make(map[*connection]struct{}), none: make(chan struct{})}
 	t.closing, t.stop = context.WithCancel(context.Background())
 	return t
 }
@@ -73,21 +68,11 @@ func (t *Tracker) Wrap(option rueidis.ClientOption) rueidis.ClientOption {
 		if t.closing.Err() != nil {
 			return nil, rueidis.ErrClosing
 		}
-		t.underway.Add(1)
-		limit := t.limit(dialer)
-		return guarded(func(keep func(net.Conn)) (conn net.Conn, err error) {
-			silent := false // on the connection, which ends the dial then
-			defer func() {
-				if !silent {
-					t.ended(false)
-				}
-			}()
+		return guarded(func(keep func(net.Conn)) (net.Conn, error) {
 			call := ctx
 			ctx, end := clock.EndsWith(ctx, t.closing)
 			defer end()
-			ctx, cancel := context.WithTimeout(ctx, limit)
-			defer cancel()
-			conn, err = dial(ctx, address, dialer, security)
+			conn, err := dial(ctx, address, dialer, security)
 			if t.closing.Err() != nil && err != nil {
 				err = rueidis.ErrClosing // the client must not dial again
 			}
@@ -99,9 +84,7 @@ func (t *Tracker) Wrap(option rueidis.ClientOption) rueidis.ClientOption {
 				disableNoDelay(conn)
 			}
 			clock.Use(call) // as the client is about to
-			conn, err = t.add(call, conn, limit)
-			silent = err == nil
-			return conn, err
+			return t.add(call, conn)
 		})
 	}
 	return option
@@ -156,51 +139,6 @@ func dialerOf(option rueidis.ClientOption) dialFunc {
 	}
 }
 
-// hurry is for the first dial that calls wait for which heed no context. It is long enough for most networks, and
-// for a machine that is busy: with 100 ms, eleven tests at load 12 had connections that were closed before they were
-// up. If it is too short, each further one may take twice as long, so that such calls do not keep a connection from
-// ever coming up.
-const hurry = 700 * time.Millisecond
-
-// limit is how long a dial may take until the server has said something. The context of a call may last for
-// longer, or not end at all.
-func (t *Tracker) limit(dialer *net.Dialer) time.Duration {
-	whole := dialer.Timeout
-	if whole <= 0 {
-		whole = rueidis.DefaultDialTimeout
-	}
-	if !t.waited() {
-		return whole
-	}
-	return min(hurry<<min(t.failed.Load(), 10), whole)
-}
-
-// ended notes that a dial has ended.
-func (t *Tracker) ended(well bool) {
-	t.underway.Add(-1)
-	if well {
-		t.failed.Store(0)
-		t.unwell.Store(0)
-	} else {
-		t.failed.Add(1)
-		t.unwell.Store(int64(clock.Now().After(rueidis.DefaultDialTimeout)))
-	}
-}
-
-// Dialling reports whether a connection is dialled, or has not had the first answer of the server, so that calls
-// may wait for it. A client that has just failed to connect dials again with the next call.
-func (t *Tracker) Dialling() bool {
-	if t.underway.Load() > 0 {
-		return true
-	}
-	until := t.unwell.Load()
-	if until == 0 || clock.Now() < clock.Instant(until) {
-		return until != 0
-	}
-	t.unwell.CompareAndSwap(until, 0)
-	return false
-}
-
 // disableNoDelay does what DisableTCPNoDelay asks for, because rueidis cannot: it does not
 // see the TCP connection inside a tracked one.
 func disableNoDelay(conn net.Conn) {
@@ -212,14 +150,11 @@ func disableNoDelay(conn net.Conn) {
 	}
 }
 
-// add makes conn one of the Tracker's. It is closed if ctx ends or limit is over before the server has said
-// anything.
-func (t *Tracker) add(ctx context.Context, conn net.Conn, limit time.Duration) (net.Conn, error) {
+// add makes conn one of the Tracker's. It is closed if ctx ends before the server has said anything.
+func (t *Tracker) add(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	one := &connection{Conn: conn, tracker: t}
 	one.silent.Store(true)
-	late := time.AfterFunc(limit, func() { _ = one.drop() })
-	call := context.AfterFunc(ctx, func() { _ = one.drop() }) // the call returns the error of its context
-	one.keep = func() { late.Stop(); call() }
+	one.keep = context.AfterFunc(ctx, func() { _ = one.drop() }) // the call returns the error of its context
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closing.Err() != nil {
@@ -236,17 +171,10 @@ func (t *Tracker) add(ctx context.Context, conn net.Conn, limit time.Duration) (
 func (c *connection) Read(b []byte) (n int, err error) {
 	n, err = c.Conn.Read(b)
 	if n > 0 && c.silent.Load() {
-		c.end(true)
+		c.silent.Store(false)
 		c.keep()
 	}
 	return n, err
-}
-
-// end ends the dial, well if the server has said something.
-func (c *connection) end(well bool) {
-	if c.silent.CompareAndSwap(true, false) {
-		c.tracker.ended(well)
-	}
 }
 
 // Close is called by rueidis, more than once too.
@@ -258,7 +186,6 @@ func (c *connection) Close() error {
 // drop is Close by the end of the call that has dialled, which may come before add has returned.
 func (c *connection) drop() error {
 	err := c.Conn.Close()
-	c.end(false)
 	c.tracker.remove(c)
 	return err
 }

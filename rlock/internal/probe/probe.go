@@ -55,8 +55,7 @@ type Scratch interface {
 
 // Target is what is tried out.
 type Target struct {
-	Client   rueidis.Client         // whose calls end with their context
-	Built    rueidis.Client         // as the user, or Open, has built it
+	Client   rueidis.Client
 	TimeOuts *clientoption.TimeOuts // of the client; nil: nobody knows them
 	Lease    time.Duration          // of the locks, unless a call names another
 	Scratch  Scratch
