@@ -54,6 +54,7 @@ func TestContextAsksItsLock(t *testing.T) {
 		},
 		"expiry": func(t *testing.T, _ *rlock.Locker, lock *rlock.Lock) {
 			env.Expire(t, lock)
+			require.ErrorIs(t, lock.Err(), rlock.ErrExpired)
 		},
 		"Detach": func(t *testing.T, _ *rlock.Locker, lock *rlock.Lock) { env.Detach(t, lock) },
 		"Close":  func(_ *testing.T, locker *rlock.Locker, _ *rlock.Lock) { locker.Close() },

@@ -114,7 +114,7 @@ func TestReasonsOfLocks(t *testing.T) {
 		lock := env.MustLock(t)(locker.Acquire(t.Context(), "job"))
 		ctx, exceed := env.Deadline(t.Context())
 		f.When(func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
-			time.AfterFunc(200*time.Millisecond, exceed) // when this is answered
+			time.AfterFunc(200*time.Millisecond, exceed) // not before the answer, which gives the reason
 			if text == "" {
 				return env.NoReply()
 			}

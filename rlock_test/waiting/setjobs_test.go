@@ -96,9 +96,8 @@ func TestSetsKeepNobodyWaiting(t *testing.T) {
 	}
 }
 
-// A set of two keys is overtaken by few of those who come later and want one of the keys, in whatever phase
-// of their jobs it comes: two or three, or twice that on a busy machine, where a short job of the other key
-// may last as long as a long one should.
+// A set of two keys is overtaken by three of those at most who come later and want one of the keys, in
+// whatever phase of their jobs it comes.
 func TestSetsAreNotOvertaken(t *testing.T) {
 	t.Parallel()
 	for _, long := range []time.Duration{4 * time.Second, 8 * time.Second} {
@@ -118,7 +117,11 @@ func TestSetsAreNotOvertaken(t *testing.T) {
 				t.Logf(
 					"jobs of %v: the set waited for %v and for %d jobs", job(long), time.Since(start), jobs.Load()-before,
 				)
-				require.LessOrEqual(t, jobs.Load()-before, int64(3+6), "three had come before it")
+				overtake := int64(3)
+				if testing.Short() { // on a busy machine the set waits for the other key as long as such a job lasts
+					overtake = 6
+				}
+				require.LessOrEqual(t, jobs.Load()-before, 3+overtake, "three had come before it")
 				require.NoError(t, set.Release(ctx))
 				cancel()
 				all.Wait()
