@@ -256,7 +256,7 @@ func TestTokenOfALockThatHasExpired(t *testing.T) {
 	server := env.Start(t)
 	locker, client := env.OpenOn(t, server), server.Client(t)
 	for range 5 {
-		first := env.MustLock(t)(locker.Acquire(t.Context(), "k", rlock.WithTTL(time.Second)))
+		first := env.MustLock(t)(locker.Acquire(t.Context(), "k", rlock.WithTTL(3*time.Second)))
 		env.Soon(t, func() bool { return first.Err() != nil }, "it ends")
 		again := env.MustLock(t)(locker.Acquire(t.Context(), "k", rlock.WithToken(first.Token()), rlock.WithTTL(time.Hour)))
 		require.ErrorIs(t, env.ErrorOf(locker.TryAcquire(t.Context(), "k")), rlock.ErrHeld)
