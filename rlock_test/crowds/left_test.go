@@ -429,6 +429,7 @@ func (l *left) follow(uses []*leftUse) {
 	for _, u := range uses {
 		for _, key := range u.keys {
 			call := l.newCall(u, u.follower[0].share)
+			call.ttl = time.Hour
 			if call.key = key; call.share.limit == 0 {
 				call.share, call.token = leftShare{}, "another"
 			}
