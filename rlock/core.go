@@ -14,6 +14,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/events"
 	"github.com/rlock-go/toolkit/rlock/internal/forced"
 	"github.com/rlock-go/toolkit/rlock/internal/gate"
+	"github.com/rlock-go/toolkit/rlock/internal/interrupt"
 	"github.com/rlock-go/toolkit/rlock/internal/leftover"
 	"github.com/rlock-go/toolkit/rlock/internal/line"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
@@ -28,6 +29,7 @@ import (
 // do nothing, and those that can fail return an error that is ErrInvalid.
 type Locker struct {
 	client      rueidis.Client
+	calls       *interrupt.Client // of client
 	remote      *remote.Server
 	server      any                    // equal for Lockers that certainly use the same server
 	dialled     *conntrack.Tracker     // of a client that is the Locker's own

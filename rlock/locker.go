@@ -19,9 +19,10 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
-// New returns a Locker that uses the caller's client as it is, and leaves it open when it is closed. The options are the
-// defaults of every lock. Unlike that of Open, a client with DisableAutoPipelining, or with no OnInvalidations and one
-// caller at a time, may go on with a call whose context is cancelled, until the deadline or ConnWriteTimeout.
+// New returns a Locker that uses the caller's client as it is, and leaves it open when it is closed. The options
+// are the defaults of every lock. Nobody knows when such a client dials, so each call has a goroutine of its own,
+// to end with its context. The client sees a context that ends up to 5 seconds later, so that a dial goes on for
+// others; its Err is that of the caller's.
 //
 // New cannot see the options of the client. Leave ConnLifetime out, with which rueidis sends commands twice,
 // so that two may hold a lock. Set Dialer.KeepAlive to a tenth, and ConnWriteTimeout to a fifth of the
@@ -38,18 +39,20 @@ func New(client rueidis.Client, opts ...LockerOption) (*Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newLocker(client, set), nil
+	return newLocker(client, interrupt.Of(client), set), nil
 }
 
-func newLocker(client rueidis.Client, set *settings) *Locker {
+// newLocker returns a Locker of a client. calls makes the calls of that.
+func newLocker(client rueidis.Client, calls *interrupt.Client, set *settings) *Locker {
 	scripts := remote.Scripts()
 	l := &Locker{
 		client:   client,
+		calls:    calls,
 		cluster:  client.Mode() == rueidis.ClientModeCluster,
 		defaults: set,
 		lines:    line.New(set.turn),
 	}
-	l.remote = remote.NewServer(interrupt.Steady(client), scripts, remote.NewToken(""))
+	l.remote = remote.NewServer(calls, scripts, remote.NewToken(""))
 	l.remote.Queues().LetBarge(set.barging)
 	l.remote.Queues().Choose(set.queue)
 	l.background, l.stop = context.WithCancel(context.Background())
@@ -103,13 +106,15 @@ func Open(option rueidis.ClientOption, opts ...LockerOption) (*Locker, error) {
 	if !option.DisableCache {
 		option, set = withInvalidations(option, set)
 	}
-	dialled := conntrack.New()
-	client, err := interrupt.NewClient(dialled.Wrap(option))
+	var dialled *conntrack.Tracker
+	health := interrupt.NewHealth(&option, func(n int64) bool { return dialled.Serves(n) }, timeOuts.Notices())
+	dialled = conntrack.New(health.Waited)
+	client, err := rueidis.NewClient(dialled.Wrap(option))
 	if err != nil {
 		dialled.Abort()
 		return nil, fmt.Errorf("rlock: open: %w", err)
 	}
-	l := newLocker(client, set)
+	l := newLocker(client, interrupt.Opened(client, &option, health), set)
 	l.dialled, l.timeOuts = dialled, &timeOuts
 	if l.listener != nil { // the server tells, unless what it is to tell was changed
 		l.listener.SetHeard(option.ClientTrackingOptions == nil)
@@ -166,6 +171,7 @@ func (l *Locker) Close() {
 		l.grants.Close()
 		defer func() {
 			l.remote.Close(closingTime)
+			l.calls.End()
 			if l.dialled != nil {
 				l.dialled.Close(l.client, closingTime)
 			}

@@ -101,7 +101,7 @@ func (l *Locker) Probe(ctx context.Context) (ProbeReport, error) {
 		return nil, err
 	}
 	target := probe.Target{
-		Client: l.client, TimeOuts: l.timeOuts, Lease: l.defaults.ttl,
+		Client: l.calls, Built: l.client, TimeOuts: l.timeOuts, Lease: l.defaults.ttl,
 		Scratch: probe.NewScratch(l.remote, key, remote.NewToken(""), !l.defaults.unfenced),
 		Mode:    l.defaults.queue,
 		Grants:  l.grants.Channel(key),

@@ -173,7 +173,7 @@ func TestOutageAfterALook(t *testing.T) {
 	}
 }
 
-// However late the server says that it cannot yet, the context's end is told.
+// Although the server says that it cannot yet, the context's end is told.
 func TestContextEndsBeforeARefusal(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
@@ -186,7 +186,6 @@ func TestContextEndsBeforeARefusal(t *testing.T) {
 		_, err := locker.Acquire(ctx, "job")
 		require.ErrorIs(t, err, rlock.ErrGaveUp)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorContains(t, err, "TRYAGAIN")
 	})
 }
 

@@ -3,9 +3,9 @@ package failure
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"runtime"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -33,6 +33,9 @@ func survive(f func()) (returned bool) {
 	go func() {
 		defer close(done)
 		defer func() { _ = recover() }()
+		id := goroutine.FindSubmatch(debug.Stack())[1]
+		survivors.Store(string(id), true)
+		defer survivors.Delete(string(id))
 		f()
 		returned = true
 	}()
@@ -44,8 +47,25 @@ func survive(f func()) (returned bool) {
 	return returned
 }
 
-// surviving reports whether it is called in a goroutine of survive.
-func surviving() bool { return strings.Contains(string(debug.Stack()), "failure.survive") }
+// survivors has the numbers of the goroutines of survive.
+var (
+	survivors sync.Map
+	goroutine = regexp.MustCompile(`^goroutine (\d+) `)
+	madeBy    = regexp.MustCompile(`interrupt\.\(\*call\)\.run in goroutine (\d+)`)
+)
+
+// surviving reports whether it is called in a goroutine of survive, or in that of a call which was made there.
+func surviving() bool {
+	stack := debug.Stack()
+	for _, number := range []*regexp.Regexp{goroutine, madeBy} {
+		if id := number.FindSubmatch(stack); id != nil {
+			if _, ok := survivors.Load(string(id[1])); ok {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // bomb is an Observer that ends the goroutine at the first event of a kind.
 type bomb struct {

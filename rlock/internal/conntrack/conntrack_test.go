@@ -75,7 +75,7 @@ func TestContextEndsDuringADial(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				here, there := net.Pipe()
 				defer there.Close()
-				tracker := conntrack.New()
+				tracker := conntrack.New(func() bool { return false })
 				option := tracker.Wrap(rueidis.ClientOption{DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
 					return here, nil
 				}})
@@ -104,7 +104,7 @@ func TestContextEndsDuringADial(t *testing.T) {
 func TestContextEndsBeforeTheConnectionComes(t *testing.T) {
 	t.Parallel()
 	var p pipes
-	option := conntrack.New().Wrap(rueidis.ClientOption{DialCtxFn: p.dial})
+	option := conntrack.New(func() bool { return false }).Wrap(rueidis.ClientOption{DialCtxFn: p.dial})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	conn, err := option.DialCtxFn(ctx, "somewhere", &net.Dialer{}, nil)
@@ -113,12 +113,101 @@ func TestContextEndsBeforeTheConnectionComes(t *testing.T) {
 	require.ErrorIs(t, err, io.ErrClosedPipe)
 }
 
+// A dial ends with the time-out of the dialler, whatever its context, and sooner while calls wait for it that heed
+// none: each time twice as late, until one comes up. Until it has an answer, the client dials.
+func TestTimeOutOfADial(t *testing.T) {
+	t.Parallel()
+	for name, silent := range map[string]bool{"the network is silent": false, "the server says nothing": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				waited := false
+				tracker := conntrack.New(func() bool { return waited })
+				option := tracker.Wrap(rueidis.ClientOption{
+					DialCtxFn: func(ctx context.Context, address string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+						if !silent && address == "silent" {
+							<-ctx.Done()
+							return nil, ctx.Err()
+						}
+						here, there := net.Pipe()
+						if address != "silent" {
+							go func() { _, _ = there.Write([]byte("+OK")) }()
+						}
+						return here, nil
+					},
+				})
+				dial := func(address string) time.Duration {
+					began := time.Now()
+					conn, err := option.DialCtxFn(t.Context(), address, &net.Dialer{Timeout: 3 * time.Second}, nil)
+					if err == nil {
+						require.False(t, tracker.Serves(0))
+						_, err = conn.Read(make([]byte, 8))
+						defer conn.Close()
+					}
+					require.Equal(t, address != "silent", err == nil)
+					require.Equal(t, address != "silent", tracker.Serves(0), "the next call dials")
+					return time.Since(began)
+				}
+				require.Equal(t, 3*time.Second, dial("silent"))
+				require.Zero(t, dial("well"))
+				waited = true
+				for _, want := range []time.Duration{700, 1400, 2800, 3000, 3000} {
+					require.Equal(t, want*time.Millisecond, dial("silent"))
+				}
+				require.Zero(t, dial("well"))
+				require.Equal(t, 700*time.Millisecond, dial("silent"))
+				time.Sleep(6 * time.Second)
+				require.True(t, tracker.Serves(0), "nobody has for a while")
+			})
+		})
+	}
+}
+
+// An address serves once it has as many connections as calls use, all of them answered, and until one is lost.
+func TestServes(t *testing.T) {
+	t.Parallel()
+	tracker := conntrack.New(func() bool { return false })
+	var there []net.Conn
+	option := tracker.Wrap(rueidis.ClientOption{
+		DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+			conn, other := net.Pipe()
+			there = append(there, other)
+			return conn, nil
+		},
+	})
+	dial := func(address string) net.Conn {
+		conn, err := option.DialCtxFn(t.Context(), address, &net.Dialer{}, nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	answer := func(conn net.Conn) {
+		go func() { _, _ = there[len(there)-1].Write([]byte("+OK")) }()
+		_, err := conn.Read(make([]byte, 8))
+		require.NoError(t, err)
+	}
+	answer(dial("sentinel"))
+	first := dial("server")
+	answer(first)
+	require.False(t, tracker.Serves(2), "two of different addresses")
+	second := dial("server")
+	require.False(t, tracker.Serves(2), "it was not answered")
+	answer(second)
+	require.True(t, tracker.Serves(2))
+	require.False(t, tracker.Serves(3))
+	require.NoError(t, first.Close())
+	require.NoError(t, first.Close())
+	require.False(t, tracker.Serves(2))
+	answer(dial("server"))
+	require.True(t, tracker.Serves(2))
+}
+
 // A client that closes what it has dialled waits for nothing.
 func TestCloseOfATidyClient(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var p pipes
-		tracker := conntrack.New()
+		tracker := conntrack.New(func() bool { return false })
 		option := tracker.Wrap(rueidis.ClientOption{DialCtxFn: p.dial})
 		first, second := dialWith(t, option), dialWith(t, option)
 		require.NoError(t, first.Close())
@@ -136,7 +225,7 @@ func TestCloseWaitsForTheBackground(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var p pipes
-		tracker := conntrack.New()
+		tracker := conntrack.New(func() bool { return false })
 		conn := dialWith(t, tracker.Wrap(rueidis.ClientOption{DialCtxFn: p.dial}))
 		start := time.Now()
 		tracker.Close(client(func() { time.AfterFunc(limit/2, func() { _ = conn.Close() }) }), limit)
@@ -150,7 +239,7 @@ func TestCloseOfAForgottenConnection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var p pipes
-		tracker := conntrack.New()
+		tracker := conntrack.New(func() bool { return false })
 		option := tracker.Wrap(rueidis.ClientOption{DialCtxFn: p.dial})
 		dialWith(t, option)
 		dialWith(t, option)
@@ -166,7 +255,7 @@ func TestCloseOfASilentServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var p pipes
-		tracker := conntrack.New()
+		tracker := conntrack.New(func() bool { return false })
 		conn := dialWith(t, tracker.Wrap(rueidis.ClientOption{DialCtxFn: p.dial}))
 		start := time.Now()
 		tracker.Close(client(func() { _, _ = conn.Read(make([]byte, 1)) }), limit)
@@ -180,7 +269,7 @@ func TestCloseIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var p pipes
-		tracker := conntrack.New()
+		tracker := conntrack.New(func() bool { return false })
 		dialWith(t, tracker.Wrap(rueidis.ClientOption{DialCtxFn: p.dial}))
 		start, release := time.Now(), make(chan struct{})
 		defer close(release)
@@ -203,7 +292,7 @@ func TestDialDuringClose(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var p pipes
 					arrive := make(chan struct{})
-					tracker := conntrack.New()
+					tracker := conntrack.New(func() bool { return false })
 					option := tracker.Wrap(rueidis.ClientOption{
 						DialCtxFn: func(ctx context.Context, address string, dialer *net.Dialer, security *tls.Config) (net.Conn, error) {
 							if heeds {
@@ -236,7 +325,7 @@ func TestAbort(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var p pipes
-		tracker := conntrack.New()
+		tracker := conntrack.New(func() bool { return false })
 		dialWith(t, tracker.Wrap(rueidis.ClientOption{DialCtxFn: p.dial}))
 		tracker.Abort()
 		p.requireClosed(t, true)
@@ -248,7 +337,7 @@ func TestAbort(t *testing.T) {
 func TestFailedDial(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("connection refused")
-	option := conntrack.New().Wrap(rueidis.ClientOption{
+	option := conntrack.New(func() bool { return false }).Wrap(rueidis.ClientOption{
 		DialCtxFn: func(ctx context.Context, address string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			if address == "refused" {
 				return nil, refused
@@ -287,7 +376,7 @@ func TestWrapDialsAsTold(t *testing.T) {
 		"":          {},
 	} {
 		used = ""
-		tracker := conntrack.New()
+		tracker := conntrack.New(func() bool { return false })
 		wrapped := tracker.Wrap(option)
 		require.Nil(t, wrapped.DialFn)
 		_, err := wrapped.DialCtxFn(t.Context(), listener.Addr().String(), &net.Dialer{}, nil)
@@ -326,7 +415,7 @@ func TestUserCodeEndsADial(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var p pipes
-			ctx, tracker := &breaking{Context: t.Context()}, conntrack.New()
+			ctx, tracker := &breaking{Context: t.Context()}, conntrack.New(func() bool { return false })
 			option := tracker.Wrap(rueidis.ClientOption{
 				DialCtxFn: func(dialling context.Context, address string, dialer *net.Dialer, security *tls.Config) (net.Conn, error) {
 					test.end(ctx)

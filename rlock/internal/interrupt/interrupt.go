@@ -1,83 +1,136 @@
 // Package interrupt has contexts end the calls of a rueidis client, also where the client does not heed them.
 //
-// Where a call has a connection to itself, a rueidis client writes and reads on the goroutine of its caller. It
-// then heeds the deadline of a context, but not that the context is cancelled: the caller of a silent server
-// waits for the deadline or for ConnWriteTimeout (pipe.syncDo in rueidis).
+// A rueidis client keeps a call for longer than its context lasts
 //
-// It never knows what a command does, nor what its answer means.
+//   - while another call dials the connection (mux._pipe),
+//   - while more calls have no answer than its ring has room for (ring.PutOne),
+//   - where a call has a connection to itself and its context is cancelled (pipe.syncDo).
+//
+// And a context that ends while its call dials ends the dial for all who wait for it: where a dial takes longer
+// than contexts last, no connection would ever come up.
+//
+// So a call has a goroutine of its own, and a context that ends no dial; its caller leaves when its own context
+// ends. With a client of Open for one server, calls spare the goroutine while no call has to dial and the rings have
+// room.
+//
+// The package never knows what a command does, nor what its answer means.
 package interrupt
 
 import (
 	"context"
-	"errors"
+	"reflect"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/redis/rueidis"
 )
 
-// errEnded is the error of a call whose goroutine the user's code in the client has ended.
-var errEnded = errors.New("the client has called runtime.Goexit")
-
-// NewClient is that of rueidis, but Do and DoMulti return when their context ends. What they have sent has no
-// answer then, and may be done all the same.
-func NewClient(option rueidis.ClientOption) (rueidis.Client, error) {
-	c, err := rueidis.NewClient(option)
-	if err != nil {
-		return nil, err
-	}
-	return wrap(c, &option), nil
-}
-
-// wrap returns c itself if it heeds all contexts, because a goroutine for each call costs few callers 5 to 9 %.
-func wrap(c rueidis.Client, option *rueidis.ClientOption) rueidis.Client {
-	pipelines := option.OnInvalidations != nil || option.AlwaysPipelining // from the start; others, once calls go at the same time
-	if pipelines && !option.DisableAutoPipelining {
-		return c
-	}
-	return &client{c, option.DisableAutoPipelining, new(sync.Pool)}
-}
-
-// client is a client of which Do and DoMulti return when the context ends.
-type client struct {
+// Client is a client of which Do, DoMulti and DoCache return when their context ends. What they have sent has
+// no answer then, and may be done all the same.
+type Client struct {
 	rueidis.Client
-	deaf  bool       // no call heeds that its context is cancelled; otherwise those without a deadline do
-	spare *sync.Pool // of calls
+	health    *Health       // nil: every call has a goroutine
+	outlasts  time.Duration // how long a dial goes on when the caller has left; 0: it ends
+	keeps     bool          // it is not known that nothing in the client keeps a context
+	lanes     []lane        // of one server, or of the slots of a cluster
+	abandoned abandoned
+	hits      hits
+	spare     *sync.Pool // of calls
 }
 
-// heeds reports whether a call returns when ctx ends, as far as ctx can end.
-func (c *client) heeds(ctx context.Context) bool {
-	if ctx.Done() == nil {
-		return true
+func newClient(c rueidis.Client, outlasts time.Duration, most int64) *Client {
+	return &Client{
+		Client: c, outlasts: outlasts, keeps: !plain(c), lanes: newLanes(c.Mode(), most),
+		abandoned: abandoned{calls: map[*call]*time.Timer{}}, spare: new(sync.Pool),
 	}
-	_, limited := ctx.Deadline()
-	return !c.deaf && !limited
 }
 
-// Do makes a call that does not heed ctx in a goroutine of its own, which costs no allocation.
-func (c *client) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
-	if c.heeds(ctx) {
+// plain reports whether a client is one of rueidis, which no hook wraps.
+func plain(c rueidis.Client) bool {
+	t := reflect.TypeOf(c)
+	return t.Kind() == reflect.Pointer && t.Elem().PkgPath() == reflect.TypeFor[rueidis.ClientOption]().PkgPath()
+}
+
+// Of returns a Client for one of the user's. Nobody knows when that dials, so every call has a goroutine.
+func Of(c rueidis.Client) *Client {
+	return newClient(c, rueidis.DefaultDialTimeout, mostOfOthers)
+}
+
+// Opened returns a Client for one that was built with the option.
+func Opened(c rueidis.Client, option *rueidis.ClientOption, health *Health) *Client {
+	if option.DisableAutoPipelining { // each call dials for itself
+		return newClient(c, 0, mostOfOpen)
+	}
+	timeOut := option.Dialer.Timeout
+	if timeOut <= 0 {
+		timeOut = rueidis.DefaultDialTimeout
+	}
+	own := newClient(c, timeOut, mostOfOpen)
+	if c.Mode() != rueidis.ClientModeCluster { // which dials a node when a call needs it
+		own.health = health
+	}
+	return own
+}
+
+// Do makes a call with one command.
+func (c *Client) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+	switch {
+	case ctx.Done() == nil:
 		return c.Client.Do(ctx, command)
+	case c.health.enter():
+		defer c.health.leave()
+		result := c.Client.Do(settled(ctx), command)
+		c.health.see(result)
+		return owned(ctx, result)
 	}
-	one := c.begin(ctx)
-	one.command = command
-	go one.start()
-	if err := one.wait(); err != nil {
-		return rueidis.NewErrorResult(err)
+	one := c.take(ctx)
+	one.kind, one.command = do, command
+	return c.resultOf(one, command.Slot())
+}
+
+// DoCache makes a call with a command whose answer may be in the client's cache.
+func (c *Client) DoCache(ctx context.Context, command rueidis.Cacheable, ttl time.Duration) rueidis.RedisResult {
+	switch {
+	case ctx.Done() == nil:
+		return c.Client.DoCache(ctx, command, ttl)
+	case c.health.enter():
+		defer c.health.leave()
+		result := c.Client.DoCache(settled(ctx), command, ttl)
+		c.health.see(result)
+		return owned(ctx, result)
+	case c.health == nil && c.hits.enter():
+		defer c.hits.leave()
+		result := c.Client.DoCache(settled(ctx), command, ttl)
+		c.hits.see(result)
+		return owned(ctx, result)
 	}
-	result := one.result
-	c.end(one)
+	one := c.take(ctx)
+	one.kind, one.cacheable, one.ttl = doCache, command, ttl
+	completed := rueidis.Completed(command)
+	result := c.resultOf(one, completed.Slot())
+	c.hits.see(result)
 	return result
 }
 
-// DoMulti is Do of several commands.
-func (c *client) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
-	if c.heeds(ctx) {
+// DoMulti makes a call with several commands.
+func (c *Client) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
+	n := len(commands)
+	switch {
+	case n == 0 || ctx.Done() == nil:
 		return c.Client.DoMulti(ctx, commands...)
+	case c.health.enter():
+		defer c.health.leave()
+		results := c.Client.DoMulti(settled(ctx), commands...)
+		if i := slices.IndexFunc(results, unanswered); i >= 0 {
+			c.health.see(results[i])
+		}
+		return eachOwned(ctx, results)
 	}
-	all, n := c.begin(ctx), len(commands)
-	all.commands = commands
-	go all.start()
-	if err := all.wait(); err != nil {
+	slot := commands[0].Slot()
+	all := c.take(ctx)
+	all.kind, all.commands = doMulti, commands
+	if err := all.run(c.laneOf(slot)); err != nil {
 		results := make([]rueidis.RedisResult, n)
 		for i := range results {
 			results[i] = rueidis.NewErrorResult(err)
@@ -85,71 +138,17 @@ func (c *client) DoMulti(ctx context.Context, commands ...rueidis.Completed) []r
 		return results
 	}
 	results := all.results
-	c.end(all)
-	return results
+	c.put(all)
+	return eachOwned(ctx, results)
 }
 
-// call is one call of Do or DoMulti.
-type call struct {
-	client   rueidis.Client
-	ctx      context.Context
-	command  rueidis.Completed
-	commands []rueidis.Completed // nil: the call is one of Do
-
-	done    chan struct{} // receives one when the call has ended
-	result  rueidis.RedisResult
-	results []rueidis.RedisResult
-	ended   bool // it has returned
-	cause   any  // of a panic, if not nil
-
-	start func() // run; made once, because a go statement with a method would allocate
-}
-
-func (c *client) begin(ctx context.Context) *call {
-	one, _ := c.spare.Get().(*call)
-	if one == nil {
-		one = &call{client: c.Client, done: make(chan struct{}, 1)}
-		one.start = one.run
+// resultOf makes a call that has one result.
+func (c *Client) resultOf(one *call, slot uint16) rueidis.RedisResult {
+	ctx := one.caller
+	if err := one.run(c.laneOf(slot)); err != nil {
+		return rueidis.NewErrorResult(err)
 	}
-	one.ctx = ctx
-	return one
-}
-
-// end takes back a call that has returned.
-func (c *client) end(one *call) {
-	*one = call{client: one.client, done: one.done, start: one.start}
-	c.spare.Put(one)
-}
-
-// run makes the call. Nobody waits for it any more if its context has ended: done has room.
-func (one *call) run() {
-	defer func() {
-		if !one.ended {
-			one.cause = recover()
-		}
-		one.done <- struct{}{}
-	}()
-	if one.commands == nil {
-		one.result = one.client.Do(one.ctx, one.command)
-	} else {
-		one.results = one.client.DoMulti(one.ctx, one.commands...)
-	}
-	one.ended = true
-}
-
-// wait returns nil if the call has returned, and why ctx has ended if that comes first. A panic of the call
-// becomes one of the caller.
-func (one *call) wait() error {
-	select {
-	case <-one.done:
-	case <-one.ctx.Done():
-		return one.ctx.Err()
-	}
-	switch {
-	case one.cause != nil:
-		panic(one.cause)
-	case !one.ended:
-		return errEnded
-	}
-	return nil
+	result := one.result
+	c.put(one)
+	return owned(ctx, result)
 }

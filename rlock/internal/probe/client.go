@@ -8,7 +8,7 @@ import (
 
 // client tells of the options with which the client was built, as far as can be seen.
 func (p *probe) client() {
-	again, known := clientoption.SendsAgain(p.Client)
+	again, known := clientoption.SendsAgain(p.Built)
 	switch t := p.TimeOuts; {
 	case again:
 		p.add("client", Fault, nil, "it was built with ConnLifetime, with which it sends commands twice that "+

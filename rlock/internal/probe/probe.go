@@ -55,7 +55,8 @@ type Scratch interface {
 
 // Target is what is tried out.
 type Target struct {
-	Client   rueidis.Client
+	Client   rueidis.Client         // whose calls end with their context
+	Built    rueidis.Client         // as the user, or Open, has built it
 	TimeOuts *clientoption.TimeOuts // of the client; nil: nobody knows them
 	Lease    time.Duration          // of the locks, unless a call names another
 	Scratch  Scratch

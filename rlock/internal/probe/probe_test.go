@@ -376,7 +376,7 @@ func TestRun(t *testing.T) {
 				}
 				start := time.Now()
 				rows, err := probe.Run(t.Context(), probe.Target{
-					Client: client, Scratch: s, Changed: s.changed, Grants: s, Poll: 250 * time.Millisecond,
+					Client: client, Built: client, Scratch: s, Changed: s.changed, Grants: s, Poll: 250 * time.Millisecond,
 				})
 				require.LessOrEqual(t, time.Since(start), 2*time.Second+100*time.Millisecond)
 				if c.err != nil {
@@ -424,14 +424,14 @@ func TestRunEnds(t *testing.T) {
 				stop := make(chan struct{})
 				time.AfterFunc(100*time.Millisecond, func() { close(stop) })
 				start := time.Now()
-				_, err := probe.Run(t.Context(), probe.Target{Client: client, Scratch: &s, Changed: s.changed, Grants: &s, Stop: stop})
+				_, err := probe.Run(t.Context(), probe.Target{Client: client, Built: client, Scratch: &s, Changed: s.changed, Grants: &s, Stop: stop})
 				require.ErrorIs(t, err, clock.ErrStopped)
 				require.Less(t, time.Since(start), 200*time.Millisecond)
 
 				s.changed = make(chan struct{}, 1)
 				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 				defer cancel()
-				rows, err := probe.Run(ctx, probe.Target{Client: client, Scratch: &s, Changed: s.changed, Grants: &s})
+				rows, err := probe.Run(ctx, probe.Target{Client: client, Built: client, Scratch: &s, Changed: s.changed, Grants: &s})
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				require.NotEmpty(t, rows, "what was found until then")
 			})

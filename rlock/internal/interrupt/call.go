@@ -1,0 +1,134 @@
+package interrupt
+
+import (
+	"context"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+type kind uint8
+
+const (
+	do kind = iota
+	doCache
+	doMulti
+)
+
+// call is a call that has a goroutine. It is used again, unless its caller has left.
+type call struct {
+	*Client
+	caller    context.Context
+	kind      kind
+	command   rueidis.Completed
+	cacheable rueidis.Cacheable
+	ttl       time.Duration
+	commands  []rueidis.Completed
+
+	outlasting outlasting
+
+	lane    *lane
+	state   atomic.Uint32
+	stay    chan struct{} // closed when the call must end, some time after its caller has left
+	done    chan struct{} // receives one when the call has returned before its caller left
+	result  rueidis.RedisResult
+	results []rueidis.RedisResult
+	ended   bool // the client has returned
+	told    bool // to end, or may be: it is not used again
+	cause   any  // of a panic, if not nil
+
+	start func() // make; there is one, because a go statement with a method would allocate
+}
+
+// States of a call.
+const (
+	underway uint32 = iota
+	returned
+	left // its caller has, before it returned
+)
+
+func (c *Client) take(ctx context.Context) *call {
+	one, _ := c.spare.Get().(*call)
+	if one == nil {
+		one = &call{Client: c, stay: make(chan struct{}), done: make(chan struct{}, 1)}
+		one.start = one.make
+	}
+	one.caller = ctx
+	return one
+}
+
+// put takes back a call that has returned, unless something may use its context still, or end it.
+func (c *Client) put(one *call) {
+	if one.told || one.outlasting.derived.Load() {
+		return
+	}
+	one.caller, one.outlasting.caller, one.lane = nil, nil, nil
+	one.command, one.cacheable, one.commands = rueidis.Completed{}, rueidis.Cacheable{}, nil
+	one.result, one.results = rueidis.RedisResult{}, nil
+	one.ended = false
+	one.state.Store(underway)
+	c.spare.Put(one)
+}
+
+// run returns nil when the call has returned, and why the caller's context has ended if that comes first. What
+// user code in the client does to the goroutine of the call, it does to that of the caller.
+func (one *call) run(l *lane) error {
+	ctx := one.caller
+	if err := l.enter(ctx); err != nil {
+		return err
+	}
+	one.lane = l
+	go one.start()
+	select {
+	case <-one.done:
+	case <-ctx.Done():
+		one.abandoned.add(one)
+		if one.state.CompareAndSwap(underway, left) {
+			one.health.miss(1)
+			return ctx.Err()
+		}
+		one.abandoned.remove(one)
+		<-one.done
+		one.told = true
+	}
+	switch {
+	case one.cause != nil:
+		panic(one.cause)
+	case !one.ended:
+		runtime.Goexit()
+	}
+	return nil
+}
+
+func (one *call) make() {
+	defer func() {
+		if !one.ended {
+			one.cause = recover()
+		}
+		if one.state.CompareAndSwap(underway, returned) {
+			one.done <- struct{}{}
+		} else {
+			one.abandoned.remove(one)
+		}
+	}()
+	ctx := settled(one.caller)
+	if one.outlasts > 0 {
+		c := &one.outlasting
+		if one.keeps { // and may use it when the call has returned
+			c = new(outlasting)
+		}
+		c.caller, c.stay, c.by = one.caller, one.stay, one.outlasts
+		ctx = c
+	}
+	switch one.kind {
+	case do:
+		one.result = one.Client.Client.Do(ctx, one.command)
+	case doCache:
+		one.result = one.Client.Client.DoCache(ctx, one.cacheable, one.ttl)
+	case doMulti:
+		one.results = one.Client.Client.DoMulti(ctx, one.commands...)
+	}
+	one.ended = true
+}

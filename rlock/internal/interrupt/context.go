@@ -1,0 +1,97 @@
+package interrupt
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// outlasting is the context of a call that has a goroutine. It ends some time after that of the caller, so that a
+// dial goes on: others may wait for the connection, and the next call needs it. But rueidis asks Err before it
+// sends a command, so nothing is sent for a caller who has left.
+type outlasting struct {
+	caller context.Context
+	stay   <-chan struct{}
+	by     time.Duration
+
+	derived atomic.Bool // a context was derived from it, which package context may look after for longer
+}
+
+func (c *outlasting) Deadline() (time.Time, bool) {
+	deadline, limited := c.caller.Deadline()
+	return deadline.Add(c.by), limited
+}
+
+func (c *outlasting) Done() <-chan struct{} { return c.stay }
+func (c *outlasting) Err() error            { return c.caller.Err() }
+
+// Value is that of the caller. Package context asks for a value of its own when it derives a context.
+func (c *outlasting) Value(key any) any {
+	c.derived.Store(true)
+	return c.caller.Value(key)
+}
+
+// owned returns a result, but one that says that a context has ended says so of the caller's. That of another
+// call may have, which has dialled, or whose connection or cached read it was.
+func owned(ctx context.Context, result rueidis.RedisResult) rueidis.RedisResult {
+	err := result.NonRedisError()
+	if err == nil || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+		return result
+	}
+	if ended := ctx.Err(); ended != nil {
+		return rueidis.NewErrorResult(ended)
+	}
+	if deadline, limited := ctx.Deadline(); limited && !time.Now().Before(deadline) {
+		return rueidis.NewErrorResult(context.DeadlineExceeded) // the client has a timer of its own
+	}
+	return rueidis.NewErrorResult(&othersError{err.Error()})
+}
+
+func eachOwned(ctx context.Context, results []rueidis.RedisResult) []rueidis.RedisResult {
+	for i, result := range results {
+		results[i] = owned(ctx, result)
+	}
+	return results
+}
+
+// othersError is the error of a call for which that of another has ended. It matches no context's.
+type othersError struct{ text string }
+
+func (e *othersError) Error() string { return "another call of the client was given up: " + e.text }
+
+// own are types of package context whose Done calls nobody else's.
+var own = func() (types []reflect.Type) {
+	cancelled, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	limited, stop := context.WithTimeout(context.Background(), time.Hour)
+	defer stop()
+	for _, ctx := range []context.Context{context.Background(), cancelled, limited, context.WithoutCancel(limited)} {
+		types = append(types, reflect.TypeOf(ctx))
+	}
+	return types
+}()
+
+// settled returns ctx, or a context with what it has if its Done may call code of the user's: it is asked before
+// a command is sent, and not while the command is under way. If Done panicked then, rueidis would never take the
+// answer, and its connection would serve nobody any more.
+func settled(ctx context.Context) context.Context {
+	is := reflect.TypeOf(ctx)
+	for _, t := range own {
+		if is == t {
+			return ctx
+		}
+	}
+	return &doneBefore{ctx, ctx.Done()}
+}
+
+// doneBefore is a context that was asked for its Done channel before.
+type doneBefore struct {
+	context.Context
+	done <-chan struct{}
+}
+
+func (c *doneBefore) Done() <-chan struct{} { return c.done }
