@@ -109,7 +109,7 @@ func TestAttemptsAskTheServer(t *testing.T) {
 		events := make(chan rlock.Event, 10)
 		next := make(chan *rlock.Lock, 1)
 		go func() {
-			lock, err := locker.Acquire(t.Context(), "job", rlock.WithRetry(rlock.Fixed(time.Millisecond)),
+			lock, err := locker.Acquire(t.Context(), "job", rlock.WithRetry(rlock.Fixed(time.Hour)),
 				rlock.WithObserver(rlock.ObserverFunc(func(_ context.Context, e rlock.Event) { events <- e })))
 			if err != nil {
 				t.Error(err)
@@ -119,7 +119,7 @@ func TestAttemptsAskTheServer(t *testing.T) {
 		contended := env.Receive(t, events)
 		require.True(t, contended.Local)
 		require.Zero(t, contended.Attempts)
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(5 * time.Millisecond) // a waiter that watches the lease, after 20 ms, may ask
 		require.NoError(t, first.Release(t.Context()))
 		second := env.Receive(t, next)
 		require.Zero(t, second.Attempts())
