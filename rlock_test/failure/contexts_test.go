@@ -2,8 +2,10 @@ package failure
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -379,6 +381,42 @@ func TestShortContextsAwaitADial(t *testing.T) {
 			proxy.Cut()
 			env.Soon(t, func() bool { return inspect() == nil }, "a connection is up again")
 		})
+	}
+}
+
+// So do contexts that end before the connection is made, on which nothing was said yet.
+func TestShortContextsAwaitASlowConnection(t *testing.T) {
+	t.Parallel()
+	for kind, open := range clients {
+		for end, with := range ends {
+			t.Run(kind+"/"+end, func(t *testing.T) {
+				t.Parallel()
+				server := env.Engines(t)[0].Start(t)
+				proxy := env.NewProxy(t, server.Addr())
+				var slow atomic.Bool
+				l := open(t, rueidis.ClientOption{
+					InitAddress: []string{proxy.Addr()},
+					DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+						if slow.Load() {
+							select {
+							case <-time.After(300 * time.Millisecond):
+							case <-ctx.Done():
+								return nil, ctx.Err()
+							}
+						}
+						return d.DialContext(ctx, "tcp", addr)
+					},
+				})
+				require.NoError(t, env.ErrorOf(l.Inspect(t.Context(), "k")))
+				slow.Store(true)
+				proxy.Cut()
+				env.Soon(t, func() bool {
+					ctx, cancel := with(t.Context())
+					defer cancel()
+					return env.ErrorOf(l.Inspect(ctx, "k")) == nil
+				}, "a connection is up again")
+			})
+		}
 	}
 }
 

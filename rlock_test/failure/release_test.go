@@ -2,7 +2,6 @@ package failure
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"sync/atomic"
 	"testing"
@@ -136,48 +135,7 @@ func TestFailedReleaseIsFinishedInTheBackground(t *testing.T) {
 	})
 }
 
-// However long the server was gone, what a Release has left is freed soon after it is back.
-func TestFailedReleaseIsFinishedSoonAfterALongOutage(t *testing.T) {
-	t.Parallel()
-	env.Long(t)
-	for name, ends := range map[string]func(t *testing.T, server *env.Server, proxy *env.Proxy) (back func()){
-		"killed": func(t *testing.T, server *env.Server, _ *env.Proxy) func() {
-			server.Kill()
-			return func() { server.Restart(t) }
-		},
-		"silent": func(_ *testing.T, _ *env.Server, proxy *env.Proxy) func() {
-			proxy.BlackHole(true)
-			return func() { proxy.BlackHole(false) }
-		},
-		"stopped": func(_ *testing.T, server *env.Server, _ *env.Proxy) func() {
-			server.Stop()
-			return server.Cont
-		},
-	} {
-		for _, outage := range []time.Duration{3 * time.Second, 11 * time.Second, 35 * time.Second} {
-			t.Run(fmt.Sprint(name, " for ", outage), func(t *testing.T) {
-				t.Parallel()
-				server := env.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-				proxy := env.NewProxy(t, server.Addr())
-				locker := env.OpenLocker(t, rueidis.ClientOption{InitAddress: []string{proxy.Addr()}})
-				lock := env.MustLock(t)(locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry)))
-				began := time.Now()
-				back := ends(t, server, proxy)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				require.Error(t, lock.Release(ctx))
-				time.Sleep(outage - time.Since(began))
-				back()
-				began = time.Now()
-				direct := server.Client(t)
-				env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "it is freed")
-				t.Logf("free %v after the server was back", time.Since(began).Round(time.Millisecond))
-			})
-		}
-	}
-}
-
-// So is what a server refused that could not.
+// What a server refused that could not free a key is freed soon after it can.
 func TestRefusedReleaseIsFinishedInTheBackground(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {

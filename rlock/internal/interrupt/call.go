@@ -119,7 +119,7 @@ func (one *call) make() {
 		if one.keeps { // and may use it when the call has returned
 			c = new(outlasting)
 		}
-		c.caller, c.stay, c.by = one.caller, one.stay, one.outlasts
+		c.caller, c.stay = one.caller, one.stay
 		ctx = c
 	}
 	switch one.kind {

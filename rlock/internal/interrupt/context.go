@@ -16,14 +16,18 @@ import (
 type outlasting struct {
 	caller context.Context
 	stay   <-chan struct{}
-	by     time.Duration
 
 	derived atomic.Bool // a context was derived from it, which package context may look after for longer
 }
 
+// farOff is longer than a dial and its first answer take. Where a deadline is sooner than the time-out of the
+// dialler when a connection was made, rueidis asks Err before it says the first word (_newPipe), and so would close
+// a connection whose caller has left.
+const farOff = time.Minute
+
 func (c *outlasting) Deadline() (time.Time, bool) {
 	deadline, limited := c.caller.Deadline()
-	return deadline.Add(c.by), limited
+	return deadline.Add(farOff), limited
 }
 
 func (c *outlasting) Done() <-chan struct{} { return c.stay }
