@@ -71,11 +71,12 @@ type Reaper struct {
 // pending is an item with the schedule of its tries.
 type pending struct {
 	Item
-	backoff time.Duration
+	backoff time.Duration // from the beginning of one try to that of the next
 	next    clock.Instant
 	last    clock.Instant // the try at this time is the last
 	over    clock.Instant // when no lease can be left, nor a place
-	tried   uint64        // the number of the round of the last try
+	began   clock.Instant // the last try
+	tried   uint64        // the number of the round of that
 	done    bool          // of the round that is under way
 }
 
@@ -84,7 +85,7 @@ const (
 	backoffFactor = 4 // tries after 0, 25, 125, 525 ms, 2.1, 8.5 and 30 s
 	longest       = 30 * time.Second
 	whileMoving   = 5 * time.Second // between two tries at most, while the slot moves
-	whileSilent   = time.Second     // likewise, while nobody answers or the server refuses; see TestOutage
+	whileSilent   = time.Second     // from one try to the next, while nobody answers or the server refuses; see TestOutage
 	mostPending   = 1 << 14         // with more, the last try is not put off any more
 	callTimeout   = 2 * time.Second
 	callItems     = 1000 // in one call
@@ -213,8 +214,9 @@ func (r *Reaper) round() {
 // is put off while the slot of an item moves, and while nobody answers.
 func (r *Reaper) reap(due []*pending, prolong bool) (answered bool) {
 	items := make([]Item, len(due))
+	began := clock.Now()
 	for i, p := range due {
-		items[i] = p.Item
+		items[i], p.began = p.Item, began
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
@@ -262,10 +264,11 @@ func (r *Reaper) endRound(due []*pending, tried int, prolong bool) {
 			p.next = now
 			continue
 		default:
+			p.began = now
 			p.take(NoAnswer, prolong)
 		}
 		p.done = p.done || r.closed || p.next >= p.last
-		p.next = min(now.After(p.backoff), p.last)
+		p.next = min(p.began.After(p.backoff), p.last)
 		p.backoff *= backoffFactor
 	}
 	r.pending = slices.DeleteFunc(r.pending, func(p *pending) bool { return p.done })
