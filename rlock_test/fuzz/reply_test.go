@@ -155,6 +155,8 @@ func takes(v value) bool {
 	return said && fenced && outcome == 1
 }
 
+func isInt(v value) bool { _, ok := v.int(); return ok }
+
 // granted counts the answers that say that a lock of one key was acquired.
 func (r *replied) granted() (n int) {
 	for _, answer := range r.answers(gen.AcquireSHA1) {
@@ -165,6 +167,16 @@ func (r *replied) granted() (n int) {
 	for _, answer := range r.answers(gen.WaitSHA1) {
 		if grants(answer, 5) {
 			n++
+		}
+	}
+	for _, answer := range r.answers(gen.AcquireManySHA1) {
+		if !answer.isList(4) || !answer.isListOf(isInt) {
+			continue
+		}
+		for i := 0; i < 4; i += 2 {
+			if outcome, _ := answer.items[i].int(); outcome == 1 {
+				n++
+			}
 		}
 	}
 	return n
@@ -213,7 +225,6 @@ func owner(v value) (token string, ok bool) {
 	) != len(v.items[3].items) {
 		return "", false
 	}
-	isInt := func(v value) bool { _, ok := v.int(); return ok }
 	if !v.items[2].isListOf(value.isText) || !v.items[3].isListOf(isInt) || !v.items[4].isListOf(value.isText) {
 		return "", false
 	}

@@ -191,89 +191,56 @@ type Try struct {
 	Err    error
 }
 
-// AcquireEach is Acquire for many Claims of one key, in one round trip. It sets the Answer or
-// the Err of each.
+// AcquireEach is Acquire for many Claims of one key. It sets the Answer or the Err of each.
 func (s *Server) AcquireEach(ctx context.Context, tries []*Try) {
-	_ = RetryTimes(ctx, Attempts, Remaining(tries, func(ctx context.Context, tries []*Try) []error {
-		s.acquisitions.Add(uint64(len(tries)))
-		errs := make([]error, len(tries))
-		sent := clock.Now()
-		for i, reply := range s.calls.acquireEach(ctx, tries) {
-			t := tries[i]
-			t.Answer, t.Err = reply.Value, Redact(reply.Err, t.Token)
-			t.Answer.Sent = sent
-			if t.Err == nil && !t.Answer.Acquired {
-				s.roundTrip.note(sent)
-			}
-			if OutcomeOf(t.Err) == Indeterminate {
-				t.Claim.AddPossible(t.Token, 1)
-			}
-			errs[i] = t.Err
+	var together [][]int
+	for _, positions := range placesOf(s.calls, tries, func(t *Try) uint16 { return slot.Of(t.Claim.Key()) }) {
+		together = slices.AppendSeq(together, slices.Chunk(positions, maxCalls))
+	}
+	for _, t := range tries {
+		t.Err = errSenderEnded // unless its call returns
+	}
+	atEach(together, func(positions []int) {
+		alone := at(tries, positions)
+		if len(alone) > 1 && s.calls.queue.queued() {
+			alone = s.acquireTogether(ctx, alone)
 		}
-		return errs
-	}))
+		each := make([][]int, len(alone))
+		for i := range alone {
+			each[i] = []int{i}
+		}
+		atEach(each, func(positions []int) {
+			t := alone[positions[0]]
+			t.Answer, t.Err = s.Acquire(ctx, t.Claim, t.Request)
+		})
+	})
 }
 
-// acquireEach makes one try for each, in one pipeline. A second one follows where that has done nothing,
-// and a third where the user may not use the queues.
-func (s calls) acquireEach(ctx context.Context, tries []*Try) []gen.Reply[Answer] {
-	replies := make([]gen.Reply[Answer], len(tries))
-	all := make([]int, len(tries))
-	for i := range all {
-		all[i] = i
+// acquireTogether makes attempts with one script. It returns those that have to be made one by one: the script
+// has not made them, or had no answer.
+func (s *Server) acquireTogether(ctx context.Context, tries []*Try) (alone []*Try) {
+	batch := make([]*member[tryCall, Answer], len(tries))
+	of := make(map[*member[tryCall, Answer]]*Try, len(tries))
+	for i, t := range tries {
+		batch[i] = &member[tryCall, Answer]{params: tryCall{t.Claim.Key(), t.Token, t.TTL, t.Fenced}}
+		of[batch[i]] = t
 	}
-	if !s.queue.queued() {
-		s.acquireAt(ctx, tries, all, false, replies)
-		return replies
-	}
-	waits, plain := s.acquireAt(ctx, tries, all, true, replies), []int(nil)
-	if len(waits) > 0 {
-		params := make([]gen.WaitParams, len(waits))
-		for n, i := range waits {
-			params[n] = s.waitParams(tries[i].Claim, &tries[i].Request, gen.WaitHowTry)
+	err := s.calls.tryMany(ctx, batch) // in another order
+	for _, m := range batch {
+		t := of[m]
+		if OutcomeOf(err) == Indeterminate {
+			t.Claim.AddPossible(t.Token, 1)
 		}
-		for n, reply := range s.scripts.WaitBatch(ctx, s.client, params) {
-			i := waits[n]
-			replies[i] = gen.Reply[Answer]{Value: waitAnswer(tries[i].Claim, reply.Value), Err: reply.Err}
+		if err != nil || m.alone {
+			alone = append(alone, t)
+			continue
 		}
-	}
-	for i := range replies {
-		if s.queue.goesWithout(replies[i].Err) {
-			plain = append(plain, i)
+		s.acquisitions.Add(1)
+		if t.Answer, t.Err = m.result, nil; !t.Answer.Acquired {
+			s.roundTrip.note(t.Answer.Sent)
 		}
 	}
-	s.acquireAt(ctx, tries, plain, false, replies)
-	return replies
-}
-
-// acquireAt runs acquire.lua for the tries at some positions, with their queues or without. It returns the
-// positions of those for which it has done nothing.
-func (s calls) acquireAt(
-	ctx context.Context, tries []*Try, positions []int, queued bool, replies []gen.Reply[Answer],
-) (undone []int) {
-	if len(positions) == 0 {
-		return nil
-	}
-	params := make([]gen.AcquireParams, len(positions))
-	for n, i := range positions {
-		queue := tries[i].Claim.key[0]
-		if queued {
-			queue = slot.Queue(queue)
-		}
-		params[n] = tries[i].params(tries[i].Claim, queue)
-	}
-	for n, reply := range s.scripts.AcquireBatch(ctx, s.client, params) {
-		i := positions[n]
-		a, done := tryAnswer(tries[i].Claim.Key(), reply.Value.Outcome, reply.Value.Value)
-		if reply.Err == nil && !done {
-			undone = append(undone, i)
-		}
-		if !queued {
-			s.queue.went(replies[i].Err, reply.Err)
-		}
-		replies[i] = gen.Reply[Answer]{Value: a, Err: reply.Err}
-	}
-	return undone
+	return alone
 }
 
 // Handed is what HandOver has done.
