@@ -395,7 +395,7 @@ func TestShortContextsAwaitASlowConnection(t *testing.T) {
 				proxy := env.NewProxy(t, server.Addr())
 				var slow atomic.Bool
 				l := open(t, rueidis.ClientOption{
-					InitAddress: []string{proxy.Addr()},
+					InitAddress: []string{proxy.Addr()}, Dialer: net.Dialer{Timeout: 2 * time.Minute},
 					DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 						if slow.Load() {
 							select {
@@ -417,6 +417,32 @@ func TestShortContextsAwaitASlowConnection(t *testing.T) {
 				}, "a connection is up again")
 			})
 		}
+	}
+}
+
+// A call of a client that runs it on its own connection ends when it is cancelled, although it has a deadline.
+func TestCancelledWithoutAPipeline(t *testing.T) {
+	t.Parallel()
+	for name, told := range map[string]func([]rueidis.RedisMessage){
+		"told nothing": nil, "RESP2 tells nothing": func([]rueidis.RedisMessage) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := env.Engines(t)[0].Start(t)
+			option := server.Option()
+			option.AlwaysRESP2, option.DisableCache, option.PipelineMultiplex = true, true, -1
+			option.OnInvalidations, option.ConnWriteTimeout = told, 8*time.Second
+			l := env.OpenLocker(t, option)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			lock := env.MustLock(t)(l.TryAcquire(ctx, "job"))
+			server.Stop()
+			defer server.Cont()
+			began := time.Now()
+			time.AfterFunc(50*time.Millisecond, cancel)
+			require.ErrorIs(t, env.ErrorOf(lock.Verify(ctx)), context.Canceled)
+			require.Less(t, time.Since(began), 5*time.Second, "and not ConnWriteTimeout")
+		})
 	}
 }
 

@@ -298,6 +298,37 @@ func TestContextBreaksAnywhere(t *testing.T) {
 	}
 }
 
+// So may one with a deadline where calls are made on the goroutine of the client's caller.
+func TestContextBreaksWithoutAPipeline(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	open := func(t *testing.T) *rlock.Locker {
+		option := server.Option()
+		option.DisableCache, option.PipelineMultiplex = true, -1
+		return env.OpenLocker(t, option)
+	}
+	for _, method := range []string{"Deadline", "Done", "Err", "Value"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			for n, ended := int32(1), true; ended; n++ {
+				locker := open(t)
+				parent, cancel := context.WithTimeout(t.Context(), time.Hour)
+				ctx := &breaksAt{Context: parent, method: method}
+				ctx.left.Store(n)
+				ended = !survive(func() { _, _ = locker.TryAcquire(ctx, fmt.Sprint(method, n)) })
+				limited, stop := context.WithTimeout(t.Context(), time.Minute)
+				for i := range 3 {
+					lock, err := locker.TryAcquire(limited, fmt.Sprint(method, n, "other", i))
+					require.NoError(t, err, "after call %d", n)
+					require.NoError(t, lock.Release(limited))
+				}
+				stop()
+				cancel()
+			}
+		})
+	}
+}
+
 // While a caller asks about the lock that it waits behind, its context breaks, and the lock is released.
 // What it was given goes to the next, whether the question has its answer before that or after.
 func TestContextBreaksDuringALook(t *testing.T) {

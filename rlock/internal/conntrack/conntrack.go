@@ -244,8 +244,8 @@ func (t *Tracker) add(
 ) (net.Conn, error) {
 	one := &connection{Conn: conn, tracker: t, address: address}
 	one.silent.Store(true)
+	call := context.AfterFunc(ctx, func() { _ = one.drop() }) // first, as the context may panic
 	late := time.AfterFunc(limit, func() { _ = one.drop() })
-	call := context.AfterFunc(ctx, func() { _ = one.drop() }) // the call returns the error of its context
 	one.keep = func() { late.Stop(); call() }
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -281,9 +281,10 @@ func (c *connection) answered() {
 }
 
 // Close is called by rueidis, more than once too.
-func (c *connection) Close() error {
+func (c *connection) Close() (err error) {
+	defer func() { err = c.drop() }() // also if the context panics
 	c.keep()
-	return c.drop()
+	return nil
 }
 
 // drop is Close by the end of the call that has dialled, which may come before add has returned.

@@ -202,6 +202,55 @@ func TestServes(t *testing.T) {
 	require.True(t, tracker.Serves(2))
 }
 
+// valueBreaks is a context whose Value panics when it is called for the nth time.
+type valueBreaks struct {
+	context.Context
+	left atomic.Int32
+}
+
+func (c *valueBreaks) Value(key any) any {
+	if c.left.Add(-1) == 0 {
+		panic("the context is broken")
+	}
+	return c.Context.Value(key)
+}
+
+// A dial that a panic ends is over, and counted once.
+func TestServesAfterAPanic(t *testing.T) {
+	t.Parallel()
+	for n := range int32(8) {
+		synctest.Test(t, func(t *testing.T) {
+			tracker := conntrack.New(func() bool { return true })
+			option := tracker.Wrap(rueidis.ClientOption{
+				DialCtxFn: func(ctx context.Context, address string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+					if address == "silent" {
+						<-ctx.Done()
+						return nil, ctx.Err()
+					}
+					conn, _ := net.Pipe()
+					return conn, nil
+				},
+			})
+			parent, cancel := context.WithCancel(t.Context())
+			ctx := &valueBreaks{Context: parent}
+			ctx.left.Store(n + 1)
+			if conn, err := option.DialCtxFn(ctx, "well", &net.Dialer{Timeout: time.Second}, nil); err == nil {
+				func() {
+					defer func() { _ = recover() }()
+					_ = conn.Close()
+				}()
+			}
+			cancel()
+			time.Sleep(time.Minute)
+			require.True(t, tracker.Serves(0))
+			go func() { _, _ = option.DialCtxFn(t.Context(), "silent", &net.Dialer{Timeout: time.Second}, nil) }()
+			synctest.Wait()
+			require.False(t, tracker.Serves(0), "one is under way, after call %d", n+1)
+			time.Sleep(time.Minute)
+		})
+	}
+}
+
 // A client that closes what it has dialled waits for nothing.
 func TestCloseOfATidyClient(t *testing.T) {
 	t.Parallel()

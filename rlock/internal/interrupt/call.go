@@ -59,9 +59,17 @@ func (c *Client) take(ctx context.Context) *call {
 	return one
 }
 
-// put takes back a call that has returned, unless something may use its context still, or end it.
+// put takes back a call that has returned, unless something may use its context still, or end it. A context that was
+// derived from that ends with the caller's.
 func (c *Client) put(one *call) {
-	if one.told || one.outlasting.derived.Load() {
+	switch derived := one.outlasting.derived.Load(); {
+	case one.told:
+		return
+	case derived:
+		stay := one.stay
+		context.AfterFunc(settled(one.caller), func() { close(stay) })
+		return
+	case one.keeps:
 		return
 	}
 	one.caller, one.outlasting.caller, one.lane = nil, nil, nil
@@ -113,14 +121,11 @@ func (one *call) make() {
 			one.abandoned.remove(one)
 		}
 	}()
-	ctx := settled(one.caller)
+	var ctx context.Context = &one.outlasting
 	if one.outlasts > 0 {
-		c := &one.outlasting
-		if one.keeps { // and may use it when the call has returned
-			c = new(outlasting)
-		}
-		c.caller, c.stay = one.caller, one.stay
-		ctx = c
+		one.outlasting.begin(one.caller, one.stay)
+	} else {
+		ctx = settled(one.caller)
 	}
 	switch one.kind {
 	case do:

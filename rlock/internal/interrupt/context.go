@@ -14,8 +14,9 @@ import (
 // dial goes on: others may wait for the connection, and the next call needs it. But rueidis asks Err before it
 // sends a command, so nothing is sent for a caller who has left.
 type outlasting struct {
-	caller context.Context
-	stay   <-chan struct{}
+	caller   context.Context
+	stay     <-chan struct{}
+	deadline time.Time // far off; zero: there is none
 
 	derived atomic.Bool // a context was derived from it, which package context may look after for longer
 }
@@ -23,21 +24,49 @@ type outlasting struct {
 // farOff is longer than a dial and its first answer take. Where a deadline is sooner than the time-out of the
 // dialler when a connection was made, rueidis asks Err before it says the first word (_newPipe), and so would close
 // a connection whose caller has left.
-const farOff = time.Minute
+const farOff = time.Hour
 
-func (c *outlasting) Deadline() (time.Time, bool) {
-	deadline, limited := c.caller.Deadline()
-	return deadline.Add(farOff), limited
+// begin asks the caller's context for its deadline. While the call is under way the client must not do so: if code
+// of the user's panicked then, rueidis would count a call for ever that nobody makes (pipe.Do).
+func (c *outlasting) begin(caller context.Context, stay <-chan struct{}) {
+	c.caller, c.stay, c.deadline = caller, stay, time.Time{}
+	if deadline, limited := caller.Deadline(); limited {
+		c.deadline = deadline.Add(farOff)
+	}
 }
+
+func (c *outlasting) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
 
 func (c *outlasting) Done() <-chan struct{} { return c.stay }
 func (c *outlasting) Err() error            { return c.caller.Err() }
 
-// Value is that of the caller. Package context asks for a value of its own when it derives a context.
+// Value is that of the caller, but package context, when it derives a context, is told that it knows nothing of this
+// one: code of the user's must not panic in a goroutine of the client's, which lets go of the derived context.
 func (c *outlasting) Value(key any) any {
-	c.derived.Store(true)
+	if key == derivationKey {
+		c.derived.Store(true)
+		return nil
+	}
 	return c.caller.Value(key)
 }
+
+// derivationKey is what package context asks a context of another package for when it derives one from it.
+var derivationKey = func() any {
+	asked := &asked{Context: context.Background(), done: make(chan struct{})}
+	_, cancel := context.WithCancel(asked)
+	defer cancel()
+	return asked.key
+}()
+
+// asked keeps the last key that it was asked for.
+type asked struct {
+	context.Context
+	done chan struct{}
+	key  any
+}
+
+func (a *asked) Done() <-chan struct{} { return a.done }
+func (a *asked) Value(key any) any     { a.key = key; return nil }
 
 // owned returns a result, but one that says that a context has ended says so of the caller's. That of another
 // call may have, which has dialled, or whose connection or cached read it was.
@@ -67,7 +96,7 @@ type othersError struct{ text string }
 
 func (e *othersError) Error() string { return "another call of the client was given up: " + e.text }
 
-// own are types of package context whose Done calls nobody else's.
+// own are types of package context whose methods call nobody else's.
 var own = func() (types []reflect.Type) {
 	cancelled, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -79,9 +108,9 @@ var own = func() (types []reflect.Type) {
 	return types
 }()
 
-// settled returns ctx, or a context with what it has if its Done may call code of the user's: it is asked before
-// a command is sent, and not while the command is under way. If Done panicked then, rueidis would never take the
-// answer, and its connection would serve nobody any more.
+// settled returns ctx, or a context with what it has if its Done or Deadline may call code of the user's: they are
+// asked before a command is sent, and not while the command is under way. If Done panicked then, rueidis would never
+// take the answer, and its connection would serve nobody any more.
 func settled(ctx context.Context) context.Context {
 	is := reflect.TypeOf(ctx)
 	for _, t := range own {
@@ -89,13 +118,25 @@ func settled(ctx context.Context) context.Context {
 			return ctx
 		}
 	}
-	return &doneBefore{ctx, ctx.Done()}
+	asked := &askedBefore{Context: ctx, done: ctx.Done()}
+	asked.deadline, asked.limited = ctx.Deadline()
+	return asked
 }
 
-// doneBefore is a context that was asked for its Done channel before.
-type doneBefore struct {
+// askedBefore is a context that was asked for its Done channel and its deadline before.
+type askedBefore struct {
 	context.Context
-	done <-chan struct{}
+	done     <-chan struct{}
+	deadline time.Time
+	limited  bool
 }
 
-func (c *doneBefore) Done() <-chan struct{} { return c.done }
+func (c *askedBefore) Done() <-chan struct{}       { return c.done }
+func (c *askedBefore) Deadline() (time.Time, bool) { return c.deadline, c.limited }
+
+func (c *askedBefore) Value(key any) any {
+	if key == derivationKey { // see outlasting
+		return nil
+	}
+	return c.Context.Value(key)
+}

@@ -31,8 +31,9 @@ type Health struct {
 // has so many connections, and the client does not dial, so that no call has to. noticed is the time in which it
 // knows that a connection is dead.
 func NewHealth(option *rueidis.ClientOption, serves func(connections int64) bool, noticed time.Duration) *Health {
-	pipelines := option.OnInvalidations != nil || option.AlwaysPipelining // others do once calls go at the same time
-	if !pipelines || option.DisableAutoPipelining {
+	// Others pipeline once calls go at the same time, and until then heed no context that is cancelled.
+	told := option.OnInvalidations != nil && !option.DisableCache && !option.AlwaysRESP2
+	if !told && !option.AlwaysPipelining || option.DisableAutoPipelining || option.Standalone.EnableRedirect {
 		return nil
 	}
 	scale := option.RingScaleEachConn

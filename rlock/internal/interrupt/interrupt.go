@@ -67,7 +67,7 @@ func Opened(c rueidis.Client, option *rueidis.ClientOption, health *Health) *Cli
 		timeOut = rueidis.DefaultDialTimeout
 	}
 	own := newClient(c, timeOut, mostOfOpen)
-	if c.Mode() != rueidis.ClientModeCluster { // which dials a node when a call needs it
+	if c.Mode() == rueidis.ClientModeStandalone { // others dial another server when a call needs it
 		own.health = health
 	}
 	return own
@@ -77,7 +77,7 @@ func Opened(c rueidis.Client, option *rueidis.ClientOption, health *Health) *Cli
 func (c *Client) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
 	switch {
 	case ctx.Done() == nil:
-		return c.Client.Do(ctx, command)
+		return owned(ctx, c.Client.Do(ctx, command))
 	case c.health.enter():
 		defer c.health.leave()
 		result := c.Client.Do(settled(ctx), command)
@@ -93,7 +93,7 @@ func (c *Client) Do(ctx context.Context, command rueidis.Completed) rueidis.Redi
 func (c *Client) DoCache(ctx context.Context, command rueidis.Cacheable, ttl time.Duration) rueidis.RedisResult {
 	switch {
 	case ctx.Done() == nil:
-		return c.Client.DoCache(ctx, command, ttl)
+		return owned(ctx, c.Client.DoCache(ctx, command, ttl))
 	case c.health.enter():
 		defer c.health.leave()
 		result := c.Client.DoCache(settled(ctx), command, ttl)
@@ -118,7 +118,7 @@ func (c *Client) DoMulti(ctx context.Context, commands ...rueidis.Completed) []r
 	n := len(commands)
 	switch {
 	case n == 0 || ctx.Done() == nil:
-		return c.Client.DoMulti(ctx, commands...)
+		return eachOwned(ctx, c.Client.DoMulti(ctx, commands...))
 	case c.health.enter():
 		defer c.health.leave()
 		results := c.Client.DoMulti(settled(ctx), commands...)

@@ -1,6 +1,7 @@
 package interrupt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
@@ -18,7 +19,7 @@ import (
 // ends only when that does.
 type deaf struct {
 	rueidis.Client
-	mode  rueidis.ClientMode
+	mode  rueidis.ClientMode // standalone, if empty
 	takes time.Duration
 	do    func(ctx context.Context)
 	err   error
@@ -26,7 +27,9 @@ type deaf struct {
 	now, most atomic.Int64 // calls at the same time
 }
 
-func (d *deaf) Mode() rueidis.ClientMode { return d.mode }
+func (d *deaf) Mode() rueidis.ClientMode {
+	return cmp.Or(d.mode, rueidis.ClientModeStandalone)
+}
 
 func (d *deaf) Do(ctx context.Context, _ rueidis.Completed) rueidis.RedisResult {
 	d.most.Store(max(d.most.Load(), d.now.Add(1)))
@@ -156,6 +159,11 @@ func TestCallOutlastsItsCaller(t *testing.T) {
 	defer cancel()
 	for _, err := range []error{context.DeadlineExceeded, context.Canceled} {
 		for _, client := range []*Client{Of(&deaf{err: err}), opened(&deaf{err: err}, calm)} {
+			for _, ctx := range []context.Context{context.Background(), t.Context()} {
+				require.NotErrorIs(t, client.Do(ctx, rueidis.Completed{}).Error(), err)
+				require.NotErrorIs(t, client.DoCache(ctx, rueidis.Cacheable{}, time.Hour).Error(), err)
+				require.NotErrorIs(t, client.DoMulti(ctx, rueidis.Completed{})[0].Error(), err)
+			}
 			for _, got := range []error{
 				client.Do(ctx, rueidis.Completed{}).Error(), client.DoMulti(ctx, rueidis.Completed{})[0].Error(),
 				client.DoCache(ctx, rueidis.Cacheable{}, 0).Error(),
@@ -259,6 +267,88 @@ func TestAbandonedCalls(t *testing.T) {
 		require.Empty(t, client.abandoned.calls)
 		require.Zero(t, client.lanes[0].abandoned.Load())
 	})
+}
+
+// broken is a context with a value, and nothing that package context asks for.
+type broken struct{ context.Context }
+
+func (b broken) Value(key any) any {
+	if key != "name" {
+		panic("the context is broken")
+	}
+	return "value"
+}
+
+// The client may derive contexts, and let go of them, without code of the user's.
+func TestDerivedContextsAskNoUser(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	server := &deaf{do: func(ctx context.Context) {
+		require.Equal(t, "value", ctx.Value("name"))
+		derived, cancel := context.WithTimeout(ctx, time.Hour)
+		stop := context.AfterFunc(derived, func() {})
+		stop()
+		cancel()
+	}}
+	for name, client := range map[string]*Client{
+		"with a goroutine":    Of(server),
+		"without one":         opened(server, calm),
+		"whose dials are own": Opened(server, &rueidis.ClientOption{DisableAutoPipelining: true}, nil),
+	} {
+		require.NotPanics(t, func() { each(t, client, broken{ctx}, nil) }, name)
+	}
+}
+
+// A hook may keep a context that it has derived. That ends with the context of its call, and with no other.
+func TestContextsThatHooksKeep(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var kept []context.Context
+		client := Of(&deaf{takes: time.Second, do: func(ctx context.Context) {
+			derived, cancel := context.WithCancel(ctx)
+			time.AfterFunc(time.Hour, cancel)
+			kept = append(kept, derived)
+		}})
+		long, cancel := context.WithCancel(t.Context())
+		require.NoError(t, client.Do(long, rueidis.Completed{}).Error())
+		short, stop := context.WithTimeout(t.Context(), time.Millisecond)
+		defer stop()
+		require.ErrorIs(t, client.Do(short, rueidis.Completed{}).Error(), context.DeadlineExceeded)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.NoError(t, kept[0].Err())
+		require.Error(t, kept[1].Err())
+		cancel()
+		synctest.Wait()
+		require.Error(t, kept[0].Err())
+		client.End()
+		time.Sleep(time.Hour)
+	})
+}
+
+// A client of which it is not sure that it heeds contexts has no Health.
+func TestHealthOfOptions(t *testing.T) {
+	t.Parallel()
+	told := func([]rueidis.RedisMessage) {}
+	for name, test := range map[string]struct {
+		option rueidis.ClientOption
+		want   bool
+	}{
+		"it is told of changes":         {rueidis.ClientOption{OnInvalidations: told}, true},
+		"it always pipelines":           {rueidis.ClientOption{AlwaysPipelining: true}, true},
+		"it pipelines later":            {rueidis.ClientOption{}, false},
+		"it is told nothing with RESP2": {rueidis.ClientOption{OnInvalidations: told, AlwaysRESP2: true}, false},
+		"nor without a cache":           {rueidis.ClientOption{OnInvalidations: told, DisableCache: true}, false},
+		"it never pipelines": {
+			rueidis.ClientOption{OnInvalidations: told, DisableAutoPipelining: true, AlwaysPipelining: true}, false,
+		},
+		"it is sent to another server": {
+			rueidis.ClientOption{OnInvalidations: told, Standalone: rueidis.StandaloneOption{EnableRedirect: true}}, false,
+		},
+	} {
+		require.Equal(t, test.want, NewHealth(&test.option, calm, time.Second) != nil, name)
+	}
 }
 
 // Calls that return when their callers leave are told to end, and what was told so is not used again.

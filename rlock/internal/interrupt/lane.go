@@ -106,12 +106,10 @@ func (a *abandoned) end(one *call) {
 	}
 }
 
-// remove notes that a call has ended.
+// remove notes that a call has ended. What was derived from its context ends too, as that of its caller has.
 func (a *abandoned) remove(one *call) {
 	a.mu.Lock()
-	if timer := a.calls[one]; timer != nil {
-		timer.Stop()
-	}
+	a.end(one)
 	delete(a.calls, one)
 	a.mu.Unlock()
 	one.lane.abandoned.Add(-1)
