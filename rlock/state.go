@@ -154,7 +154,6 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	switch {
 	case !how.goesOn:
 		l.terms.Start(deadline)
-		l.lease.state = leaseLive
 	case l.joint != nil:
 		l.until.Store(int64(min(deadline, clock.LeaseEnd(now, l.set.ttl))))
 	}
@@ -162,7 +161,10 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 		defer l.finish(stateLost)
 	}
 	if to, over := l.overdue(now); over {
-		return causes[to]
+		return causes[to] // and the lease is never live: nobody watches it while the acquisition gives it up
+	}
+	if !how.goesOn {
+		l.lease.state = leaseLive
 	}
 	l.addUser(l)
 	watch := how.watch
