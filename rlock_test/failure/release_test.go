@@ -2,6 +2,7 @@ package failure
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sync/atomic"
 	"testing"
@@ -53,7 +54,9 @@ func TestReleaseOfAnExpiredLockWithoutAnAnswer(t *testing.T) {
 	})
 	ended := func(t *testing.T, err error) {
 		require.ErrorIs(t, err, rlock.ErrExpired)
-		require.ErrorIs(t, err, io.ErrUnexpectedEOF, "and why its keys may be there")
+		// And why its keys may be there. On a busy machine the time of the release may be over before its last try is.
+		why := errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, rlock.ErrNoAnswer)
+		require.True(t, why, "%v", err)
 	}
 	lock := env.MustLock(t)(locker.Acquire(t.Context(), "release"))
 	env.Receive(t, lock.Context().Done())
