@@ -75,8 +75,8 @@ func TestBatch(t *testing.T) {
 	})
 }
 
-// A batch takes and releases its locks with one script for up to 128 keys, extends each with one, and sends nothing
-// else. The server knows the scripts.
+// A batch takes and releases its locks with one script for up to 128 keys, extends each with one, and sends
+// nothing else. The server knows the scripts.
 func TestBatchCommands(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {

@@ -49,9 +49,13 @@ func (c *caller) keys(name string) []string {
 func publicCalls() map[string]func(ctx context.Context, c *caller) error {
 	work := func(context.Context, *rlock.Lock) error { return nil }
 	return map[string]func(ctx context.Context, c *caller) error{
-		"Acquire":    func(ctx context.Context, c *caller) error { return env.ErrorOf(c.Acquire(ctx, c.key("a"))) },
-		"TryAcquire": func(ctx context.Context, c *caller) error { return env.ErrorOf(c.TryAcquire(ctx, c.key("b"))) },
-		"AcquireAll": func(ctx context.Context, c *caller) error { return env.ErrorOf(c.AcquireAll(ctx, c.keys("c"))) },
+		"Acquire": func(ctx context.Context, c *caller) error { return env.ErrorOf(c.Acquire(ctx, c.key("a"))) },
+		"TryAcquire": func(ctx context.Context, c *caller) error {
+			return env.ErrorOf(c.TryAcquire(ctx, c.key("b")))
+		},
+		"AcquireAll": func(ctx context.Context, c *caller) error {
+			return env.ErrorOf(c.AcquireAll(ctx, c.keys("c")))
+		},
 		"TryAcquireAll": func(ctx context.Context, c *caller) error {
 			return env.ErrorOf(c.TryAcquireAll(ctx, c.keys("d")))
 		},
@@ -74,10 +78,14 @@ func publicCalls() map[string]func(ctx context.Context, c *caller) error {
 		"TryAcquirePermit": func(ctx context.Context, c *caller) error {
 			return env.ErrorOf(c.TryAcquirePermit(ctx, c.key("j"), 2))
 		},
-		"Do":       func(ctx context.Context, c *caller) error { return c.Do(ctx, c.key("k"), work) },
-		"TryDo":    func(ctx context.Context, c *caller) error { return env.ErrorOf(c.TryDo(ctx, c.key("l"), work)) },
-		"DoAll":    func(ctx context.Context, c *caller) error { return c.DoAll(ctx, c.keys("m"), work) },
-		"TryDoAll": func(ctx context.Context, c *caller) error { return env.ErrorOf(c.TryDoAll(ctx, c.keys("n"), work)) },
+		"Do": func(ctx context.Context, c *caller) error { return c.Do(ctx, c.key("k"), work) },
+		"TryDo": func(ctx context.Context, c *caller) error {
+			return env.ErrorOf(c.TryDo(ctx, c.key("l"), work))
+		},
+		"DoAll": func(ctx context.Context, c *caller) error { return c.DoAll(ctx, c.keys("m"), work) },
+		"TryDoAll": func(ctx context.Context, c *caller) error {
+			return env.ErrorOf(c.TryDoAll(ctx, c.keys("n"), work))
+		},
 		"DoShared": func(ctx context.Context, c *caller) error { return c.DoShared(ctx, c.key("o"), work) },
 		"DoPermit": func(ctx context.Context, c *caller) error { return c.DoPermit(ctx, c.key("p"), 2, work) },
 		"Lead":     func(ctx context.Context, c *caller) error { return c.Lead(ctx, c.key("q"), work) },
@@ -299,8 +307,8 @@ func TestCallsThatAreGivenUp(t *testing.T) {
 	}
 }
 
-// Every public call ends with its context while a node of a cluster stands still, and those for other nodes are
-// answered.
+// Every public call ends with its context while a node of a cluster stands still, and those for other nodes
+// are answered.
 func TestEveryCallEndsWithItsContextOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster := env.Engines(t)[0].StartCluster(t)
@@ -420,7 +428,8 @@ func TestShortContextsAwaitASlowConnection(t *testing.T) {
 	}
 }
 
-// A call of a client that runs it on its own connection ends when it is cancelled, although it has a deadline.
+// A call of a client that runs it on its own connection ends when it is cancelled, although it has a
+// deadline.
 func TestCancelledWithoutAPipeline(t *testing.T) {
 	t.Parallel()
 	for name, told := range map[string]func([]rueidis.RedisMessage){
@@ -452,7 +461,9 @@ type watched struct {
 	direct atomic.Int64
 }
 
-func (w *watched) DoCache(ctx context.Context, command rueidis.Cacheable, ttl time.Duration) rueidis.RedisResult {
+func (w *watched) DoCache(
+	ctx context.Context, command rueidis.Cacheable, ttl time.Duration,
+) rueidis.RedisResult {
 	if !strings.Contains(string(debug.Stack()), "interrupt.(*call).make(") {
 		w.direct.Add(1)
 	}

@@ -54,7 +54,8 @@ func TestReleaseOfAnExpiredLockWithoutAnAnswer(t *testing.T) {
 	})
 	ended := func(t *testing.T, err error) {
 		require.ErrorIs(t, err, rlock.ErrExpired)
-		// And why its keys may be there. On a busy machine the time of the release may be over before its last try is.
+		// And why its keys may be there. On a busy machine the time of the release may be over before its
+		// last try is.
 		why := errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, rlock.ErrNoAnswer)
 		require.True(t, why, "%v", err)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// What callers have given up while nobody answers goes within a second and a half of the end of that, however long
-// it was: locks of each kind, and places in queues.
+// What callers have given up while nobody answers goes within a second and a half of the end of that, however
+// long it was: locks of each kind, and places in queues.
 func TestWhatAStopLeavesGoesSoon(t *testing.T) {
 	t.Parallel()
 	for what, begin := range map[string]func(*testing.T, *env.Server, *env.Proxy) (end func()){
@@ -51,7 +51,9 @@ func TestWhatAStopLeavesGoesSoon(t *testing.T) {
 }
 
 // whatGoes gives up locks of each kind and a place in a queue while nobody answers.
-func whatGoes(t *testing.T, server *env.Server, l *rlock.Locker, begin func() (end func()), lasts time.Duration) {
+func whatGoes(
+	t *testing.T, server *env.Server, l *rlock.Locker, begin func() (end func()), lasts time.Duration,
+) {
 	must := env.MustLock(t)
 	given := []*rlock.Lock{
 		must(l.Acquire(t.Context(), "whole")), must(l.AcquireAll(t.Context(), []string{"a", "b"})),
@@ -86,7 +88,8 @@ func whatGoes(t *testing.T, server *env.Server, l *rlock.Locker, begin func() (e
 		if n == 0 && waiters() == 0 {
 			break
 		}
-		require.Less(t, time.Since(began), 1500*time.Millisecond+5*late, "%d keys and %d waiters are left", n, waiters())
+		most := 1500*time.Millisecond + 5*late
+		require.Less(t, time.Since(began), most, "%d keys and %d waiters are left", n, waiters())
 		last = time.Now()
 		time.Sleep(5 * time.Millisecond)
 	}

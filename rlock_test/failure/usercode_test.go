@@ -54,7 +54,8 @@ var (
 	madeBy    = regexp.MustCompile(`interrupt\.\(\*call\)\.run in goroutine (\d+)`)
 )
 
-// surviving reports whether it is called in a goroutine of survive, or in that of a call which was made there.
+// surviving reports whether it is called in a goroutine of survive, or in that of a call which was made
+// there.
 func surviving() bool {
 	stack := debug.Stack()
 	for _, number := range []*regexp.Regexp{goroutine, madeBy} {

@@ -32,6 +32,13 @@ func (p *pace) waited(what string, d time.Duration) {
 	}
 }
 
+// counted is how many locks were had.
+func (p *pace) counted() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.count
+}
+
 // The replica that an operator has promoted under load is milliseconds behind: it has places that were
 // served, and not the last releases. Nobody waits for longer than a lease because of the releases, and a
 // little more for all places together.

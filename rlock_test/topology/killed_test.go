@@ -15,8 +15,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// A primary of a cluster is killed under load. Callers of the other nodes go on, those of its keys do once its
-// replica has taken over, and what was given up meanwhile is free a second and a half after that.
+// A primary of a cluster is killed under load. Callers of the other nodes go on, those of its keys do once
+// its replica has taken over, and what was given up meanwhile is free a second and a half after that.
 func TestClusterPrimaryIsKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	c := env.Engines(t)[0].StartReplicatedCluster(t)
@@ -88,8 +88,11 @@ func TestClusterPrimaryIsKilledUnderLoad(t *testing.T) {
 		require.Less(t, time.Since(began), 1500*time.Millisecond+5*late, keys)
 		time.Sleep(5 * time.Millisecond)
 	}
-	t.Logf("the replica has taken over after %v, and what was given up is free %v later", began.Sub(killed), time.Since(began))
+	t.Logf("the replica took over after %v; what was given up is free %v later", began.Sub(killed), time.Since(began))
+	before := [...]int{ofDead.counted(), ofOther.counted()}
 	time.Sleep(6 * time.Second)
+	require.Greater(t, ofDead.counted(), before[0], "callers of its keys go on")
+	require.Greater(t, ofOther.counted(), before[1], "those of another node too")
 	stop()
 	all.Wait()
 	t.Logf("%d locks of the dead node, the longest wait %v for a %s", ofDead.count, ofDead.longest, ofDead.of)

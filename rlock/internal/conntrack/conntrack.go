@@ -60,8 +60,8 @@ type connection struct {
 	keep    func()      // from then on neither the end of the call that has dialled nor time closes it
 }
 
-// New returns a Tracker for one client. waited reports whether a dial that has just begun may keep calls waiting
-// that heed no context.
+// New returns a Tracker for one client. waited reports whether a dial that has just begun may keep calls
+// waiting that heed no context.
 func New(waited func() bool) *Tracker {
 	t := &Tracker{
 		waited: waited, open: make(map[*connection]struct{}), up: make(map[string]int64), none: make(chan struct{}),
@@ -163,10 +163,10 @@ func dialerOf(option rueidis.ClientOption) dialFunc {
 	}
 }
 
-// hurry is for the first dial that calls wait for which heed no context: those that were under way when their
-// connection was lost. It is long enough for most networks, and for a machine that is busy: with 100 ms, eleven
-// tests at load 12 had connections that were closed before they were up. If it is too short, each further one may
-// take twice as long, so that such calls do not keep a connection from ever coming up.
+// hurry is for the first dial that calls wait for which heed no context: those that were under way when
+// their connection was lost. It is long enough for most networks, and for a busy machine: with 100 ms,
+// eleven tests at load 12 had connections that were closed before they were up. If it is too short, each
+// further dial may take twice as long, so that such calls do not keep a connection from ever coming up.
 const hurry = 700 * time.Millisecond
 
 // limit is how long a dial may take until the server has said something. The context of a call may last for

@@ -113,8 +113,8 @@ func TestContextEndsBeforeTheConnectionComes(t *testing.T) {
 	require.ErrorIs(t, err, io.ErrClosedPipe)
 }
 
-// A dial ends with the time-out of the dialler, whatever its context, and sooner while calls wait for it that heed
-// none: each time twice as late, until one comes up. Until it has an answer, the client dials.
+// A dial ends with the time-out of the dialler, whatever its context, and sooner while calls wait for it that
+// heed none: each time twice as late, until one comes up. Until it has an answer, the client dials.
 func TestTimeOutOfADial(t *testing.T) {
 	t.Parallel()
 	for name, silent := range map[string]bool{"the network is silent": false, "the server says nothing": true} {
@@ -163,7 +163,7 @@ func TestTimeOutOfADial(t *testing.T) {
 	}
 }
 
-// An address serves once it has as many connections as calls use, all of them answered, and until one is lost.
+// An address serves once it has as many connections as calls use, all of them answered, until one is lost.
 func TestServes(t *testing.T) {
 	t.Parallel()
 	tracker := conntrack.New(func() bool { return false })

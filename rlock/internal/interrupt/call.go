@@ -59,8 +59,8 @@ func (c *Client) take(ctx context.Context) *call {
 	return one
 }
 
-// put takes back a call that has returned, unless something may use its context still, or end it. A context that was
-// derived from that ends with the caller's.
+// put takes back a call that has returned, unless something may use its context still, or end it. A context
+// that was derived from that ends with the caller's.
 func (c *Client) put(one *call) {
 	switch derived := one.outlasting.derived.Load(); {
 	case one.told:
@@ -80,8 +80,8 @@ func (c *Client) put(one *call) {
 	c.spare.Put(one)
 }
 
-// run returns nil when the call has returned, and why the caller's context has ended if that comes first. What
-// user code in the client does to the goroutine of the call, it does to that of the caller.
+// run returns nil when the call has returned, and why the caller's context has ended if that comes first.
+// What user code in the client does to the goroutine of the call, it does to that of the caller.
 func (one *call) run(l *lane) error {
 	ctx := one.caller
 	if err := l.enter(ctx); err != nil {

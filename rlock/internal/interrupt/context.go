@@ -10,9 +10,9 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// outlasting is the context of a call that has a goroutine. It ends some time after that of the caller, so that a
-// dial goes on: others may wait for the connection, and the next call needs it. But rueidis asks Err before it
-// sends a command, so nothing is sent for a caller who has left.
+// outlasting is the context of a call that has a goroutine. It ends some time after that of the caller, so
+// that a dial goes on: others may wait for the connection, and the next call needs it. But rueidis asks Err
+// before it sends a command, so nothing is sent for a caller who has left.
 type outlasting struct {
 	caller   context.Context
 	stay     <-chan struct{}
@@ -22,12 +22,12 @@ type outlasting struct {
 }
 
 // farOff is longer than a dial and its first answer take. Where a deadline is sooner than the time-out of the
-// dialler when a connection was made, rueidis asks Err before it says the first word (_newPipe), and so would close
-// a connection whose caller has left.
+// dialler when a connection was made, rueidis asks Err before it says the first word (_newPipe), and so would
+// close a connection whose caller has left.
 const farOff = time.Hour
 
-// begin asks the caller's context for its deadline. While the call is under way the client must not do so: if code
-// of the user's panicked then, rueidis would count a call for ever that nobody makes (pipe.Do).
+// begin asks the caller's context for its deadline. While the call is under way the client must not do so: if
+// code of the user's panicked then, rueidis would count a call for ever that nobody makes (pipe.Do).
 func (c *outlasting) begin(caller context.Context, stay <-chan struct{}) {
 	c.caller, c.stay, c.deadline = caller, stay, time.Time{}
 	if deadline, limited := caller.Deadline(); limited {
@@ -40,8 +40,9 @@ func (c *outlasting) Deadline() (time.Time, bool) { return c.deadline, !c.deadli
 func (c *outlasting) Done() <-chan struct{} { return c.stay }
 func (c *outlasting) Err() error            { return c.caller.Err() }
 
-// Value is that of the caller, but package context, when it derives a context, is told that it knows nothing of this
-// one: code of the user's must not panic in a goroutine of the client's, which lets go of the derived context.
+// Value is that of the caller, but package context, when it derives a context, is told that it knows nothing
+// of this one: code of the user's must not panic in a goroutine of the client's, which lets go of the derived
+// context.
 func (c *outlasting) Value(key any) any {
 	if key == derivationKey {
 		c.derived.Store(true)
@@ -102,15 +103,16 @@ var own = func() (types []reflect.Type) {
 	defer cancel()
 	limited, stop := context.WithTimeout(context.Background(), time.Hour)
 	defer stop()
-	for _, ctx := range []context.Context{context.Background(), cancelled, limited, context.WithoutCancel(limited)} {
+	all := []context.Context{context.Background(), cancelled, limited, context.WithoutCancel(limited)}
+	for _, ctx := range all {
 		types = append(types, reflect.TypeOf(ctx))
 	}
 	return types
 }()
 
-// settled returns ctx, or a context with what it has if its Done or Deadline may call code of the user's: they are
-// asked before a command is sent, and not while the command is under way. If Done panicked then, rueidis would never
-// take the answer, and its connection would serve nobody any more.
+// settled returns ctx, or a context with what it has if its Done or Deadline may call code of the user's:
+// they are asked before a command is sent, and not while the command is under way. If Done panicked then,
+// rueidis would never take the answer, and its connection would serve nobody any more.
 func settled(ctx context.Context) context.Context {
 	is := reflect.TypeOf(ctx)
 	for _, t := range own {

@@ -15,7 +15,7 @@ import (
 // Health tells whether a client of Open keeps no call for longer than its context lasts. A nil Health never
 // says so.
 type Health struct {
-	serves   func(connections int64) bool // whether there are so many, and none is dialled for which calls may wait
+	serves   func(connections int64) bool // see NewHealth
 	pipes    int64                        // connections that calls use
 	most     int64                        // commands in a ring: half of it
 	calls    atomic.Int64
@@ -27,10 +27,12 @@ type Health struct {
 	now, last int64         // calls without an answer in this period, and in the one before
 }
 
-// NewHealth returns the Health of a client that is to be built with the option. serves reports whether an address
-// has so many connections, and the client does not dial, so that no call has to. noticed is the time in which it
-// knows that a connection is dead.
-func NewHealth(option *rueidis.ClientOption, serves func(connections int64) bool, noticed time.Duration) *Health {
+// NewHealth returns the Health of a client that is to be built with the option. serves reports whether an
+// address has so many connections, and the client does not dial, so that no call has to. noticed is the time
+// in which it knows that a connection is dead.
+func NewHealth(
+	option *rueidis.ClientOption, serves func(connections int64) bool, noticed time.Duration,
+) *Health {
 	// Others pipeline once calls go at the same time, and until then heed no context that is cancelled.
 	told := option.OnInvalidations != nil && !option.DisableCache && !option.AlwaysRESP2
 	if !told && !option.AlwaysPipelining || option.DisableAutoPipelining || option.Standalone.EnableRedirect {
@@ -40,11 +42,13 @@ func NewHealth(option *rueidis.ClientOption, serves func(connections int64) bool
 	if scale <= 0 {
 		scale = rueidis.DefaultRingScale
 	}
-	return &Health{serves: serves, pipes: pipes(option), most: 1 << scale / 2, answered: min(noticed, time.Minute)}
+	return &Health{
+		serves: serves, pipes: pipes(option), most: 1 << scale / 2, answered: min(noticed, time.Minute),
+	}
 }
 
-// pipes is how many connections a client of one server chooses from at random (rueidis.singleClientMultiplex). It
-// dials each when it has chosen it first.
+// pipes is how many connections a client of one server chooses from at random
+// (rueidis.singleClientMultiplex). It dials each when it has chosen it first.
 func pipes(option *rueidis.ClientOption) int64 {
 	switch multiplex := option.PipelineMultiplex; {
 	case multiplex < 0:
@@ -70,7 +74,8 @@ func (h *Health) enter() bool {
 
 func (h *Health) leave() { h.calls.Add(-1) }
 
-// miss notes that so many calls had no answer, and returns how many may be in a ring. Others fit behind a few.
+// miss notes that so many calls had no answer, and returns how many may be in a ring. Others fit behind a
+// few.
 func (h *Health) miss(n int64) int64 {
 	if h == nil {
 		return 0
@@ -88,8 +93,8 @@ func (h *Health) miss(n int64) int64 {
 	return h.now + h.last
 }
 
-// Waited reports whether a dial that has just begun may keep calls waiting that heed no context: those that have
-// begun before it.
+// Waited reports whether a dial that has just begun may keep calls waiting that heed no context: those that
+// have begun before it.
 func (h *Health) Waited() bool { return h != nil && h.calls.Load() > 0 }
 
 // see notes a result.
@@ -102,8 +107,8 @@ func (h *Health) see(result rueidis.RedisResult) {
 func unanswered(result rueidis.RedisResult) bool { return result.NonRedisError() != nil }
 
 // hits has the calls of a client of the user's that should be answered from its cache, as the last ones were.
-// They do without a goroutine, which would take several times as long as they do. If the connection is lost in
-// that moment, mostHits of them may have to wait for the next.
+// They do without a goroutine, which would take several times as long as they do. If the connection is lost
+// in that moment, mostHits of them may have to wait for the next.
 type hits struct {
 	calls atomic.Int64
 	last  atomic.Int64 // when one was answered

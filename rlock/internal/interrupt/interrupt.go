@@ -6,12 +6,12 @@
 //   - while more calls have no answer than its ring has room for (ring.PutOne),
 //   - where a call has a connection to itself and its context is cancelled (pipe.syncDo).
 //
-// And a context that ends while its call dials ends the dial for all who wait for it: where a dial takes longer
-// than contexts last, no connection would ever come up.
+// And a context that ends while its call dials ends the dial for all who wait for it: where a dial takes
+// longer than contexts last, no connection would ever come up.
 //
-// So a call has a goroutine of its own, and a context that ends no dial; its caller leaves when its own context
-// ends. With a client of Open for one server, calls spare the goroutine while no call has to dial and the rings have
-// room.
+// So a call has a goroutine of its own, and a context that ends no dial; its caller leaves when its own
+// context ends. With a client of Open for one server, calls spare the goroutine while no call has to dial and
+// the rings have room.
 //
 // The package never knows what a command does, nor what its answer means.
 package interrupt
@@ -90,7 +90,9 @@ func (c *Client) Do(ctx context.Context, command rueidis.Completed) rueidis.Redi
 }
 
 // DoCache makes a call with a command whose answer may be in the client's cache.
-func (c *Client) DoCache(ctx context.Context, command rueidis.Cacheable, ttl time.Duration) rueidis.RedisResult {
+func (c *Client) DoCache(
+	ctx context.Context, command rueidis.Cacheable, ttl time.Duration,
+) rueidis.RedisResult {
 	switch {
 	case ctx.Done() == nil:
 		return owned(ctx, c.Client.DoCache(ctx, command, ttl))

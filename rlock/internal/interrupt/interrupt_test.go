@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// deaf is a client that answers after a while. It heeds its context as little as rueidis does while it dials: it
-// ends only when that does.
+// deaf is a client that answers after a while. It heeds its context as little as rueidis does while it dials:
+// it ends only when that does.
 type deaf struct {
 	rueidis.Client
 	mode  rueidis.ClientMode // standalone, if empty

@@ -9,9 +9,9 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// How many calls of a lane may be under way whose callers have left, before further calls wait. The client ends
-// such calls when it gives up the connection, so that a silent server would collect as many as are made until
-// then. A client of Open gives it up soon, and has rings that are as long.
+// How many calls of a lane may be under way whose callers have left, before further calls wait. The client
+// ends such calls when it gives up the connection, so that a silent server would collect as many as are made
+// until then. A client of Open gives it up soon, and has rings that are as long.
 const (
 	mostOfOthers = 64
 	mostOfOpen   = 1024

@@ -84,8 +84,8 @@ const (
 	firstBackoff  = 25 * time.Millisecond
 	backoffFactor = 4 // tries after 0, 25, 125, 525 ms, 2.1, 8.5 and 30 s
 	longest       = 30 * time.Second
-	whileMoving   = 5 * time.Second // between two tries at most, while the slot moves
-	whileSilent   = time.Second     // from one try to the next, while nobody answers or the server refuses; see TestOutage
+	whileMoving   = 5 * time.Second // from one try to the next at most, while the slot moves
+	whileSilent   = time.Second     // likewise, while nobody answers or the server refuses; see TestOutage
 	mostPending   = 1 << 14         // with more, the last try is not put off any more
 	callTimeout   = 2 * time.Second
 	callItems     = 1000 // in one call

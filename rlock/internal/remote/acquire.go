@@ -216,8 +216,8 @@ func (s *Server) AcquireEach(ctx context.Context, tries []*Try) {
 	})
 }
 
-// acquireTogether makes attempts with one script. It returns those that have to be made one by one: the script
-// has not made them, or had no answer.
+// acquireTogether makes attempts with one script. It returns those that have to be made one by one: the
+// script has not made them, or had no answer.
 func (s *Server) acquireTogether(ctx context.Context, tries []*Try) (alone []*Try) {
 	batch := make([]*member[tryCall, Answer], len(tries))
 	of := make(map[*member[tryCall, Answer]]*Try, len(tries))

@@ -43,9 +43,9 @@ type group struct {
 	of           []int // which call each key is of
 }
 
-// releaseTogether makes all the calls, and returns their replies in the same order. Keys for which nobody waits go
-// together in as few scripts as possible. Then the others go one by one, in one pipeline: keys that are passed on,
-// shares and places. What is refused for its queue goes without it, in another pipeline.
+// releaseTogether makes all the calls, and returns their replies in the same order. Keys for which nobody
+// waits go together in as few scripts as possible. Then the others go one by one, in one pipeline: keys that
+// are passed on, shares and places. What is refused for its queue goes without it, in another pipeline.
 func releaseTogether(ctx context.Context, s calls, all []freeing) []gen.Reply[int64] {
 	var (
 		replies = make([]gen.Reply[int64], len(all))
