@@ -22,7 +22,7 @@ import (
 // New returns a Locker that uses the caller's client as it is, and leaves it open when it is closed. The
 // options are the defaults of every lock. Nobody knows when such a client dials, so each call has a goroutine
 // of its own, to end with its context. The client is given a context whose Err is that of the caller's; its
-// Done comes up to 5 seconds later, and its Deadline a minute, so that a dial goes on for others.
+// Done comes up to 5 seconds later, and its Deadline an hour, so that a dial goes on for others.
 //
 // New cannot see the options of the client. Leave ConnLifetime out, with which rueidis sends commands twice,
 // so that two may hold a lock. Set Dialer.KeepAlive to a tenth, and ConnWriteTimeout to a fifth of the
