@@ -13,8 +13,8 @@ import (
 // The sums of acquire.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	AcquireSHA1   = "16e877be98058cb5f75926f306a4c7f368ba23a2"
-	AcquireSHA256 = "f522a880e4de4e06c78b84a38009d5b9e352148776c68ebaee2f1f2280cf4e75"
+	AcquireSHA1   = "0a040948f8afc703d08e02b1fd38d63a0423fb05"
+	AcquireSHA256 = "ae5734c4beeddaa04505c3b5838880b064d67d61662eef4ff40078367923ff89"
 )
 
 //go:embed acquire.lua
@@ -22,12 +22,11 @@ var acquireSource string
 
 // AcquireParams are the keys and arguments of [Scripts.Acquire].
 type AcquireParams struct {
-	Lock     string        // KEYS[1]: the lock
-	Queue    string        // KEYS[2]: the queue of the lock: a sorted set of the tokens that wait; the lock itself: nobody waits in a queue
-	Counter  []string      // KEYS[3..]: fence counter of the lock's slot; none: no fence
-	Token    string        // ARGV[1]: token of this acquisition, which no other has
-	TTL      time.Duration // ARGV[2]: lease; absent: the lock never expires (zero: absent)
-	NotAfter time.Time     // ARGV[3]: the last moment at which the call may do anything; absent: none (zero: absent)
+	Lock    string        // KEYS[1]: the lock
+	Queue   string        // KEYS[2]: the queue of the lock: a sorted set of the tokens that wait; the lock itself: nobody waits in a queue
+	Counter []string      // KEYS[3..]: fence counter of the lock's slot; none: no fence
+	Token   string        // ARGV[1]: token of this acquisition, which no other has
+	TTL     time.Duration // ARGV[2]: lease; absent: the lock never expires (zero: absent)
 }
 
 // AcquireResult is the answer of [Scripts.Acquire].
@@ -45,7 +44,7 @@ type AcquireResult struct {
 func (s *Scripts) Acquire(ctx context.Context, c rueidis.Client, p AcquireParams) (AcquireResult, error) {
 	var (
 		keyArray [5]string
-		argArray [3]string
+		argArray [2]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
 	if err != nil {
@@ -80,11 +79,6 @@ func (p AcquireParams) encode(keys, args []string) ([]string, []string, error) {
 		return nil, nil, err
 	}
 	args = append(args, ttlText)
-	notAfterText, err := encodeOptionalTime("Acquire", "not_after", p.NotAfter)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, notAfterText)
 	return keys, args, nil
 }
 

@@ -13,8 +13,8 @@ import (
 // The sums of acquire_all.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	AcquireAllSHA1   = "4ce498cd277a3b2f50c809fbc7e797472a3966c8"
-	AcquireAllSHA256 = "5518913e3e12141d348e00982637cbd2cd05ef3698d78aab5b86f0db3fe41c54"
+	AcquireAllSHA1   = "08f6abab01d4cdd9cd0a9c963153fafc6c2c1510"
+	AcquireAllSHA256 = "98a450f5d01f4bc7d5b0c19fb756d55714e2cede69c10d36d927f38dea1f3a6f"
 )
 
 //go:embed acquire_all.lua
@@ -22,13 +22,12 @@ var acquireAllSource string
 
 // AcquireAllParams are the keys and arguments of [Scripts.AcquireAll].
 type AcquireAllParams struct {
-	Keys     []string      // KEYS[1..]: the locks; then their queues, or none: nobody waits in one; then the fence counters of their slots; no counters: no fence
-	Token    string        // ARGV[1]: token of this acquisition, which no other has
-	TTL      time.Duration // ARGV[2]: lease of every lock; absent: the locks never expire (zero: absent)
-	Locks    int64         // ARGV[3]: how many of the keys are locks
-	Partial  bool          // ARGV[4]: whether to take the locks before the first that cannot be had
-	Queued   bool          // ARGV[5]: whether the queues are among the keys
-	NotAfter time.Time     // ARGV[6]: the last moment at which the call may do anything; absent: none (zero: absent)
+	Keys    []string      // KEYS[1..]: the locks; then their queues, or none: nobody waits in one; then the fence counters of their slots; no counters: no fence
+	Token   string        // ARGV[1]: token of this acquisition, which no other has
+	TTL     time.Duration // ARGV[2]: lease of every lock; absent: the locks never expire (zero: absent)
+	Locks   int64         // ARGV[3]: how many of the keys are locks
+	Partial bool          // ARGV[4]: whether to take the locks before the first that cannot be had
+	Queued  bool          // ARGV[5]: whether the queues are among the keys
 }
 
 // AcquireAllResult is the answer of [Scripts.AcquireAll].
@@ -51,7 +50,7 @@ type AcquireAllResult struct {
 func (s *Scripts) AcquireAll(ctx context.Context, c rueidis.Client, p AcquireAllParams) (AcquireAllResult, error) {
 	var (
 		keyArray [3]string
-		argArray [6]string
+		argArray [5]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
 	if err != nil {
@@ -81,11 +80,6 @@ func (p AcquireAllParams) encode(keys, args []string) ([]string, []string, error
 	args = append(args, encodeInt(p.Locks))
 	args = append(args, encodeBool(p.Partial))
 	args = append(args, encodeBool(p.Queued))
-	notAfterText, err := encodeOptionalTime("AcquireAll", "not_after", p.NotAfter)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, notAfterText)
 	return keys, args, nil
 }
 

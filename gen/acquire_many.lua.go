@@ -5,7 +5,6 @@ package gen
 import (
 	"context"
 	_ "embed"
-	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -13,8 +12,8 @@ import (
 // The sums of acquire_many.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	AcquireManySHA1   = "8ddc9478afbdb37785f371f13d46e298eb8eb8e0"
-	AcquireManySHA256 = "5e68e5273516ae5d3163bcf27da0187b877d9cec87a6a3080368f9deab5f0531"
+	AcquireManySHA1   = "427bfafdc389caedf09d2e1166dfdd964641166b"
+	AcquireManySHA256 = "667224113a463bef4c56c0194ec897b5a7bc886bea083f58218ab562a63a6d20"
 )
 
 //go:embed acquire_many.lua
@@ -22,9 +21,8 @@ var acquireManySource string
 
 // AcquireManyParams are the keys and arguments of [Scripts.AcquireMany].
 type AcquireManyParams struct {
-	Keys     []string  // KEYS[1..]: the locks, a thousand at most; then their queues; then the fence counters of the first locks. The locks for which there is no counter get no fence.
-	NotAfter time.Time // ARGV[1]: the last moment at which the call may do anything; absent: none (zero: absent)
-	Words    []string  // ARGV[2..]: token and lease of each lock, in the order of the locks. The lease is in milliseconds; empty: the lock never expires
+	Keys  []string // KEYS[1..]: the locks, a thousand at most; then their queues; then the fence counters of the first locks. The locks for which there is no counter get no fence.
+	Words []string // ARGV[1..]: token and lease of each lock, in the order of the locks. The lease is in milliseconds; empty: the lock never expires
 }
 
 // AcquireManyItem is one element of the answer of [Scripts.AcquireMany].
@@ -45,7 +43,7 @@ type AcquireManyItem struct {
 func (s *Scripts) AcquireMany(ctx context.Context, c rueidis.Client, p AcquireManyParams) ([]AcquireManyItem, error) {
 	var (
 		keyArray [3]string
-		argArray [4]string
+		argArray [3]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
 	if err != nil {
@@ -66,11 +64,6 @@ func (p AcquireManyParams) encode(keys, args []string) ([]string, []string, erro
 		return nil, nil, err
 	}
 	keys = append(keys, p.Keys...)
-	notAfterText, err := encodeOptionalTime("AcquireMany", "not_after", p.NotAfter)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, notAfterText)
 	args = append(args, p.Words...)
 	return keys, args, nil
 }

@@ -12,10 +12,8 @@
 -- ARGV[1]   token  string     the new token
 -- ARGV[2]   keep   bool       whether the leases stay as they are
 -- ARGV[3]   ttl    duration?  otherwise the new lease; absent: it never ends
--- ARGV[4]   not_after time?   the last moment at which the call may do anything; absent: none
--- ARGV[5..] former string     tokens that may have the locks now
+-- ARGV[4..] former string     tokens that may have the locks now
 -- returns: position int, remaining duration
--- errors: LATE
 
 -- include: include/holders.lua
 -- While a lock is shared, its key has the value "rlock:readers <phase>" or "rlock:permits <phase>". The phase
@@ -127,28 +125,6 @@ local function fits(s, limit, permits)
   end
   return s.mode == mode_of(limit) and s.used ~= nil and (limit == '0' or s.used + permits <= tonumber(limit))
 end
--- include: include/late.lua
--- A command without an answer may still arrive. So each that takes, joins or shortens can name the last
--- millisecond of the server's clock at which it may do so; without one it may at any time. After it, the
--- script changes nothing and confirms nothing, and its error has the clock. Returns that error, or nil and
--- what it has read of the clock, in microseconds; nil: it had no need to.
-local function too_late(not_after)
-  if not_after == '' or not_after == nil then
-    return nil, nil
-  end
-  local time = redis.call('TIME')
-  local clock = time[1] * 1000000 + time[2]
-  local now = math.floor(clock / 1000)
-  if now <= tonumber(not_after) then
-    return nil, clock
-  end
-  return redis.error_reply('LATE ' .. string.format('%.0f', now)), nil
-end
-
-local late = too_late(ARGV[4])
-if late then
-  return late
-end
 
 local token, keeps, ttl = ARGV[1], ARGV[2] == '1', ARGV[3]
 
@@ -161,7 +137,7 @@ if share_of(token) then
   local before = (s.phase or '') .. ' ' .. permits .. ' '
   -- A former token is looked for first: a call that shortens the lease must find it.
   local found
-  for i = #ARGV, 5, -1 do
+  for i = #ARGV, 4, -1 do
     if not found and s.phase and redis.call('ZSCORE', holders, before .. ARGV[i]) then
       found = ARGV[i]
     end
@@ -206,7 +182,7 @@ if share_of(token) then
 end
 
 local accepted = {[token] = true}
-for i = 5, #ARGV do
+for i = 4, #ARGV do
   accepted[ARGV[i]] = true
 end
 

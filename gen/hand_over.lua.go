@@ -13,8 +13,8 @@ import (
 // The sums of hand_over.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	HandOverSHA1   = "8a2dcbb04c871096b973b52153a87d99a066963e"
-	HandOverSHA256 = "8747b2acd8cf89df78ba90059726a0a55b9ffd983a0ff89a4f382d068400ea98"
+	HandOverSHA1   = "ccf484411e3e3a4282a9362219528c233e1fb83b"
+	HandOverSHA256 = "85846067650a44a5f2d63e714e7aba5062aa508dc28ee6e03fcc9f721b56115a"
 )
 
 //go:embed hand_over.lua
@@ -22,15 +22,14 @@ var handOverSource string
 
 // HandOverParams are the keys and arguments of [Scripts.HandOver].
 type HandOverParams struct {
-	Lock     string        // KEYS[1]: the lock
-	Queue    string        // KEYS[2]: the queue of the lock; the lock's own name: none
-	Counter  []string      // KEYS[3..]: fence counter of the lock's slot; none: no fence
-	Token    string        // ARGV[1]: the holder's token
-	Next     string        // ARGV[2]: the next holder's token
-	TTL      time.Duration // ARGV[3]: lease of the next holder; absent: the lock never expires (zero: absent)
-	Fences   int64         // ARGV[4]: how many consecutive fences to reserve at most: one for the next holder, the others for holders to which the lock passes without a call
-	Barging  time.Duration // ARGV[5]: for how long in each second a free lock stays free although others wait (zero: absent)
-	NotAfter time.Time     // ARGV[6]: the last moment at which the call may do anything; absent: none (zero: absent)
+	Lock    string        // KEYS[1]: the lock
+	Queue   string        // KEYS[2]: the queue of the lock; the lock's own name: none
+	Counter []string      // KEYS[3..]: fence counter of the lock's slot; none: no fence
+	Token   string        // ARGV[1]: the holder's token
+	Next    string        // ARGV[2]: the next holder's token
+	TTL     time.Duration // ARGV[3]: lease of the next holder; absent: the lock never expires (zero: absent)
+	Fences  int64         // ARGV[4]: how many consecutive fences to reserve at most: one for the next holder, the others for holders to which the lock passes without a call
+	Barging time.Duration // ARGV[5]: for how long in each second a free lock stays free although others wait (zero: absent)
 }
 
 // HandOverResult is the answer of [Scripts.HandOver].
@@ -54,7 +53,7 @@ type HandOverResult struct {
 func (s *Scripts) HandOver(ctx context.Context, c rueidis.Client, p HandOverParams) (HandOverResult, error) {
 	var (
 		keyArray [5]string
-		argArray [6]string
+		argArray [5]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
 	if err != nil {
@@ -96,11 +95,6 @@ func (p HandOverParams) encode(keys, args []string) ([]string, []string, error) 
 		return nil, nil, err
 	}
 	args = append(args, bargingText)
-	notAfterText, err := encodeOptionalTime("HandOver", "not_after", p.NotAfter)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, notAfterText)
 	return keys, args, nil
 }
 

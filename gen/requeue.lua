@@ -17,9 +17,7 @@
 -- ARGV[3]   ttl     duration?  lease of the second token; absent: it never ends
 -- ARGV[4]   process string     who is told of a grant to the second token; empty: nobody
 -- ARGV[5]   barging duration?  for how long in each second a free lock stays free although others wait
--- ARGV[6]   not_after time?    the last moment at which the call may do anything; absent: none
 -- returns: freed bool, granted bool, fence int, remaining duration, score int
--- errors: LATE
 
 -- include: include/free.lua
 -- include: serve.lua
@@ -450,28 +448,6 @@ end
 local function last_on(queue, waiters)
   redis.call('PEXPIRE', queue, 30000)
   redis.call('PEXPIRE', waiters, 30000)
-end
--- include: include/late.lua
--- A command without an answer may still arrive. So each that takes, joins or shortens can name the last
--- millisecond of the server's clock at which it may do so; without one it may at any time. After it, the
--- script changes nothing and confirms nothing, and its error has the clock. Returns that error, or nil and
--- what it has read of the clock, in microseconds; nil: it had no need to.
-local function too_late(not_after)
-  if not_after == '' or not_after == nil then
-    return nil, nil
-  end
-  local time = redis.call('TIME')
-  local clock = time[1] * 1000000 + time[2]
-  local now = math.floor(clock / 1000)
-  if now <= tonumber(not_after) then
-    return nil, clock
-  end
-  return redis.error_reply('LATE ' .. string.format('%.0f', now)), nil
-end
-
-local late = too_late(ARGV[6])
-if late then
-  return late
 end
 
 local lock, queue, waiters, holders, grants, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]

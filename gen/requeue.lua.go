@@ -13,8 +13,8 @@ import (
 // The sums of requeue.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	RequeueSHA1   = "a6a049934c90ee435fd232c94ea7f75fed95d9cf"
-	RequeueSHA256 = "696fa4774dc7f9d6dd0cb9e3c6913d621b8a638e81c15211f067e6299e544b81"
+	RequeueSHA1   = "f94adde6646e1ede387d2b60d06f770137bf6b10"
+	RequeueSHA256 = "3e91bd6ac9105960ef01e7e8f694e722a4028c72959e2b0c617612f272d0b8c1"
 )
 
 //go:embed requeue.lua
@@ -22,18 +22,17 @@ var requeueSource string
 
 // RequeueParams are the keys and arguments of [Scripts.Requeue].
 type RequeueParams struct {
-	Lock     string        // KEYS[1]: the lock
-	Queue    string        // KEYS[2]: the queue of the lock: a sorted set of the tokens that wait
-	Waiters  string        // KEYS[3]: the hash that says who they are
-	Holders  string        // KEYS[4]: the sorted set of those who share the lock
-	Grants   string        // KEYS[5]: what the channels of all processes start with
-	Counter  []string      // KEYS[6..]: fence counter of the lock's slot; none: no fence
-	Token    string        // ARGV[1]: the token that gives up the lock
-	Again    string        // ARGV[2]: the second token, which no call had before
-	TTL      time.Duration // ARGV[3]: lease of the second token; absent: it never ends (zero: absent)
-	Process  string        // ARGV[4]: who is told of a grant to the second token; empty: nobody
-	Barging  time.Duration // ARGV[5]: for how long in each second a free lock stays free although others wait (zero: absent)
-	NotAfter time.Time     // ARGV[6]: the last moment at which the call may do anything; absent: none (zero: absent)
+	Lock    string        // KEYS[1]: the lock
+	Queue   string        // KEYS[2]: the queue of the lock: a sorted set of the tokens that wait
+	Waiters string        // KEYS[3]: the hash that says who they are
+	Holders string        // KEYS[4]: the sorted set of those who share the lock
+	Grants  string        // KEYS[5]: what the channels of all processes start with
+	Counter []string      // KEYS[6..]: fence counter of the lock's slot; none: no fence
+	Token   string        // ARGV[1]: the token that gives up the lock
+	Again   string        // ARGV[2]: the second token, which no call had before
+	TTL     time.Duration // ARGV[3]: lease of the second token; absent: it never ends (zero: absent)
+	Process string        // ARGV[4]: who is told of a grant to the second token; empty: nobody
+	Barging time.Duration // ARGV[5]: for how long in each second a free lock stays free although others wait (zero: absent)
 }
 
 // RequeueResult is the answer of [Scripts.Requeue].
@@ -55,7 +54,7 @@ type RequeueResult struct {
 func (s *Scripts) Requeue(ctx context.Context, c rueidis.Client, p RequeueParams) (RequeueResult, error) {
 	var (
 		keyArray [8]string
-		argArray [6]string
+		argArray [5]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
 	if err != nil {
@@ -109,11 +108,6 @@ func (p RequeueParams) encode(keys, args []string) ([]string, []string, error) {
 		return nil, nil, err
 	}
 	args = append(args, bargingText)
-	notAfterText, err := encodeOptionalTime("Requeue", "not_after", p.NotAfter)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, notAfterText)
 	return keys, args, nil
 }
 

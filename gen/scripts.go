@@ -10,11 +10,6 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Errors that scripts reply with, for errors.Is.
-var (
-	ErrLate = errors.New(packageName + ": LATE")
-)
-
 // Scripts calls the scripts. Make one with [New] and share it: it is safe for
 // concurrent use and holds no connection.
 type Scripts struct {
@@ -42,19 +37,19 @@ type Scripts struct {
 func New(opts ...Option) *Scripts {
 	o := newOptions(opts)
 	return &Scripts{
-		acquireAllScript:  newLuaScript("AcquireAll", AcquireAllSHA1, acquireAllSource, o.retry, map[string]error{"LATE": ErrLate}, o.lua),
-		acquireManyScript: newLuaScript("AcquireMany", AcquireManySHA1, acquireManySource, false, map[string]error{"LATE": ErrLate}, o.lua),
-		acquireScript:     newLuaScript("Acquire", AcquireSHA1, acquireSource, o.retry, map[string]error{"LATE": ErrLate}, o.lua),
-		attachScript:      newLuaScript("Attach", AttachSHA1, attachSource, o.retry, map[string]error{"LATE": ErrLate}, o.lua),
+		acquireAllScript:  newLuaScript("AcquireAll", AcquireAllSHA1, acquireAllSource, o.retry, nil, o.lua),
+		acquireManyScript: newLuaScript("AcquireMany", AcquireManySHA1, acquireManySource, false, nil, o.lua),
+		acquireScript:     newLuaScript("Acquire", AcquireSHA1, acquireSource, o.retry, nil, o.lua),
+		attachScript:      newLuaScript("Attach", AttachSHA1, attachSource, o.retry, nil, o.lua),
 		checkScript:       newLuaScript("Check", CheckSHA1, checkSource, o.retry, nil, o.lua),
 		extendScript:      newLuaScript("Extend", ExtendSHA1, extendSource, o.retry, nil, o.lua),
-		handOverScript:    newLuaScript("HandOver", HandOverSHA1, handOverSource, o.retry, map[string]error{"LATE": ErrLate}, o.lua),
+		handOverScript:    newLuaScript("HandOver", HandOverSHA1, handOverSource, o.retry, nil, o.lua),
 		inspectScript:     newLuaScript("Inspect", InspectSHA1, inspectSource, o.retry, nil, o.lua),
 		raiseFenceScript:  newLuaScript("RaiseFence", RaiseFenceSHA1, raiseFenceSource, o.retry, nil, o.lua),
 		releaseManyScript: newLuaScript("ReleaseMany", ReleaseManySHA1, releaseManySource, false, nil, o.lua),
 		releaseScript:     newLuaScript("Release", ReleaseSHA1, releaseSource, o.retry, nil, o.lua),
-		requeueScript:     newLuaScript("Requeue", RequeueSHA1, requeueSource, o.retry, map[string]error{"LATE": ErrLate}, o.lua),
-		waitScript:        newLuaScript("Wait", WaitSHA1, waitSource, false, map[string]error{"LATE": ErrLate}, o.lua),
+		requeueScript:     newLuaScript("Requeue", RequeueSHA1, requeueSource, o.retry, nil, o.lua),
+		waitScript:        newLuaScript("Wait", WaitSHA1, waitSource, false, nil, o.lua),
 	}
 }
 

@@ -29,9 +29,7 @@
 -- ARGV[4]   how     enum(join|heartbeat|try)
 -- ARGV[5]   since   int        score of an earlier token of this wait; 0: none
 -- ARGV[6]   barging duration?  for how long in each second a free lock stays free although others wait
--- ARGV[7]   not_after time?    the last moment at which the call may do anything; absent: none
 -- returns: granted bool, fence int, remaining duration, score int, ahead int
--- errors: LATE
 
 -- include: include/serve.lua
 -- include: fence.lua
@@ -416,28 +414,6 @@ local function open_for(barging, now)
     return 0
   end
   return math.max(length - now % 1000, 0)
-end
--- include: include/late.lua
--- A command without an answer may still arrive. So each that takes, joins or shortens can name the last
--- millisecond of the server's clock at which it may do so; without one it may at any time. After it, the
--- script changes nothing and confirms nothing, and its error has the clock. Returns that error, or nil and
--- what it has read of the clock, in microseconds; nil: it had no need to.
-local function too_late(not_after)
-  if not_after == '' or not_after == nil then
-    return nil, nil
-  end
-  local time = redis.call('TIME')
-  local clock = time[1] * 1000000 + time[2]
-  local now = math.floor(clock / 1000)
-  if now <= tonumber(not_after) then
-    return nil, clock
-  end
-  return redis.error_reply('LATE ' .. string.format('%.0f', now)), nil
-end
-
-local late = too_late(ARGV[7])
-if late then
-  return late
 end
 
 local lock, queue, waiters, holders, grants, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]

@@ -13,8 +13,8 @@ import (
 // The sums of wait.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	WaitSHA1   = "63d23d818d90d29e00270b9abb4e01f803f1be51"
-	WaitSHA256 = "0654829a0284170cb0917ad459b254c5324371f2567d8506fd9dcc5400c67a08"
+	WaitSHA1   = "9baa5e65abdb2675031f1ea1529963d6321ecd76"
+	WaitSHA256 = "a6f20123a9431dd42f50d0641b436cc93e900f2ad7453b627bc2da5172df643a"
 )
 
 //go:embed wait.lua
@@ -22,19 +22,18 @@ var waitSource string
 
 // WaitParams are the keys and arguments of [Scripts.Wait].
 type WaitParams struct {
-	Lock     string        // KEYS[1]: the lock
-	Queue    string        // KEYS[2]: the queue of the lock: a sorted set of the tokens that wait
-	Waiters  string        // KEYS[3]: the hash that says who they are
-	Holders  string        // KEYS[4]: the sorted set of those who share the lock
-	Grants   string        // KEYS[5]: what the channels of all processes start with
-	Counter  []string      // KEYS[6..]: fence counter of the lock's slot; none: no fence
-	Token    string        // ARGV[1]: token of this wait, which no other has
-	TTL      time.Duration // ARGV[2]: lease; absent: it never ends (zero: absent)
-	Process  string        // ARGV[3]: who is told of a grant; empty: nobody, the caller asks
-	How      WaitHow       // ARGV[4]
-	Since    int64         // ARGV[5]: score of an earlier token of this wait; 0: none
-	Barging  time.Duration // ARGV[6]: for how long in each second a free lock stays free although others wait (zero: absent)
-	NotAfter time.Time     // ARGV[7]: the last moment at which the call may do anything; absent: none (zero: absent)
+	Lock    string        // KEYS[1]: the lock
+	Queue   string        // KEYS[2]: the queue of the lock: a sorted set of the tokens that wait
+	Waiters string        // KEYS[3]: the hash that says who they are
+	Holders string        // KEYS[4]: the sorted set of those who share the lock
+	Grants  string        // KEYS[5]: what the channels of all processes start with
+	Counter []string      // KEYS[6..]: fence counter of the lock's slot; none: no fence
+	Token   string        // ARGV[1]: token of this wait, which no other has
+	TTL     time.Duration // ARGV[2]: lease; absent: it never ends (zero: absent)
+	Process string        // ARGV[3]: who is told of a grant; empty: nobody, the caller asks
+	How     WaitHow       // ARGV[4]
+	Since   int64         // ARGV[5]: score of an earlier token of this wait; 0: none
+	Barging time.Duration // ARGV[6]: for how long in each second a free lock stays free although others wait (zero: absent)
 }
 
 // WaitHow is what the field How of [WaitParams] may be.
@@ -77,7 +76,7 @@ type WaitResult struct {
 func (s *Scripts) Wait(ctx context.Context, c rueidis.Client, p WaitParams) (WaitResult, error) {
 	var (
 		keyArray [8]string
-		argArray [7]string
+		argArray [6]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
 	if err != nil {
@@ -136,11 +135,6 @@ func (p WaitParams) encode(keys, args []string) ([]string, []string, error) {
 		return nil, nil, err
 	}
 	args = append(args, bargingText)
-	notAfterText, err := encodeOptionalTime("Wait", "not_after", p.NotAfter)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, notAfterText)
 	return keys, args, nil
 }
 

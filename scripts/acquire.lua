@@ -11,20 +11,12 @@
 -- KEYS[3..] counter key        fence counter of the lock's slot; none: no fence
 -- ARGV[1]   token   string     token of this acquisition, which no other has
 -- ARGV[2]   ttl     duration?  lease; absent: the lock never expires
--- ARGV[3]   not_after time?    the last moment at which the call may do anything; absent: none
 -- returns: outcome int, value int
--- errors: LATE
 
 -- include: include/fence.lua
--- include: include/late.lua
 
 local lock, queue, counter = KEYS[1], KEYS[2], KEYS[3]
 local token, ttl = ARGV[1], ARGV[2]
-
-local late, clock = too_late(ARGV[3])
-if late then
-  return late
-end
 
 -- Outcome 1: the token has the lock; the value is the fence. Outcome 2: another has it; the value is what is
 -- left of its lease in milliseconds, or -1. Outcome 0: the lock is as it was, and Wait is to be called.
@@ -46,11 +38,8 @@ end
 -- The fence comes before the lock, so that there is nothing to undo if it fails.
 local fence = 0
 if counter then
-  if not clock then
-    local time = redis.call('TIME')
-    clock = time[1] * 1000000 + time[2]
-  end
-  fence = next_fence(counter, clock)
+  local time = redis.call('TIME')
+  fence = next_fence(counter, time[1] * 1000000 + time[2])
   if type(fence) ~= 'number' then
     return fence
   end

@@ -15,16 +15,8 @@
 -- ARGV[3]   locks   int        how many of the keys are locks
 -- ARGV[4]   partial bool       whether to take the locks before the first that cannot be had
 -- ARGV[5]   queued  bool       whether the queues are among the keys
--- ARGV[6]   not_after time?    the last moment at which the call may do anything; absent: none
 -- returns: acquired bool, remaining duration, fence int, held int
--- errors: LATE
 
--- include: include/late.lua
-
-local late = too_late(ARGV[6])
-if late then
-  return late
-end
 
 local token, ttl, locks, partial = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
 local names = locks

@@ -10,24 +10,15 @@
 -- mode: write
 -- KEYS[1..] keys  key    the locks, a thousand at most; then their queues; then the fence counters
 --     of the first locks. The locks for which there is no counter get no fence.
--- ARGV[1]   not_after time?  the last moment at which the call may do anything; absent: none
--- ARGV[2..] words string     token and lease of each lock, in the order of the locks. The lease is in
+-- ARGV[1..] words string token and lease of each lock, in the order of the locks. The lease is in
 --     milliseconds; empty: the lock never expires
 -- returns: [](outcome int, value int)
--- errors: LATE
 
 -- include: include/fence.lua
--- include: include/late.lua
-
-local late = too_late(ARGV[1])
-if late then
-  return late
-end
 
 -- Outcome 1: taken; the value is the fence. Outcome 2: another has the lock; the value is what is
 -- left of its lease in milliseconds, or -1. Outcome 0: nothing is done.
-local words = {unpack(ARGV, 2)}
-local count = math.floor(#words / 2)
+local count = math.floor(#ARGV / 2)
 local replies = {}
 local now = 0
 if #KEYS > 2 * count then
@@ -57,10 +48,10 @@ end
 -- Most often all locks are free, and one command tells so.
 local free = count > 0 and redis.call('EXISTS', unpack(KEYS, 1, 2 * count)) == 0
 for i = 1, count do
-  local lock, queue, token = KEYS[i], KEYS[count + i], words[2 * i - 1]
+  local lock, queue, token = KEYS[i], KEYS[count + i], ARGV[2 * i - 1]
   local outcome, value = 0, 0
   if free or redis.call('EXISTS', lock, queue) == 0 then
-    local fence = take(lock, KEYS[2 * count + i], token, words[2 * i])
+    local fence = take(lock, KEYS[2 * count + i], token, ARGV[2 * i])
     if fence then
       outcome, value = 1, fence
     end

@@ -12,18 +12,10 @@
 -- ARGV[1]   token  string     the new token
 -- ARGV[2]   keep   bool       whether the leases stay as they are
 -- ARGV[3]   ttl    duration?  otherwise the new lease; absent: it never ends
--- ARGV[4]   not_after time?   the last moment at which the call may do anything; absent: none
--- ARGV[5..] former string     tokens that may have the locks now
+-- ARGV[4..] former string     tokens that may have the locks now
 -- returns: position int, remaining duration
--- errors: LATE
 
 -- include: include/holders.lua
--- include: include/late.lua
-
-local late = too_late(ARGV[4])
-if late then
-  return late
-end
 
 local token, keeps, ttl = ARGV[1], ARGV[2] == '1', ARGV[3]
 
@@ -36,7 +28,7 @@ if share_of(token) then
   local before = (s.phase or '') .. ' ' .. permits .. ' '
   -- A former token is looked for first: a call that shortens the lease must find it.
   local found
-  for i = #ARGV, 5, -1 do
+  for i = #ARGV, 4, -1 do
     if not found and s.phase and redis.call('ZSCORE', holders, before .. ARGV[i]) then
       found = ARGV[i]
     end
@@ -81,7 +73,7 @@ if share_of(token) then
 end
 
 local accepted = {[token] = true}
-for i = 5, #ARGV do
+for i = 4, #ARGV do
   accepted[ARGV[i]] = true
 end
 

@@ -18,17 +18,9 @@
 -- ARGV[4]   fences  int        how many consecutive fences to reserve at most: one for the next holder,
 --                              the others for holders to which the lock passes without a call
 -- ARGV[5]   barging duration?  for how long in each second a free lock stays free although others wait
--- ARGV[6]   not_after time?    the last moment at which the call may do anything; absent: none
 -- returns: handed_over bool, fence int, fences int, waits int
--- errors: LATE
 
 -- include: include/barging.lua
--- include: include/late.lua
-
-local late = too_late(ARGV[6])
-if late then
-  return late
-end
 
 local lock, queue, counter = KEYS[1], KEYS[2], KEYS[3]
 local token, next, ttl, fences, barging = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]

@@ -17,18 +17,10 @@
 -- ARGV[3]   ttl     duration?  lease of the second token; absent: it never ends
 -- ARGV[4]   process string     who is told of a grant to the second token; empty: nobody
 -- ARGV[5]   barging duration?  for how long in each second a free lock stays free although others wait
--- ARGV[6]   not_after time?    the last moment at which the call may do anything; absent: none
 -- returns: freed bool, granted bool, fence int, remaining duration, score int
--- errors: LATE
 
 -- include: include/free.lua
 -- include: include/place.lua
--- include: include/late.lua
-
-local late = too_late(ARGV[6])
-if late then
-  return late
-end
 
 local lock, queue, waiters, holders, grants, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local token, again, ttl, process, barging = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]

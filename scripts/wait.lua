@@ -29,19 +29,11 @@
 -- ARGV[4]   how     enum(join|heartbeat|try)
 -- ARGV[5]   since   int        score of an earlier token of this wait; 0: none
 -- ARGV[6]   barging duration?  for how long in each second a free lock stays free although others wait
--- ARGV[7]   not_after time?    the last moment at which the call may do anything; absent: none
 -- returns: granted bool, fence int, remaining duration, score int, ahead int
--- errors: LATE
 
 -- include: include/serve.lua
 -- include: include/place.lua
 -- include: include/barging.lua
--- include: include/late.lua
-
-local late = too_late(ARGV[7])
-if late then
-  return late
-end
 
 local lock, queue, waiters, holders, grants, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local token, ttl, process, how = ARGV[1], ARGV[2], ARGV[3], ARGV[4]

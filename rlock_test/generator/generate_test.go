@@ -93,13 +93,13 @@ func TestFilesRunAsTheyStand(t *testing.T) {
 	const queue = "{k}q {k}w {k}h grants: "
 	calls := []struct{ file, keys, args, want string }{
 		{"acquire.lua", "{k} {k}q", "mine 60000", "[1 0]"},
-		{"acquire_many.lua", "{k} {k}1 {k}q {k}1q", " mine 60000 other 60000", "[0 0 1 0]"},
+		{"acquire_many.lua", "{k} {k}1 {k}q {k}1q", "mine 60000 other 60000", "[0 0 1 0]"},
 		{"check.lua", "{k}", "", "mine"},
 		{"wait.lua", "{k} " + queue, "other 60000 p join 0 ", ""},
 		{"inspect.lua", "{k} {k}h {k}q", "9", ""},
 		{"extend.lua", "{k}", "60000 mine", "[]"},
 		{"raise_fence.lua", "{k} {k}f", "mine 7 1", "0"},
-		{"attach.lua", "{k}", "renamed 0 60000  mine", ""},
+		{"attach.lua", "{k}", "renamed 0 60000 mine", ""},
 		{"hand_over.lua", "{k} {k}q {k}f", "renamed again 60000 1 ", ""},
 		{"requeue.lua", "{k} " + queue, "again last 60000 p ", ""},
 		{"release.lua", "{k} " + queue, "last ", ""},

@@ -328,12 +328,7 @@ func (x *explorer) clean(w *world, passed int) error {
 		if p < 0 {
 			return nil
 		}
-		// The reaper waits for the server's clock.
-		pending := func(r queue.Request) bool { return r.Token == token }
 		proc := x.of(w, p)
-		if !x.tells() && slices.ContainsFunc(proc.reaped[:], pending) {
-			return nil
-		}
 		if !proc.dead && (proc.wait.Phase == queue.Idle || proc.wait.Token != token && proc.next != token) {
 			return broken("%s is left in %s, and %s does not wait for it", short(token), where, name(p))
 		}

@@ -13,10 +13,8 @@
 //   - the server's commands, which TestServer compares with real servers
 //   - the network: a bag of calls, answers and pushes that arrive in any order, at any age, twice, or
 //     never. A call without an answer is sent again where the product does that.
-//   - calls that name the last moment at which they may do anything, copies of them that the client sends by
-//     itself, so that the process does not know of them, and steps of the server's clock. A token is settled
-//     then by a release that is answered after that moment. The clock stays above all scores, and the server
-//     that takes over has the same clock.
+//   - steps of the server's clock, which stays above all scores. The server that takes over has the same
+//     clock.
 //
 // Time goes by in ticks, two of which are a lease. A process may take any time for its next step, so a
 // pause needs no step of its own.
@@ -167,69 +165,16 @@ var scenarios = []scenario{
 	{name: "two sets, and a process dies", processes: 3, wants: 1, sets: [maxProcesses]bool{0: true, 1: true}, budget: map[fault]uint8{crash: 1, cancel: 1}},
 	{name: "a free lock stays free, and a set wants it too", processes: 3, wants: 1, sets: [maxProcesses]bool{2: true}, budget: map[fault]uint8{barging: 2, taking: 1, trying: 1}},
 	{
-		name:      "calls have a last moment, with loss",
-		processes: 2, wants: 2, bounded: true,
-		budget: map[fault]uint8{loss: 1, retry: 1, cancel: 1},
+		name:      "the server's clock goes ahead or back, with loss",
+		processes: 2, wants: 2, budget: map[fault]uint8{stepping: 1, loss: 1, retry: 1},
 	},
 	{
-		name:      "calls have a last moment, and the client sends some again",
-		processes: 2, wants: 2, bounded: true,
-		budget: map[fault]uint8{resending: 1, cancel: 1},
+		name:      "the server's clock goes ahead and back, and callers give up",
+		processes: 2, wants: 1, budget: map[fault]uint8{stepping: 2, cancel: 1},
 	},
 	{
-		name:      "calls have a last moment, and the client sends two again",
-		processes: 2, wants: 1, bounded: true,
-		budget: map[fault]uint8{resending: 2, loss: 1},
-	},
-	{
-		name:      "calls have a last moment, and the server's clock goes ahead or back",
-		processes: 2, wants: 2, bounded: true,
-		budget: map[fault]uint8{stepping: 1, loss: 1, retry: 1},
-	},
-	{
-		name:      "calls have a last moment, the client sends some again and the clock goes ahead or back",
-		processes: 2, wants: 1, bounded: true,
-		budget: map[fault]uint8{resending: 1, stepping: 2, cancel: 1},
-	},
-	{
-		name:      "calls have a last moment, and a replica takes over",
-		processes: 2, wants: 1, bounded: true,
-		budget: map[fault]uint8{failover: 1, resending: 1, loss: 1},
-	},
-	{
-		name:      "calls have a last moment, and the lock goes on within a process",
-		processes: 2, wants: 2, bounded: true,
-		budget: map[fault]uint8{handing: 1, resending: 1, loss: 1},
-	},
-	{
-		name:      "calls have a last moment, and callers would not wait",
-		processes: 2, wants: 2, bounded: true, apart: true, shares: [maxProcesses]string{"", "0:1"},
-		budget: map[fault]uint8{trying: 2, resending: 1},
-	},
-	{
-		name:      "calls have a last moment, and a set tries",
-		processes: 2, wants: 2, bounded: true, apart: true, sets: [maxProcesses]bool{1: true},
-		budget: map[fault]uint8{trying: 1, resending: 1, loss: 1},
-	},
-	{
-		name:      "calls have a last moment, and a lease is made shorter",
-		processes: 2, wants: 1, bounded: true,
-		budget: map[fault]uint8{shortening: 1, extension: 1, resending: 1},
-	},
-	{
-		name:      "calls have a last moment, and a lock is detached and attached",
-		processes: 2, wants: 1, bounded: true,
-		budget: map[fault]uint8{attachment: 1, resending: 1, loss: 1},
-	},
-	{
-		name:      "calls have a last moment, a reader, a writer and a reader",
-		processes: 3, wants: 1, bounded: true, shares: [maxProcesses]string{"0:1", "", "0:1"},
-		budget: map[fault]uint8{resending: 1, loss: 1},
-	},
-	{
-		name:      "calls of permits have a last moment",
-		processes: 3, wants: 1, bounded: true, shares: [maxProcesses]string{"2:1", "2:2", "2:1"},
-		budget: map[fault]uint8{resending: 1, cancel: 1},
+		name:      "the server's clock goes ahead or back, and a lease is made shorter",
+		processes: 2, wants: 1, budget: map[fault]uint8{stepping: 1, shortening: 1, extension: 1},
 	},
 	{name: "two permits, and a holder dies", processes: 4, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "2:1", ""}, budget: map[fault]uint8{crash: 1}},
 }

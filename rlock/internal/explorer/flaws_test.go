@@ -38,9 +38,6 @@ func TestPlantedFlaws(t *testing.T) {
 	permits := func(f flaw) scenario {
 		return scenario{processes: 3, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "2:1"}, flaw: f}
 	}
-	bounded := func(budget map[fault]uint8, f flaw) scenario {
-		return scenario{processes: 2, wants: 2, bounded: true, budget: budget, flaw: f}
-	}
 	onePermit := func(budget map[fault]uint8, f flaw) scenario {
 		return scenario{
 			processes: 1, wants: 1, shares: [maxProcesses]string{"2:1"}, budget: budget, flaw: f,
@@ -245,27 +242,8 @@ func TestPlantedFlaws(t *testing.T) {
 			"names > locks and redis.call('EXISTS', KEYS[locks + i]) == 1", "false")}}, says: "had joined earlier"},
 		"a set whose release is repeated and frees the lock of the next": {scenario: scenario{processes: 2, wants: 1, endless: true, sets: [maxProcesses]bool{true, true}, budget: map[fault]uint8{loss: 1}, flaw: flaw{scripts: replace(t, "release_many",
 			"if values[i] == (ARGV[i + 1] or ARGV[2]) and", "if values[i] and")}}, says: "by its own deadline"},
-		"a join without a last moment that the client sends again": {
-			scenario: bounded(map[fault]uint8{resending: 1}, flaw{open: true}), says: "does not wait for it",
-		},
-		"a release that any answer ends": {
-			scenario: bounded(map[fault]uint8{resending: 1}, flaw{rash: true}), says: "does not wait for it",
-		},
-		"a last moment that is put off by each call": {
-			scenario: bounded(map[fault]uint8{resending: 1, retry: 1}, flaw{again: true}),
-			says:     "does not wait for it",
-		},
-		"a last moment that is later than the end of the lease": {
-			scenario: bounded(map[fault]uint8{resending: 1}, flaw{far: true}), says: "by its own deadline",
-			many: true,
-		},
-		"a join that does not look at its last moment": {
-			scenario: bounded(map[fault]uint8{resending: 1}, flaw{scripts: replace(t, "wait",
-				"local late = too_late(ARGV[7])", "local late")}), says: "does not wait for it",
-		},
-		"a late try that counts as one that has done nothing": {
-			scenario: bounded(map[fault]uint8{trying: 1, retry: 1}, flaw{refused: true}),
-			says:     "does not wait for it",
+		"a client that sends a join once more by itself": {
+			scenario: twice(map[fault]uint8{resending: 1}, flaw{}), says: "does not wait for it",
 		},
 		"a release that does not look at the owner": {
 			scenario: two(

@@ -278,7 +278,7 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 	case releasesAgain:
 		// A call of the token that has got no answer may come after this release, and then another one must follow:
 		// so the process releases without joining again.
-		if wait.Phase != queue.Held || wait.Deadline <= 0 || proc.wants == 0 || wait.Repeated || !x.tells() {
+		if wait.Phase != queue.Held || wait.Deadline <= 0 || proc.wants == 0 || wait.Repeated {
 			return errNotNow
 		}
 		proc.wants--
@@ -341,7 +341,7 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 		return x.giveUp(w, p, wait.Token)
 	case reaps:
 		r := proc.reaped[m.index]
-		if r == (queue.Request{}) || calm && !x.tells() && !x.isOver(w, r.Token) {
+		if r == (queue.Request{}) {
 			return errNotNow
 		}
 		if err := x.again(w, x.underWay(w, p, true, func(other queue.Request) bool { return other == r }), calm); err != nil {
@@ -400,7 +400,7 @@ func (x *explorer) arrive(w *world, m move) error {
 		if errors.Is(err, errFull) {
 			return err
 		}
-		if err == nil && (!e.refused || e.late) && !msg.hidden && !x.of(w, msg.process).dead {
+		if err == nil && !e.refused && !msg.hidden && !x.of(w, msg.process).dead {
 			// The answer to a call of the reaper changes nothing but whether it calls again, and
 			// it may call as late as it likes, so nothing is lost if the answer arrives at once.
 			switch {
@@ -408,12 +408,12 @@ func (x *explorer) arrive(w *world, m move) error {
 				if m.kind != executes {
 					return nil
 				}
-				if msg.last || x.isOver(w, msg.request.Token) {
+				if msg.last {
 					x.reaped(w, msg.process, msg.request)
 				}
 				return nil
 			}
-			msg.kind, msg.answer, msg.late, msg.until = answer, e.answer, e.late, never
+			msg.kind, msg.answer = answer, e.answer
 			if !x.send(w, msg) {
 				return errFull
 			}
@@ -469,7 +469,7 @@ func (x *explorer) replaces(w *world, p int, proc process, call queue.Call) erro
 	proc.call, proc.next = call, x.tokens[p][proc.tokens]
 	r := proc.replacement()
 	unanswered := func(o queue.Request) bool { return o.Token == r.Token || o.Again == r.Token }
-	proc.doubt = !x.tells() && call != tries || x.underWay(w, p, true, unanswered)
+	proc.doubt = x.underWay(w, p, true, unanswered)
 	proc.tokens++
 	x.put(w, p, proc)
 	return x.ask(w, p, r)
@@ -482,10 +482,8 @@ func (x *explorer) replaced(w *world, msg message) error {
 	switch {
 	case proc.next != r.Again: // it was given up
 		return nil
-	case msg.late && !x.flaw.refused: // another copy may have done it
-		return x.giveUp(w, p, r.Token, r.Again)
 	case !msg.answer.Granted &&
-		(r.Call == attaches && !proc.doubt || r.Call == tries && x.tells() && !x.replacing(w, p)):
+		(r.Call == attaches && !proc.doubt || r.Call == tries && !x.replacing(w, p)):
 		return x.giveUp(w, p) // the server has none of the tokens
 	case !msg.answer.Granted && r.Call == attaches:
 		return x.giveUp(w, p, r.Token)

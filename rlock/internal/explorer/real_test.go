@@ -348,47 +348,36 @@ func (b *both) step(r *rand.Rand, tokens []string) {
 	if isShare(other) != isShare(token) || isShare(token) && strings.Split(other, ":")[3] != strings.Split(token, ":")[3] {
 		other = token
 	}
-	// The last moment of the call may have passed. Then it changes nothing, whatever the script would do.
-	notAfter, before := []string{"", "", "", "9000000000000", "1"}[r.IntN(5)], b.model.server
-	defer func() {
-		if notAfter == "1" {
-			require.Equal(b.t, "an error", b.want)
-			require.Equal(b.t, before, b.model.server)
-		}
-	}()
 	switch c := r.IntN(12); {
 	case c == 0 && r.IntN(3) == 0:
-		notAfter = ""
 		_, err := b.model.do([]string{"DEL", lockKey})
 		require.NoError(b.t, err)
 		require.NoError(b.t, env.Do(b.t, b.client, "DEL", lockKey).Error())
 	case c < 4:
-		notAfter = ""
 		b.run("release", queueKeys, []string{token, ""}, nil)
 	case c == 4:
 		b.run("requeue", queueKeys, []string{
-			token, other, lease, process, "", notAfter,
+			token, other, lease, process, "",
 		}, func(reply []int64) []int64 {
 			return []int64{reply[0], reply[1], some(reply[2]), units(reply[3]), some(reply[4])}
 		})
 	case c == 5:
-		notAfter = ""
 		b.run("extend", leased, []string{lease, token}, nil)
 	case c == 6:
 		keep := strconv.Itoa(r.IntN(2))
-		b.run("attach", leased, []string{token, keep, lease, notAfter, other}, func(reply []int64) []int64 {
+		b.run("attach", leased, []string{token, keep, lease, other}, func(reply []int64) []int64 {
 			return []int64{reply[0], units(reply[1])}
 		})
 	case c == 7 && !isShare(token):
 		b.run("hand_over", []string{lockKey, queueKey, counterKey}, []string{
-			token, other, lease, "1", "", notAfter,
+			token, other, lease, "1", "",
 		}, func(reply []int64) []int64 {
 			return []int64{reply[0], some(reply[1]), reply[2], some(reply[3])}
 		})
 	case c == 8 && !isShare(token):
 		b.run("acquire", []string{
 			lockKey, queueKey, counterKey,
-		}, []string{token, lease, notAfter}, func(reply []int64) []int64 {
+		}, []string{token, lease}, func(reply []int64) []int64 {
 			if reply[0] == 1 {
 				return []int64{1, some(reply[1])}
 			}
@@ -397,7 +386,7 @@ func (b *both) step(r *rand.Rand, tokens []string) {
 	default:
 		how := []string{"join", "join", "heartbeat", "try"}[r.IntN(4)]
 		b.run("wait", queueKeys, []string{
-			token, lease, process, how, "0", "", notAfter,
+			token, lease, process, how, "0", "",
 		}, func(reply []int64) []int64 {
 			return []int64{reply[0], some(reply[1]), units(reply[2]), some(reply[3]), reply[4]}
 		})

@@ -231,8 +231,6 @@ func (x *explorer) tellMessage(w *world, m move) string {
 	case m.kind == delivers:
 		said := "it is nowhere"
 		switch {
-		case msg.late:
-			said = "too late"
 		case msg.answer.Granted:
 			said = "granted"
 		case msg.answer.Score != 0:
@@ -245,9 +243,6 @@ func (x *explorer) tellMessage(w *world, m move) string {
 	e, err := x.execute(w, m.index)
 	if err != nil {
 		return fmt.Sprintf("The server executes %s's %s.", who, what)
-	}
-	if e.late {
-		return fmt.Sprintf("The server refuses %s's %s as too late.", who, what)
 	}
 	after := x.servers.values[e.server]
 	text := fmt.Sprintf("The server executes %s's %s: %s", who, what, has(&after))

@@ -51,9 +51,7 @@ type message struct {
 	kind    kind
 	process int
 	request queue.Request
-	until   moment // of a request: its not-after
-	hidden  bool   // the client has sent it once more by itself: nobody hears of its answer
-	late    bool   // of an answer: the server has refused, because of the not-after
+	hidden  bool // the client has sent it once more by itself: nobody hears of its answer
 	sent    clock.Instant
 	answer  queue.Answer
 	token   string // of a push; one whose answer grants nothing asks for a heartbeat
@@ -94,44 +92,13 @@ type world struct {
 	processes [maxProcesses]uint32
 	bag       [maxBag]uint32 // in their order; 0: no message
 	budget    [faults]uint8
-	snapshot  uint32                         // the server that a failover leads to
-	used      int64                          // the largest fence of a holder so far
-	phase     bool                           // it was the fence of those who share the lock
-	score     int64                          // the largest score so far
-	excused   uint32                         // the tokens that a stranger or a failover has robbed of the lock
-	failed    bool                           // there was a failover, after which the clock has jumped
-	back      bool                           // the server's clock has gone back
-	until     [maxProcesses][maxOwned]moment // of a bounded scenario: the not-after of each token
-}
-
-// moment is a moment of the server's clock: how many ticks it is ahead. A not-after that is behind is over.
-type moment int8
-
-const (
-	unset moment = 100 // no call of the token has named a not-after yet
-	never moment = 101 // the call has none
-	// What is so far behind stays so: the clock never goes back by more.
-	farBehind moment = -3
-)
-
-// window is how far ahead a not-after is when the first call of its token is sent: half a lease.
-const window moment = 1
-
-// after returns what a moment is when the server's clock has gone on by n ticks.
-func (m moment) after(n moment) moment {
-	if m >= unset {
-		return m
-	}
-	return max(m-n, farBehind)
-}
-
-// text is the moment as a script has it.
-func (m moment) text() string {
-	if m == never {
-		return ""
-	}
-	// The clock goes on within a tick too, after a failover.
-	return strconv.FormatInt(epoch+int64(m)*tick.Milliseconds()+tick.Milliseconds()/2, 10)
+	snapshot  uint32 // the server that a failover leads to
+	used      int64  // the largest fence of a holder so far
+	phase     bool   // it was the fence of those who share the lock
+	score     int64  // the largest score so far
+	excused   uint32 // the tokens that a stranger or a failover has robbed of the lock
+	failed    bool   // there was a failover, after which the clock has jumped
+	back      bool   // the server's clock has gone back
 }
 
 // catalogue numbers values, from 1.
@@ -170,7 +137,6 @@ type scenario struct {
 	slow      bool                 // the server lets each wait as if it stood far behind the first
 	late      bool                 // a process listens only after a while
 	endless   bool                 // locks have no expiry
-	bounded   bool                 // calls that take, join or shorten name a not-after
 	flaw      flaw
 }
 
@@ -190,11 +156,6 @@ type flaw struct {
 	strays  bool // it takes a push about the lock that it holds for one about a token that it has given up
 	whole   bool // it counts on a whole lease of a lock that it attaches
 	long    bool // it counts on the longer lease until a call that shortens it is answered
-	open    bool // it names no not-after
-	far     bool // it names one that is further ahead than a lease lasts
-	again   bool // it names a later one with each call of a token
-	rash    bool // any answer to a release ends it, whatever the server's clock
-	refused bool // it takes a call that was refused as late for one of which no copy has done anything
 	scripts func(map[string]string)
 }
 
@@ -203,7 +164,6 @@ type effect struct {
 	server  uint32
 	answer  queue.Answer
 	refused bool
-	late    bool // refused because of the not-after
 	pushes  []message
 }
 
@@ -271,9 +231,6 @@ func (x *explorer) start() world {
 	}
 	w.server = x.servers.number(s)
 	for p := range w.processes {
-		for i := range w.until[p] {
-			w.until[p][i] = unset
-		}
 		n := x.wants
 		if p == x.scenario.processes-1 {
 			n += x.more
@@ -337,7 +294,7 @@ func (w *world) load() (n int) {
 func (x *explorer) underWay(w *world, p int, answers bool, is func(queue.Request) bool) bool {
 	for i := range w.load() {
 		m := x.in(w, i)
-		if m.process == p && (m.kind == request || answers && m.kind == answer) && is(m.request) {
+		if m.process == p && !m.hidden && (m.kind == request || answers && m.kind == answer) && is(m.request) {
 			return true
 		}
 	}
@@ -352,7 +309,7 @@ func (x *explorer) run(w *world, m message) (effect, error) {
 	if w.failed {
 		now += 65536 // whatever the server has lost, its clock has gone on
 	}
-	call := message{process: m.process, request: m.request, until: m.until}
+	call := message{process: m.process, request: m.request}
 	of := cause{w.server, x.messages.number(call), now}
 	if e, known := x.effects[of]; known {
 		return e, nil
@@ -376,7 +333,7 @@ func (x *explorer) run(w *world, m message) (effect, error) {
 		leased = append(leased, holdersKey)
 	}
 	script, keys, args := "wait", queueKeys, []string{
-		r.Token, lease, process, "join", strconv.FormatInt(r.Since, 10), barging, m.until.text(),
+		r.Token, lease, process, "join", strconv.FormatInt(r.Since, 10), barging,
 	}
 	switch r.Call {
 	case queue.Heartbeat:
@@ -384,31 +341,31 @@ func (x *explorer) run(w *world, m message) (effect, error) {
 	case queue.Pass:
 		script, args = "release", []string{r.Token, barging}
 		if r.Again != "" {
-			script, args = "requeue", []string{r.Token, r.Again, lease, process, barging, m.until.text()}
+			script, args = "requeue", []string{r.Token, r.Again, lease, process, barging}
 		}
 	case extend:
 		script, keys, args = "extend", leased, []string{lease, r.Token}
 	case handOver:
 		script, keys, args = "hand_over", []string{lockKey, queueKey, counterKey}, []string{
-			r.Token, r.Again, lease, "1", barging, m.until.text(),
+			r.Token, r.Again, lease, "1", barging,
 		}
 	case tries:
 		args[3] = "try"
 		if x.sets[m.process] {
 			script, keys, args = "acquire_all", []string{lockKey, queueKey, counterKey}, []string{
-				r.Token, lease, "1", "0", "1", m.until.text(),
+				r.Token, lease, "1", "0", "1",
 			}
 		}
 	case passesAll:
 		script, keys, args = "release_many", []string{lockKey, queueKey}, []string{"1", r.Token}
 	case attaches:
-		script, keys, args = "attach", leased, []string{r.Again, "1", "", m.until.text(), r.Token}
+		script, keys, args = "attach", leased, []string{r.Again, "1", "", r.Token}
 		if isShare(r.Token) {
-			args = []string{r.Again, "0", lease, m.until.text(), r.Token}
+			args = []string{r.Again, "0", lease, r.Token}
 		}
 	case shortened:
 		script, keys, args = "attach", leased, []string{
-			r.Again, "0", strconv.FormatInt((x.settings.TTL / 2).Milliseconds(), 10), m.until.text(), r.Token,
+			r.Again, "0", strconv.FormatInt((x.settings.TTL / 2).Milliseconds(), 10), r.Token,
 		}
 	}
 	before := run.server
@@ -420,7 +377,7 @@ func (x *explorer) run(w *world, m message) (effect, error) {
 	if err != nil {
 		return effect{}, err
 	}
-	e := effect{server: x.servers.number(run.server), refused: refused, late: refused && m.until < 0}
+	e := effect{server: x.servers.number(run.server), refused: refused}
 	if !refused {
 		e.answer = answerOf(r.Call, script, reply)
 	}
@@ -438,7 +395,7 @@ func (x *explorer) run(w *world, m message) (effect, error) {
 // first has changed nothing then, so it makes no difference what happens between them. The reply is that of
 // wait.lua.
 func (x *explorer) try(run *execution, script string, keys, args []string) (reply []int64, refused bool, err error) {
-	short := []string{args[0], args[1], args[6]}
+	short := []string{args[0], args[1]}
 	reply, refused, err = x.vm.call(run, "acquire", []string{lockKey, queueKey, counterKey}, short)
 	switch {
 	case refused || err != nil:
@@ -589,53 +546,11 @@ func isShare(token string) bool { return strings.HasPrefix(token, "rlock:share:"
 
 // ask sends a call of a process.
 func (x *explorer) ask(w *world, p int, r queue.Request) error {
-	if !x.send(w, message{kind: request, process: p, request: r, until: x.notAfter(w, r)}) {
+	if !x.send(w, message{kind: request, process: p, request: r}) {
 		return errFull
 	}
 	return nil
 }
-
-// gives returns the token that a call may give the lock, or a place; empty: none.
-func gives(r queue.Request) string {
-	switch {
-	case r.Call == queue.Join:
-		return r.Token
-	case r.Call == queue.Heartbeat || r.Call == extend || isRelease(r):
-		return ""
-	}
-	return r.Again
-}
-
-// notAfter returns what a call names. There is one for a token, which each copy of its calls repeats.
-func (x *explorer) notAfter(w *world, r queue.Request) moment {
-	token := gives(r)
-	if token == "" || !x.bounded {
-		return never
-	}
-	m := x.untilOf(w, token)
-	if *m == unset {
-		*m = window
-		if x.flaw.far {
-			*m = 4
-		}
-	}
-	switch {
-	case x.flaw.open:
-		return never
-	case x.flaw.again:
-		return window
-	}
-	return *m
-}
-
-func (x *explorer) untilOf(w *world, token string) *moment {
-	p, _ := x.owner(token)
-	return &w.until[p][slices.Index(x.tokens[p][:], token)]
-}
-
-// isOver reports whether the server's clock is behind the not-after of all calls of a token, so that none of
-// them can do anything any more.
-func (x *explorer) isOver(w *world, token string) bool { return x.bounded && *x.untilOf(w, token) < 0 }
 
 // giveUp ends the wait of a process that no longer wants what its tokens have, or may have: its
 // holder has released the lock or found it over, or its callers have gone.
@@ -676,28 +591,14 @@ func (x *explorer) release(w *world, p int, r queue.Request) bool {
 	late := x.underWay(w, p, false, func(other queue.Request) bool {
 		return !isRelease(other) && (other.Token == r.Token || other.Again == r.Token)
 	})
-	return x.send(w, message{kind: request, process: p, request: r, until: never, last: !late && x.tells()})
+	return x.send(w, message{kind: request, process: p, request: r, last: !late})
 }
 
-// tells reports whether a process knows of each copy of its calls.
-func (x *explorer) tells() bool { return x.budget[resending] == 0 || x.flaw.rash }
-
 // tickTo has the server's clock go on by n ticks, or back.
-func (x *explorer) tickTo(w *world, n moment) {
+func (x *explorer) tickTo(w *world, n int64) {
 	s := x.at(w)
-	s.pass(int64(n) * tick.Milliseconds())
+	s.pass(n * tick.Milliseconds())
 	x.become(w, s)
-	for p := range w.until {
-		for i := range w.until[p] {
-			w.until[p][i] = w.until[p][i].after(n)
-		}
-	}
-	for i := range w.load() {
-		m := x.in(w, i)
-		m.until = m.until.after(n)
-		w.bag[i] = x.messages.number(m)
-	}
-	x.sort(w)
 }
 
 // elapse lets a tick go by.

@@ -11,9 +11,7 @@
 -- KEYS[3..] counter key        fence counter of the lock's slot; none: no fence
 -- ARGV[1]   token   string     token of this acquisition, which no other has
 -- ARGV[2]   ttl     duration?  lease; absent: the lock never expires
--- ARGV[3]   not_after time?    the last moment at which the call may do anything; absent: none
 -- returns: outcome int, value int
--- errors: LATE
 
 -- include: include/fence.lua
 -- Returns the next fence of a counter; 0 if there is no counter. If the counter is behind the server's clock
@@ -44,31 +42,9 @@ local function next_fence(counter, clock)
   end
   return fence
 end
--- include: include/late.lua
--- A command without an answer may still arrive. So each that takes, joins or shortens can name the last
--- millisecond of the server's clock at which it may do so; without one it may at any time. After it, the
--- script changes nothing and confirms nothing, and its error has the clock. Returns that error, or nil and
--- what it has read of the clock, in microseconds; nil: it had no need to.
-local function too_late(not_after)
-  if not_after == '' or not_after == nil then
-    return nil, nil
-  end
-  local time = redis.call('TIME')
-  local clock = time[1] * 1000000 + time[2]
-  local now = math.floor(clock / 1000)
-  if now <= tonumber(not_after) then
-    return nil, clock
-  end
-  return redis.error_reply('LATE ' .. string.format('%.0f', now)), nil
-end
 
 local lock, queue, counter = KEYS[1], KEYS[2], KEYS[3]
 local token, ttl = ARGV[1], ARGV[2]
-
-local late, clock = too_late(ARGV[3])
-if late then
-  return late
-end
 
 -- Outcome 1: the token has the lock; the value is the fence. Outcome 2: another has it; the value is what is
 -- left of its lease in milliseconds, or -1. Outcome 0: the lock is as it was, and Wait is to be called.
@@ -90,11 +66,8 @@ end
 -- The fence comes before the lock, so that there is nothing to undo if it fails.
 local fence = 0
 if counter then
-  if not clock then
-    local time = redis.call('TIME')
-    clock = time[1] * 1000000 + time[2]
-  end
-  fence = next_fence(counter, clock)
+  local time = redis.call('TIME')
+  fence = next_fence(counter, time[1] * 1000000 + time[2])
   if type(fence) ~= 'number' then
     return fence
   end

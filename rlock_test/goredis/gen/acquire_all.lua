@@ -15,32 +15,8 @@
 -- ARGV[3]   locks   int        how many of the keys are locks
 -- ARGV[4]   partial bool       whether to take the locks before the first that cannot be had
 -- ARGV[5]   queued  bool       whether the queues are among the keys
--- ARGV[6]   not_after time?    the last moment at which the call may do anything; absent: none
 -- returns: acquired bool, remaining duration, fence int, held int
--- errors: LATE
 
--- include: include/late.lua
--- A command without an answer may still arrive. So each that takes, joins or shortens can name the last
--- millisecond of the server's clock at which it may do so; without one it may at any time. After it, the
--- script changes nothing and confirms nothing, and its error has the clock. Returns that error, or nil and
--- what it has read of the clock, in microseconds; nil: it had no need to.
-local function too_late(not_after)
-  if not_after == '' or not_after == nil then
-    return nil, nil
-  end
-  local time = redis.call('TIME')
-  local clock = time[1] * 1000000 + time[2]
-  local now = math.floor(clock / 1000)
-  if now <= tonumber(not_after) then
-    return nil, clock
-  end
-  return redis.error_reply('LATE ' .. string.format('%.0f', now)), nil
-end
-
-local late = too_late(ARGV[6])
-if late then
-  return late
-end
 
 local token, ttl, locks, partial = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
 local names = locks

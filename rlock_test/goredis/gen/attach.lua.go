@@ -13,8 +13,8 @@ import (
 // The sums of attach.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	AttachSHA1   = "bcc708b7d8177fb34d341d27b1f02c46147a8514"
-	AttachSHA256 = "63e33ca4318d52dc7439c93d6cb7779b0084416b7f875183cbf7752130246c93"
+	AttachSHA1   = "84edfd715873736052955945d0b357160440b0a8"
+	AttachSHA256 = "8a8f865dd098b002335f2de31c6e195fbb0fba836abf38190b47ed91c89b7947"
 )
 
 //go:embed attach.lua
@@ -22,12 +22,11 @@ var attachSource string
 
 // AttachParams are the keys and arguments of [Scripts.Attach].
 type AttachParams struct {
-	Keys     []string      // KEYS[1..]: the locks; of a share its lock and the sorted set of those who share it
-	Token    string        // ARGV[1]: the new token
-	Keep     bool          // ARGV[2]: whether the leases stay as they are
-	TTL      time.Duration // ARGV[3]: otherwise the new lease; absent: it never ends (zero: absent)
-	NotAfter time.Time     // ARGV[4]: the last moment at which the call may do anything; absent: none (zero: absent)
-	Former   []string      // ARGV[5..]: tokens that may have the locks now
+	Keys   []string      // KEYS[1..]: the locks; of a share its lock and the sorted set of those who share it
+	Token  string        // ARGV[1]: the new token
+	Keep   bool          // ARGV[2]: whether the leases stay as they are
+	TTL    time.Duration // ARGV[3]: otherwise the new lease; absent: it never ends (zero: absent)
+	Former []string      // ARGV[4..]: tokens that may have the locks now
 }
 
 // AttachResult is the answer of [Scripts.Attach].
@@ -48,7 +47,7 @@ type AttachResult struct {
 func (s *Scripts) Attach(ctx context.Context, c redis.UniversalClient, p AttachParams) (AttachResult, error) {
 	var (
 		keyArray [3]string
-		argArray [7]string
+		argArray [6]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
 	if err != nil {
@@ -76,11 +75,6 @@ func (p AttachParams) encode(keys, args []string) ([]string, []string, error) {
 		return nil, nil, err
 	}
 	args = append(args, ttlText)
-	notAfterText, err := encodeOptionalTime("Attach", "not_after", p.NotAfter)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, notAfterText)
 	args = append(args, p.Former...)
 	return keys, args, nil
 }

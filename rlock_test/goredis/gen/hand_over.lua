@@ -18,9 +18,7 @@
 -- ARGV[4]   fences  int        how many consecutive fences to reserve at most: one for the next holder,
 --                              the others for holders to which the lock passes without a call
 -- ARGV[5]   barging duration?  for how long in each second a free lock stays free although others wait
--- ARGV[6]   not_after time?    the last moment at which the call may do anything; absent: none
 -- returns: handed_over bool, fence int, fences int, waits int
--- errors: LATE
 
 -- include: include/barging.lua
 -- Returns for how many milliseconds from now on a free lock stays free although processes wait for it; 0: the
@@ -34,28 +32,6 @@ local function open_for(barging, now)
     return 0
   end
   return math.max(length - now % 1000, 0)
-end
--- include: include/late.lua
--- A command without an answer may still arrive. So each that takes, joins or shortens can name the last
--- millisecond of the server's clock at which it may do so; without one it may at any time. After it, the
--- script changes nothing and confirms nothing, and its error has the clock. Returns that error, or nil and
--- what it has read of the clock, in microseconds; nil: it had no need to.
-local function too_late(not_after)
-  if not_after == '' or not_after == nil then
-    return nil, nil
-  end
-  local time = redis.call('TIME')
-  local clock = time[1] * 1000000 + time[2]
-  local now = math.floor(clock / 1000)
-  if now <= tonumber(not_after) then
-    return nil, clock
-  end
-  return redis.error_reply('LATE ' .. string.format('%.0f', now)), nil
-end
-
-local late = too_late(ARGV[6])
-if late then
-  return late
 end
 
 local lock, queue, counter = KEYS[1], KEYS[2], KEYS[3]

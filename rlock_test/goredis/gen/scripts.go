@@ -9,11 +9,6 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Errors that scripts reply with, for errors.Is.
-var (
-	ErrLate = errors.New(packageName + ": LATE")
-)
-
 // Scripts calls the scripts. Make one with [New] and share it: it is safe for
 // concurrent use and holds no connection.
 type Scripts struct {
@@ -42,19 +37,19 @@ type Scripts struct {
 func New(opts ...Option) *Scripts {
 	o := newOptions(opts)
 	return &Scripts{
-		acquireAllScript:  newLuaScript("AcquireAll", AcquireAllSHA1, acquireAllSource, o.retry, map[string]error{"LATE": ErrLate}),
-		acquireManyScript: newLuaScript("AcquireMany", AcquireManySHA1, acquireManySource, false, map[string]error{"LATE": ErrLate}),
-		acquireScript:     newLuaScript("Acquire", AcquireSHA1, acquireSource, o.retry, map[string]error{"LATE": ErrLate}),
-		attachScript:      newLuaScript("Attach", AttachSHA1, attachSource, o.retry, map[string]error{"LATE": ErrLate}),
+		acquireAllScript:  newLuaScript("AcquireAll", AcquireAllSHA1, acquireAllSource, o.retry, nil),
+		acquireManyScript: newLuaScript("AcquireMany", AcquireManySHA1, acquireManySource, false, nil),
+		acquireScript:     newLuaScript("Acquire", AcquireSHA1, acquireSource, o.retry, nil),
+		attachScript:      newLuaScript("Attach", AttachSHA1, attachSource, o.retry, nil),
 		checkScript:       newLuaScript("Check", CheckSHA1, checkSource, o.retry, nil),
 		extendScript:      newLuaScript("Extend", ExtendSHA1, extendSource, o.retry, nil),
-		handOverScript:    newLuaScript("HandOver", HandOverSHA1, handOverSource, o.retry, map[string]error{"LATE": ErrLate}),
+		handOverScript:    newLuaScript("HandOver", HandOverSHA1, handOverSource, o.retry, nil),
 		inspectScript:     newLuaScript("Inspect", InspectSHA1, inspectSource, o.retry, nil),
 		raiseFenceScript:  newLuaScript("RaiseFence", RaiseFenceSHA1, raiseFenceSource, o.retry, nil),
 		releaseManyScript: newLuaScript("ReleaseMany", ReleaseManySHA1, releaseManySource, false, nil),
 		releaseScript:     newLuaScript("Release", ReleaseSHA1, releaseSource, o.retry, nil),
-		requeueScript:     newLuaScript("Requeue", RequeueSHA1, requeueSource, o.retry, map[string]error{"LATE": ErrLate}),
-		waitScript:        newLuaScript("Wait", WaitSHA1, waitSource, false, map[string]error{"LATE": ErrLate}),
+		requeueScript:     newLuaScript("Requeue", RequeueSHA1, requeueSource, o.retry, nil),
+		waitScript:        newLuaScript("Wait", WaitSHA1, waitSource, false, nil),
 	}
 }
 
