@@ -8,7 +8,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/attempt"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/line"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // Acquire takes the lock of key, and waits for it until ctx ends or the retry policy gives up: with DefaultRetry
@@ -56,7 +56,7 @@ func (l *Locker) acquire(ctx context.Context, key string, opts []Option, by meth
 	if err != nil {
 		return nil, err
 	}
-	return l.acquireClaim(ctx, remote.One(full), set, by)
+	return l.acquireClaim(ctx, wire.One(full), set, by)
 }
 
 func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, by method) (*Lock, error) {
@@ -68,7 +68,7 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, b
 	if err != nil {
 		return nil, err
 	}
-	claim := l.remote.All(full, set.crossSlot)
+	claim := l.wire.All(full, set.crossSlot)
 	if claim.SpansSlots() && set.token != "" {
 		return nil, invalid("WithToken", "a set of several slots cannot have it; leave it out, or give the keys the same {hash tag}")
 	}
@@ -77,7 +77,7 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, b
 
 // acquireClaim acquires the keys of a claim.
 func (l *Locker) acquireClaim(
-	ctx context.Context, claim remote.Claim, set *settings, by method,
+	ctx context.Context, claim wire.Claim, set *settings, by method,
 ) (*Lock, error) {
 	a, returned := acquisition{}, false
 	a.begin(l, ctx, claim, set, by, clock.Now())
@@ -103,12 +103,12 @@ func (l *Locker) acquireClaim(
 
 // begin makes a, which is new, the acquisition of a claim's keys.
 func (a *acquisition) begin(
-	l *Locker, ctx context.Context, claim remote.Claim, set *settings, by method, start clock.Instant,
+	l *Locker, ctx context.Context, claim wire.Claim, set *settings, by method, start clock.Instant,
 ) {
 	lock := l.newLock(ctx, claim, set, by, start)
 	a.lock, a.ctx, a.start, a.until = lock, ctx, start, start
 	a.tries.Settings = attempt.Settings{
-		Server: l.remote, Grants: l.grants, Line: lock.own.handle(), Claim: &lock.claim,
+		Server: l.wire, Grants: l.grants, Line: lock.own.handle(), Claim: &lock.claim,
 		Terms: &lock.terms, Want: lock.request(), Wait: by.wait, Start: start, Count: &lock.attempts,
 	}
 	attempt.Begin(&a.tries)
@@ -194,7 +194,7 @@ func (a *acquisition) askAboutHolder() noLock {
 }
 
 // learn takes the server's answer about a lock of this Locker that seemed to hold the key.
-func (a *acquisition) learn(seen remote.Holder, lost bool) noLock {
+func (a *acquisition) learn(seen wire.Holder, lost bool) noLock {
 	if !seen.Held {
 		return noLock{}
 	}
@@ -285,7 +285,7 @@ func (a *acquisition) interrupted() {
 	switch {
 	case l.stateNow() < stateHeld:
 		a.tries.Interrupted() // a command may be under way
-		_ = a.fail(noLock{err: remote.ErrInterrupted})
+		_ = a.fail(noLock{err: wire.ErrInterrupted})
 	case l.stateNow() != stateFailed:
 		l.keepNobodyOut()
 		_ = l.Release(endedContext)
@@ -313,7 +313,7 @@ func (a *acquisition) freeLeftover(key string) (freed bool) {
 		h.expire() // perhaps nobody has noticed yet that it has
 	}
 	for _, token := range l.leftover.Take(key) {
-		if _, err := l.remote.ReleaseWhile(a.ctx, key, token); err != nil {
+		if _, err := l.wire.ReleaseWhile(a.ctx, key, token); err != nil {
 			return false
 		}
 		freed = true

@@ -9,7 +9,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/line"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // acquisition is one call that is to get the keys of a Lock.
@@ -31,7 +31,7 @@ type acquisition struct {
 }
 
 // noLockOf returns the noLock of an acquisition that ends after an attempt.
-func noLockOf(claim *remote.Claim, why attempt.Setback) noLock {
+func noLockOf(claim *wire.Claim, why attempt.Setback) noLock {
 	switch why.Kind {
 	case attempt.None:
 		return noLock{}
@@ -40,7 +40,7 @@ func noLockOf(claim *remote.Claim, why attempt.Setback) noLock {
 	case attempt.Transient, attempt.Ended:
 		return noLock{ErrGaveUp, why.Err}
 	}
-	return noLock{err: remote.NoAnswer(why.Err)}
+	return noLock{err: wire.NoAnswer(why.Err)}
 }
 
 // contended notes that another holds the key or, if local is true, that another acquisition or lock of

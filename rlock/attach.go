@@ -9,8 +9,8 @@ import (
 	"slices"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/text"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // Attach continues a lock that Lock.Detach has ended, most often in another process. The lock keeps its
@@ -48,8 +48,8 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 	case ctx.Err() != nil:
 		return nil, &LockError{"attach", full[0], clock.ContextError(ctx, nil)}
 	}
-	claim := l.remote.All(full, true)
-	if share, _, is := remote.ShareOf(h.Tokens()[0]); is {
+	claim := l.wire.All(full, true)
+	if share, _, is := wire.ShareOf(h.Tokens()[0]); is {
 		if set.token != "" {
 			return nil, invalid("WithToken", "a share has a token of its own kind; leave the option out")
 		}
@@ -78,8 +78,8 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 
 // takeOver gives the keys the lock's token in place of the tokens of a Handoff, and begins the
 // lease with what is left of theirs.
-func (l *Lock) takeOver(ctx context.Context, h *remote.Handoff) error {
-	a, err := l.locker.remote.Attach(ctx, &l.claim, l.terms.Token(), h, l.terms.TTL())
+func (l *Lock) takeOver(ctx context.Context, h *wire.Handoff) error {
+	a, err := l.locker.wire.Attach(ctx, &l.claim, l.terms.Token(), h, l.terms.TTL())
 	switch {
 	case err != nil:
 		return unanswered(ctx, "attach", a.Key, err)
@@ -117,7 +117,7 @@ func (l *Lock) Detach() (Handoff, error) {
 	}
 	l.needExtras()
 	if l.handoff == nil {
-		l.handoff = remote.HandoffOf(l.locker.remote, &l.claim, l.terms.Tokens(), l.fence)
+		l.handoff = wire.HandoffOf(l.locker.wire, &l.claim, l.terms.Tokens(), l.fence)
 		if until := l.keptUntil(); until != clock.Past {
 			l.handoff.AtLeast = max(until.Until(), 0)
 		}
@@ -132,7 +132,7 @@ func (l *Lock) Detach() (Handoff, error) {
 //
 // Whoever has the text can take the lock over, so keep it as you would keep a password. Packages fmt
 // and log/slog show no token of a Handoff.
-type Handoff struct{ shared *remote.Handoff }
+type Handoff struct{ shared *wire.Handoff }
 
 // Keys returns the Redis keys, prefix included.
 func (h Handoff) Keys() []string {
@@ -181,7 +181,7 @@ func (h Handoff) MarshalText() ([]byte, error) {
 // UnmarshalText sets h to the Handoff whose text MarshalText has returned. An error matches
 // ErrInvalid, shows nothing of the text, and leaves h as it was.
 func (h *Handoff) UnmarshalText(text []byte) error {
-	shared, err := remote.ParseHandoff(text)
+	shared, err := wire.ParseHandoff(text)
 	if err != nil {
 		return invalid("handoff", err.Error())
 	}

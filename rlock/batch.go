@@ -7,8 +7,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/attempt"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/events"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/terms"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // AcquireResult is what became of one key of TryAcquireEach: a Lock, or the error that
@@ -37,7 +37,7 @@ func (l *Locker) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 	defer b.interrupted()
 	start := clock.Now()
 	for i, key := range full {
-		b.all[i].begin(l, ctx, remote.One(key), set, method{}, start)
+		b.all[i].begin(l, ctx, wire.One(key), set, method{}, start)
 	}
 	b.run(ctx)
 	b.deliver()
@@ -67,15 +67,15 @@ func (b *batch) run(ctx context.Context) {
 		}
 	}
 	asked = b.askAboutHolders(ctx, asked)
-	tries := make([]remote.Try, len(asked))
-	each := make([]*remote.Try, len(asked))
+	tries := make([]wire.Try, len(asked))
+	each := make([]*wire.Try, len(asked))
 	for n, i := range asked {
 		b.all[i].lock.attempts++
 		b.all[i].tries.Outage.Ask()
 		tries[n].Claim, tries[n].Request = &b.all[i].lock.claim, b.all[i].tries.Request()
 		each[n] = &tries[n]
 	}
-	b.locker.remote.AcquireEach(ctx, each)
+	b.locker.wire.AcquireEach(ctx, each)
 	for n, i := range asked {
 		a := &b.all[i]
 		a.tries.Outage.Record(tries[n].Err)
@@ -114,7 +114,7 @@ func (b *batch) askAboutHolders(ctx context.Context, asked []int) (rest []int) {
 	if len(contested) == 0 {
 		return asked
 	}
-	seen, errs := b.locker.remote.InspectEach(ctx, keys)
+	seen, errs := b.locker.wire.InspectEach(ctx, keys)
 	for n, i := range contested {
 		a := &b.all[i]
 		why := noLockOf(&a.lock.claim, attempt.FailedCall(ctx, errs[n]))
@@ -144,7 +144,7 @@ func (b *batch) interrupted() {
 			held = append(held, a.lock)
 		default:
 			a.tries.Interrupted() // a command may be under way
-			b.fails(i, noLock{err: remote.ErrInterrupted})
+			b.fails(i, noLock{err: wire.ErrInterrupted})
 		}
 	}
 	b.locker.ReleaseEach(endedContext, held)
@@ -206,8 +206,8 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 		}
 	}
 	if len(asked) > 0 { // otherwise the Locker may be nil
-		claim := func(r *releasing) *remote.Claim { return &r.lock.claim }
-		remote.Apart(l.remote, asked, claim, func(some []*releasing) { l.releaseTogether(ctx, some) })
+		claim := func(r *releasing) *wire.Claim { return &r.lock.claim }
+		wire.Apart(l.wire, asked, claim, func(some []*releasing) { l.releaseTogether(ctx, some) })
 		settle()
 	}
 	for _, i := range later {
@@ -219,23 +219,23 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 // releaseTogether makes the calls of releases, and takes their outcomes.
 func (l *Locker) releaseTogether(ctx context.Context, some []*releasing) {
 	var (
-		freeing    []*remote.Freeing
-		shortening []*remote.Shortening // of locks that keep others out; see WithAtLeast
+		freeing    []*wire.Freeing
+		shortening []*wire.Shortening // of locks that keep others out; see WithAtLeast
 	)
 	for _, r := range some {
 		f, until := r.freeing()
 		if r.shortens() {
-			s := &remote.Shortening{Freeing: f, Until: until}
+			s := &wire.Shortening{Freeing: f, Until: until}
 			r.call, shortening = &s.Freeing, append(shortening, s)
 		} else {
 			r.call, freeing = &f, append(freeing, &f)
 		}
 	}
 	if len(freeing) > 0 {
-		l.remote.ReleaseEach(ctx, freeing)
+		l.wire.ReleaseEach(ctx, freeing)
 	}
 	if len(shortening) > 0 {
-		remote.ShortenEach(ctx, l.remote, shortening)
+		wire.ShortenEach(ctx, l.wire, shortening)
 	}
 	for _, r := range some {
 		r.freed, r.err = r.call.Freed, r.call.Err

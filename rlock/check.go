@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // State is what the server says, or said, about a lock.
@@ -67,22 +67,22 @@ func (l *Locker) Check(ctx context.Context, key string) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	peeked, err := l.remote.Peek(ctx, full, l.defaults.cacheTTL)
+	peeked, err := l.wire.Peek(ctx, full, l.defaults.cacheTTL)
 	if err == nil && peeked.Cached {
 		l.counters.hits.Add(1)
 	} else {
 		l.counters.misses.Add(1)
 	}
 	switch {
-	case errors.Is(err, remote.ErrUncached):
+	case errors.Is(err, wire.ErrUncached):
 		return l.inspect(ctx, "check", full)
 	case err != nil:
 		return State{}, unanswered(ctx, "check", full, err)
 	}
 	s := State{Key: full, Held: peeked.Held, Token: peeked.Token, Cached: peeked.Cached}
 	if s.Held {
-		s.Owner, s.cachedUntil = remote.OwnerIn(s.Token), peeked.Until
-		if _, reads, shared := remote.SharedValue(s.Token); shared {
+		s.Owner, s.cachedUntil = wire.OwnerIn(s.Token), peeked.Until
+		if _, reads, shared := wire.SharedValue(s.Token); shared {
 			s.Shared = &SharedState{Readers: reads}
 		}
 	}
@@ -117,7 +117,7 @@ func (l *Lock) Verify(ctx context.Context) (State, error) {
 	if ctx.Err() != nil {
 		return State{}, &LockError{"verify", l.claim.Key(), clock.ContextError(ctx, nil)}
 	}
-	holders, err := remote.Confirm(ctx, l.locker.remote, &l.claim, tokens)
+	holders, err := wire.Confirm(ctx, l.locker.wire, &l.claim, tokens)
 	if err != nil {
 		return State{}, unanswered(ctx, "verify", l.claim.Key(), err)
 	}
@@ -143,20 +143,20 @@ func (l *Lock) Verify(ctx context.Context) (State, error) {
 
 // inspect asks the server about a key. The call is told of as op.
 func (l *Locker) inspect(ctx context.Context, op, key string) (State, error) {
-	claim := remote.One(key)
-	holders, err := l.remote.Inspect(ctx, &claim)
+	claim := wire.One(key)
+	holders, err := l.wire.Inspect(ctx, &claim)
 	if err != nil {
 		return State{}, unanswered(ctx, op, key, err)
 	}
-	if _, _, shared := remote.SharedValue(holders[0].Token); shared {
+	if _, _, shared := wire.SharedValue(holders[0].Token); shared {
 		return l.inspectShared(ctx, op, key)
 	}
 	return stateOf(holders[0]), nil
 }
 
 // stateOf is what the server says of a key.
-func stateOf(h remote.Holder) State {
-	return State{Key: h.Key, Held: h.Held, Token: h.Token, Owner: remote.OwnerIn(h.Token), until: h.End}
+func stateOf(h wire.Holder) State {
+	return State{Key: h.Key, Held: h.Held, Token: h.Token, Owner: wire.OwnerIn(h.Token), until: h.End}
 }
 
 // Waiter is a process that waits for a lock.
@@ -176,14 +176,14 @@ func (l *Locker) Waiters(ctx context.Context, key string) ([]Waiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := remote.Waiters(ctx, l.remote, full)
+	found, err := wire.Waiters(ctx, l.wire, full)
 	if err != nil {
 		return nil, unanswered(ctx, "list waiters", full, err)
 	}
 	all := make([]Waiter, len(found))
 	for i, w := range found {
-		all[i] = Waiter{Owner: remote.OwnerIn(w.Token), Since: w.Since}
-		if share, _, is := remote.ShareOf(w.Token); is {
+		all[i] = Waiter{Owner: wire.OwnerIn(w.Token), Since: w.Since}
+		if share, _, is := wire.ShareOf(w.Token); is {
 			all[i].Permits, all[i].Limit = share.Permits, share.Limit
 		}
 	}
@@ -192,7 +192,7 @@ func (l *Locker) Waiters(ctx context.Context, key string) ([]Waiter, error) {
 
 // inspectShared asks the server who shares a key.
 func (l *Locker) inspectShared(ctx context.Context, op, key string) (State, error) {
-	found, err := remote.InspectShared(ctx, l.remote, key)
+	found, err := wire.InspectShared(ctx, l.wire, key)
 	if err != nil {
 		return State{}, unanswered(ctx, op, key, err)
 	}
@@ -204,10 +204,10 @@ func (l *Locker) inspectShared(ctx context.Context, op, key string) (State, erro
 	for i := range found.Sharers {
 		h := &found.Sharers[i]
 		s.Shared.Permits += h.Permits
-		share, _, _ := remote.ShareOf(h.Token)
+		share, _, _ := wire.ShareOf(h.Token)
 		s.Shared.Limit = max(s.Shared.Limit, share.Limit)
 		s.Shared.Holders = append(s.Shared.Holders, Sharer{
-			remote.OwnerIn(h.Token), h.Permits, share.Limit, &h.Token, h.End,
+			wire.OwnerIn(h.Token), h.Permits, share.Limit, &h.Token, h.End,
 		})
 	}
 	return s, nil

@@ -19,9 +19,9 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/line"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/registry"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
 	"github.com/rlock-go/toolkit/rlock/internal/terms"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // Locker takes and checks locks through one rueidis client. Make one with New or
@@ -30,7 +30,7 @@ import (
 type Locker struct {
 	client      rueidis.Client
 	calls       *interrupt.Client // of client
-	remote      *remote.Server
+	wire        *wire.Server
 	server      any                    // equal for Lockers that certainly use the same server
 	dialled     *conntrack.Tracker     // of a client that is the Locker's own
 	timeOuts    *clientoption.TimeOuts // likewise; nil: nobody knows them
@@ -95,10 +95,10 @@ type Lock struct {
 // extras are what few locks need: those that are asked for their Context, acquired WithAtLeast, or detached,
 // permits, and readers that are extended. They are apart so that other locks stay small.
 type extras struct {
-	ctx       *lockContext    // made by Context; guarded by mu
-	minimum   *minimum        // of WithAtLeast; nil: none; guarded by mu
-	handoff   *remote.Handoff // of Detach: the only one, as it knows what Attaches have done; guarded by mu
-	extendTTL time.Duration   // the TTL of the last Extend beside others; 0: there was none; guarded by mu
+	ctx       *lockContext  // made by Context; guarded by mu
+	minimum   *minimum      // of WithAtLeast; nil: none; guarded by mu
+	handoff   *wire.Handoff // of Detach: the only one, as it knows what Attaches have done; guarded by mu
+	extendTTL time.Duration // the TTL of the last Extend beside others; 0: there was none; guarded by mu
 }
 
 // lockContext is what Context has made. It is apart because few locks are asked for it.
@@ -148,7 +148,7 @@ type observed struct {
 type lease struct {
 	mu         sync.Mutex
 	locker     *Locker
-	claim      remote.Claim // its keys, and the commands for them that got no answer
+	claim      wire.Claim   // its keys, and the commands for them that got no answer
 	terms      terms.Terms  // guarded by mu from when a Lock holds it
 	fence      uint64       // of who has it, or had it last; guarded by mu
 	user       *Lock        // who has it alone; guarded by mu

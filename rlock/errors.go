@@ -10,8 +10,8 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/argument"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/text"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // Errors for errors.Is. The types below carry the facts, for errors.As. Errors of the server (NOPERM,
@@ -27,7 +27,7 @@ var (
 	// never together with ErrHeld: whoever was seen before the server fell silent may hold the lock or not.
 	// What the server refuses (NOPERM, OOM, READONLY …) does not match it, nor does a call that its caller
 	// cancels within a second, unless a try of it has failed before, as with a refused connection.
-	ErrNoAnswer = remote.ErrNoAnswer
+	ErrNoAnswer = wire.ErrNoAnswer
 	// ErrAlreadyHeld: the context belongs to a holder of the same key, so that waiting for
 	// the key would never end. It matches ErrHeld as well.
 	ErrAlreadyHeld error = &reason{"rlock: this context already holds the key", ErrHeld}
@@ -97,7 +97,7 @@ func remedy(err error) string {
 	switch {
 	case !errors.As(err, &server):
 		return ""
-	case remote.Forbidden(err): // also in words that a server has for a command in a script
+	case wire.Forbidden(err): // also in words that a server has for a command in a script
 		return text.Remedy("NOPERM")
 	}
 	return text.Remedy(server.Error())
@@ -133,7 +133,7 @@ func (e *AcquireError) Unwrap() error { return e.Err }
 type gaveUp struct {
 	call  call
 	cause error // what ended the waiting; nil: the policy
-	wraps remote.Wraps
+	wraps wire.Wraps
 }
 
 func (e *gaveUp) Error() string {
@@ -159,7 +159,7 @@ func failure(c call, held bool, why noLock) error {
 		if held && !errors.Is(why.cause, ErrNoAnswer) {
 			holder = ErrHeld
 		}
-		return &gaveUp{c, why.cause, remote.NewWraps(ErrGaveUp, holder, why.cause)}
+		return &gaveUp{c, why.cause, wire.NewWraps(ErrGaveUp, holder, why.cause)}
 	case why.cause != nil:
 		return fmt.Errorf("%w: %w", why.err, why.cause)
 	}
@@ -179,10 +179,10 @@ type LockError struct {
 // unanswered is the LockError of a call that ended with err. If ctx has ended, it says that: the client may
 // say then what has become of another call on the same connection.
 func unanswered(ctx context.Context, op, key string, err error) *LockError {
-	if ctx.Err() != nil && remote.OutcomeOf(err) == remote.Indeterminate {
+	if ctx.Err() != nil && wire.OutcomeOf(err) == wire.Indeterminate {
 		err = clock.ContextError(ctx, err)
 	}
-	return &LockError{op, key, remote.NoAnswer(err)}
+	return &LockError{op, key, wire.NoAnswer(err)}
 }
 
 func (e *LockError) Error() string { return text.Failure(e.Op, e.Key, e.Err, remedy(e.Err)) }

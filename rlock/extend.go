@@ -8,10 +8,10 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/events"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
 	"github.com/rlock-go/toolkit/rlock/internal/terms"
 	"github.com/rlock-go/toolkit/rlock/internal/text"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // Extend gives the lock a new lease of ttl, counted from now. ttl is a whole number of milliseconds or
@@ -38,7 +38,7 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	}
 	defer l.deliver()
 	x := extending{ctx: ctx, lock: l, ttl: ttl}
-	renew.Now(ctx, l.locker.remote, []*extending{&x})
+	renew.Now(ctx, l.locker.wire, []*extending{&x})
 	return x.err
 }
 
@@ -67,7 +67,7 @@ func (l *Locker) ExtendEach(ctx context.Context, locks []*Lock, ttl time.Duratio
 		}
 	}
 	if len(asked) > 0 {
-		renew.Now(ctx, l.remote, asked)
+		renew.Now(ctx, l.wire, asked)
 	}
 	for _, x := range asked {
 		errs[x.at] = x.err
@@ -90,7 +90,7 @@ type extending struct {
 var errSuperseded = errors.New("rlock: another Extend has shortened the lease meanwhile; extend it again")
 
 // Start begins a try, if the lock is still held.
-func (x *extending) Start() (ask remote.Extension, ok bool) {
+func (x *extending) Start() (ask wire.Extension, ok bool) {
 	if x.err, x.open = x.begin(), false; x.err != nil {
 		return ask, false
 	}
@@ -128,7 +128,7 @@ func (x *extending) begin() error {
 }
 
 // Settle takes the answer to a try.
-func (x *extending) Settle(answer remote.Extended) error {
+func (x *extending) Settle(answer wire.Extended) error {
 	x.lock.mu.Lock()
 	defer x.lock.unlock()
 	x.err, x.open = x.lock.lease.settle(x.lock, x.sent, answer)

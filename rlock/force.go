@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // ForceRelease frees the lock of key if its holder's token is token, as Inspect shows it: for one share,
@@ -32,11 +32,11 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	if ctx.Err() != nil {
 		return &LockError{"force release", full, clock.ContextError(ctx, nil)}
 	}
-	freed, err := l.remote.ReleaseWhile(ctx, full, token)
+	freed, err := l.wire.ReleaseWhile(ctx, full, token)
 	switch {
 	case err != nil:
 		return unanswered(ctx, "force release", full, err)
-	case freed == remote.Missing:
+	case freed == wire.Missing:
 		return &LockError{"force release", full, ErrLost}
 	}
 	l.forced.Add(token) // before it looks: what comes after that finds it

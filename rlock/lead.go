@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // Lead runs fn while this process is the leader, that is, while it holds the lock of key. All who call
@@ -52,7 +52,7 @@ func (l *Locker) Lead(ctx context.Context, key string, fn func(ctx context.Conte
 			return err
 		}, func(by method) (*Lock, error) {
 			by.lead = true
-			return l.acquireClaim(ctx, remote.One(full), &set, by)
+			return l.acquireClaim(ctx, wire.One(full), &set, by)
 		}, true)
 		again := errors.Is(end, ErrLost) || errors.Is(end, ErrExpired) || errors.Is(end, ErrReleased) || errors.Is(end, ErrClosed)
 		if !again || ctx.Err() != nil {
@@ -79,7 +79,7 @@ func (l *Locker) Leaders(ctx context.Context, key string) iter.Seq2[State, error
 			yield(State{}, err)
 			return
 		}
-		last, outage := State{}, l.remote.Outage(new(clock.Silence))
+		last, outage := State{}, l.wire.Outage(new(clock.Silence))
 		for first := true; ctx.Err() == nil; {
 			s, err := checkLeader(ctx, l, key)
 			switch passes := outage.Record(err); {
@@ -93,7 +93,7 @@ func (l *Locker) Leaders(ctx context.Context, key string) iter.Seq2[State, error
 				first, last = false, s
 			}
 			pause := lookForLeader
-			if err != nil || remote.Uncached(l.remote) {
+			if err != nil || wire.Uncached(l.wire) {
 				pause = lookForLeaderUncached
 			}
 			if clock.Sleep(ctx, pause, l.closed) == clock.ErrStopped {

@@ -134,8 +134,8 @@ func (s *lease) renewed() bool {
 func (s *lease) done(now clock.Instant, as line.Want, plain bool) (back bool, next *clock.Signal) {
 	e := line.Event{Now: now, Plain: true}
 	// A command without an answer may take the key for the token later. Whoever gives that up must know.
-	if !plain && s.state == leaseLive && s.claim.Possible() == 0 && len(s.terms.Former()) == 0 {
-		server := s.locker.remote
+	if !plain && s.state == leaseLive && s.claim.Settled() && len(s.terms.Former()) == 0 {
+		server := s.locker.wire
 		e.Plain, e.Blind = false, !server.Queues().Used()
 		e.Want, e.Sealed = as, s.tokenShown || !s.terms.Certain()
 		e.Want.TTL = s.terms.TTL()
@@ -181,7 +181,7 @@ func (s *lease) giveBack() {
 	s.mu.Lock()
 	defer s.unlock()
 	s.retire(leaseBack)
-	s.locker.remote.Abandon(&s.claim, s.terms.Tokens(), s.terms.TTL(), 1)
+	s.locker.wire.Abandon(&s.claim, s.terms.Tokens(), s.terms.TTL())
 	s.tokenOver(false)
 	s.handle().Ended()
 }

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // noteLeftover notes that the keys of a lock which has expired here may have its token for a little longer:
@@ -30,10 +30,10 @@ func (l *Lock) freeExpired(ttl time.Duration) {
 		return
 	}
 	if until := l.keptUntil(); until > clock.Now() {
-		remote.FreeLater(l.locker.remote, &l.claim, l.terms.Token(), l.terms.Former(), until)
+		wire.FreeLater(l.locker.wire, &l.claim, l.terms.Token(), l.terms.Former(), until)
 		return
 	}
-	l.locker.remote.Abandon(&l.claim, l.terms.Tokens(), ttl, 1)
+	l.locker.wire.Abandon(&l.claim, l.terms.Tokens(), ttl)
 }
 
 // tokenLives reports whether the keys of a lock that has ended may go on with its token: it was detached.

@@ -7,7 +7,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/attempt"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/line"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // kind returns in which line of this process the acquisition has a place. It reports false if in none:
@@ -56,7 +56,7 @@ func (a *acquisition) places(k *line.Kind) int {
 		return 1
 	}
 	most := float64(k.Limit / k.Permits)
-	n := most * 2 * float64(a.lock.locker.remote.RoundTrip()) / float64(a.lock.locker.lines.Turn())
+	n := most * 2 * float64(a.lock.locker.wire.RoundTrip()) / float64(a.lock.locker.lines.Turn())
 	return max(1, int(min(n, most)))
 }
 
@@ -289,7 +289,7 @@ func askMeanwhile(s *lease, g line.Grant, set *settings) {
 			_ = recover() // the client's hooks may panic: they do so again in the next hand-over
 			q.Unheard()
 		}()
-		said, err := remote.Ask(l.background, l.remote, key, token, !set.unfenced, g.Reserve)
+		said, err := wire.Ask(l.background, l.wire, key, token, !set.unfenced, g.Reserve)
 		if err == nil && said.Over {
 			q.Heard(said.Fence, said.Reserved, said.Waits, said.Sent)
 		}
@@ -316,7 +316,7 @@ func (a *acquisition) handOver(from *lease) (has bool, why noLock) {
 // passOn gives the key of a lease to the process that has waited longest, and takes a place behind all
 // others.
 func (a *acquisition) passOn(from *lease) (has bool, why noLock) {
-	l, server := a.lock, a.lock.locker.remote
+	l, server := a.lock, a.lock.locker.wire
 	if !server.Queues().Used() {
 		err := a.tries.Yield(a.ctx, &from.claim, from.terms.Token(), a.given.Met, l.locker.closed)
 		a.asksInPlaceOf(from)

@@ -7,12 +7,12 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/events"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // newLock returns a Lock of the keys of a claim, not held yet, for a call that began at start.
 func (l *Locker) newLock(
-	ctx context.Context, claim remote.Claim, set *settings, by method, start clock.Instant,
+	ctx context.Context, claim wire.Claim, set *settings, by method, start clock.Instant,
 ) *Lock {
 	lock := &Lock{set: set, by: by, parent: ctx, since: start, own: lease{claim: claim, locker: l}}
 	lock.lease = &lock.own

@@ -14,9 +14,9 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/interrupt"
 	"github.com/rlock-go/toolkit/rlock/internal/line"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // New returns a Locker that uses the caller's client as it is, and leaves it open when it is closed. The
@@ -44,7 +44,7 @@ func New(client rueidis.Client, opts ...LockerOption) (*Locker, error) {
 
 // newLocker returns a Locker of a client. calls makes the calls of that.
 func newLocker(client rueidis.Client, calls *interrupt.Client, set *settings) *Locker {
-	scripts := remote.Scripts()
+	scripts := wire.Scripts()
 	l := &Locker{
 		client:   client,
 		calls:    calls,
@@ -52,12 +52,12 @@ func newLocker(client rueidis.Client, calls *interrupt.Client, set *settings) *L
 		defaults: set,
 		lines:    line.New(set.turn),
 	}
-	l.remote = remote.NewServer(calls, scripts, remote.NewToken(""))
-	l.remote.Queues().LetBarge(set.barging)
-	l.remote.Queues().Choose(set.queue)
+	l.wire = wire.NewServer(calls, scripts, wire.NewToken(""))
+	l.wire.Queues().LetBarge(set.barging)
+	l.wire.Queues().Choose(set.queue)
 	l.background, l.stop = context.WithCancel(context.Background())
-	l.grants = notify.NewGrants(l.background, client, l.remote.Queues().Channel, func(g notify.Grant) {
-		l.remote.Queues().DiscardStray(g.Key, g.Token)
+	l.grants = notify.NewGrants(l.background, client, l.wire.Queues().Channel, func(g notify.Grant) {
+		l.wire.Queues().DiscardStray(g.Key, g.Token)
 	})
 	l.closed = l.background.Done()
 	l.server = l
@@ -66,7 +66,7 @@ func newLocker(client rueidis.Client, calls *interrupt.Client, set *settings) *L
 	}
 	l.registry.Init(tokensOver)
 	l.waiters.Init(nil) // a wait has no end of its own
-	l.renewals = renew.New(l.background, l.remote, deliverScheduled)
+	l.renewals = renew.New(l.background, l.wire, deliverScheduled)
 	if set.invalidations != nil {
 		l.listener = set.invalidations.hub.Listen()
 	}
@@ -170,7 +170,7 @@ func (l *Locker) Close() {
 		l.lines.Wake()
 		l.grants.Close()
 		defer func() {
-			l.remote.Close(closingTime)
+			l.wire.Close(closingTime)
 			l.calls.End()
 			if l.dialled != nil {
 				l.dialled.Close(l.client, closingTime)

@@ -7,8 +7,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/events"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/terms"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // Version returns the version of the lock's lease, and false once the lock has ended.
@@ -75,7 +75,7 @@ func (l *Locker) peek(ctx context.Context, key string) (notify.Seen, error) {
 	defer end()
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	peeked, err := l.remote.Peek(ctx, key, l.defaults.cacheTTL)
+	peeked, err := l.wire.Peek(ctx, key, l.defaults.cacheTTL)
 	return notify.Seen{Held: peeked.Held, Token: peeked.Token, Left: time.Until(peeked.Until), Cached: peeked.Cached}, err
 }
 
@@ -85,13 +85,13 @@ func (l *Locker) holder(key string) *lease { return leaseOf(l.lines.Holder(key))
 // lookFor asks the server who has the key of a claim. holder is the lease by which this Locker seems to hold
 // it, or nil: if it has lost the key, it ends, and lookFor reports that.
 func (l *Locker) lookFor(
-	ctx context.Context, claim *remote.Claim, holder *lease,
-) (seen remote.Holder, lost bool, err error) {
+	ctx context.Context, claim *wire.Claim, holder *lease,
+) (seen wire.Holder, lost bool, err error) {
 	var version terms.Version
 	if holder != nil {
 		version = holder.version()
 	}
-	holders, err := l.remote.Inspect(ctx, claim)
+	holders, err := l.wire.Inspect(ctx, claim)
 	if err != nil {
 		return seen, false, err
 	}
@@ -105,7 +105,7 @@ func (l *Locker) lookFor(
 // is a share of it, asOwner returns the lock's own token as long as the phase in which the share was
 // granted lasts. Whether the lock still has its share then, only the server knows.
 func asOwner(t *lease, value string) string {
-	if phase, _, shared := remote.SharedValue(value); shared && t.claim.IsShare() && phase == t.fence {
+	if phase, _, shared := wire.SharedValue(value); shared && t.claim.IsShare() && phase == t.fence {
 		return t.terms.Token()
 	}
 	return value

@@ -62,10 +62,10 @@ func (l *Lock) emitOnce() {
 			l.emit(&Event{Kind: EventShortLease, Err: short})
 		}
 	}
-	if s.remote.Queues().Used() || s.toldPolling.Load() {
+	if s.wire.Queues().Used() || s.toldPolling.Load() {
 		return
 	}
-	if refusal := s.remote.Queues().Refusal(); refusal != nil && !s.toldPolling.Swap(true) {
+	if refusal := s.wire.Queues().Refusal(); refusal != nil && !s.toldPolling.Swap(true) {
 		l.emit(&Event{Kind: EventPolling, Err: &LockError{"queue", l.claim.Key(), refusal}})
 	}
 }

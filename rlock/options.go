@@ -7,7 +7,7 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/argument"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // NoExpiry as a TTL makes a lock that lasts until it is released: if its holder
@@ -58,7 +58,7 @@ type settings struct {
 	atLeast       time.Duration
 	turn          time.Duration // of a Locker only
 	barging       time.Duration // of a Locker only
-	queue         remote.Mode   // of a Locker only
+	queue         wire.Mode     // of a Locker only
 	cacheTTL      time.Duration
 	invalidations *Invalidations // of a Locker only
 	observer      Observer
@@ -124,8 +124,8 @@ func WithToken(token string) Option {
 		if token == "" {
 			return invalid("WithToken", "the token is empty; leave the option out for a new UUID")
 		}
-		if strings.HasPrefix(token, remote.OwnPrefix) {
-			return invalid("WithToken", "tokens that start with "+remote.OwnPrefix+" belong to shared locks; choose another")
+		if strings.HasPrefix(token, wire.OwnPrefix) {
+			return invalid("WithToken", "tokens that start with "+wire.OwnPrefix+" belong to shared locks; choose another")
 		}
 		return nil
 	})
@@ -194,9 +194,9 @@ func WithTurn(turn time.Duration) LockerOption {
 // Probe tell so.
 func WithQueue(on bool) LockerOption {
 	return lockerOption(func(s *settings) error {
-		s.queue = remote.Polling
+		s.queue = wire.Polling
 		if on {
-			s.queue = remote.Queued
+			s.queue = wire.Queued
 		}
 		return nil
 	})
@@ -357,7 +357,7 @@ func WithOwner(text string) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.owner = text
 		s.given.owner = true
-		if wrong := remote.WrongOwner(text); wrong != "" {
+		if wrong := wire.WrongOwner(text); wrong != "" {
 			return invalid("WithOwner", wrong)
 		}
 		return nil
@@ -366,7 +366,7 @@ func WithOwner(text string) CommonOption {
 
 // DefaultOwner returns a text for WithOwner that tells the host, the process and
 // the program: "web-3 pid 4711 importer".
-func DefaultOwner() string { return remote.ThisProcess() }
+func DefaultOwner() string { return wire.ThisProcess() }
 
 // mostPermits is how many permits one call may take. The server writes an entry for each.
 const mostPermits = 1000

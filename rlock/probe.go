@@ -9,8 +9,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/probe"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/text"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // ProbeReport is what Probe found, in the order in which it looked.
@@ -96,13 +96,13 @@ func (r ProbeReport) Err() error {
 // and up to a second more for each of two messages that do not come. It subscribes to grants, like the first
 // caller who waits; see New.
 func (l *Locker) Probe(ctx context.Context) (ProbeReport, error) {
-	key, err := l.asking(ctx, "probe", "rlock:probe:"+remote.NewToken(""))
+	key, err := l.asking(ctx, "probe", "rlock:probe:"+wire.NewToken(""))
 	if err != nil {
 		return nil, err
 	}
 	target := probe.Target{
 		Client: l.calls, Built: l.client, TimeOuts: l.timeOuts, Lease: l.defaults.ttl,
-		Scratch: probe.NewScratch(l.remote, key, remote.NewToken(""), !l.defaults.unfenced),
+		Scratch: probe.NewScratch(l.wire, key, wire.NewToken(""), !l.defaults.unfenced),
 		Mode:    l.defaults.queue,
 		Grants:  l.grants.Channel(key),
 		Poll:    notify.LongestPoll,
@@ -128,7 +128,7 @@ func (l *Locker) Probe(ctx context.Context) (ProbeReport, error) {
 		err = ErrClosed
 	}
 	if err != nil {
-		return report, &LockError{"probe", key, remote.NoAnswer(err)}
+		return report, &LockError{"probe", key, wire.NoAnswer(err)}
 	}
 	return report, nil
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // FailureReason says in a word why a call has failed. Each *AcquireError, and each Event that tells of a
@@ -82,7 +82,7 @@ func reasonOf(err error) FailureReason {
 		return ReasonHeld
 	case is(ErrExpired):
 		return ReasonExpired
-	case is(remote.ErrInterrupted):
+	case is(wire.ErrInterrupted):
 		return ReasonInterrupted
 	}
 	return ReasonRefused

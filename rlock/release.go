@@ -9,7 +9,7 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/gate"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // Release gives the lock up: the next who waits gets it, or its keys are freed. It does its work even if ctx
@@ -62,11 +62,11 @@ type releasing struct {
 	cause   *reason // why the lock ended
 	ends    bool    // this Release has ended it
 	passed  bool    // it has given the lease on, or found that nobody wants it
-	freed   remote.Freed
-	err     error           // of the calls, then of Release
-	at      int             // position in ReleaseEach
-	call    *remote.Freeing // in ReleaseEach
-	settled bool            // it is at its end
+	freed   wire.Freed
+	err     error         // of the calls, then of Release
+	at      int           // position in ReleaseEach
+	call    *wire.Freeing // in ReleaseEach
+	settled bool          // it is at its end
 
 	minimum *minimum // nil: the Release frees the keys, and no earlier one kept others out; see keepOthersOut
 	over    bool     // the time of the minimum is over
@@ -108,11 +108,11 @@ func (r *releasing) end(now clock.Instant) (next *clock.Signal) {
 
 // ask makes the call of a single Release.
 func (r *releasing) ask(ctx context.Context) {
-	server := r.lock.locker.remote
+	server := r.lock.locker.wire
 	f, until := r.freeing()
 	if r.shortens() {
-		s := &remote.Shortening{Freeing: f, Until: until}
-		remote.ShortenEach(ctx, server, []*remote.Shortening{s})
+		s := &wire.Shortening{Freeing: f, Until: until}
+		wire.ShortenEach(ctx, server, []*wire.Shortening{s})
 		r.freed, r.err = s.Freed, s.Err
 		return
 	}
@@ -147,8 +147,8 @@ func (r *releasing) interrupted() {
 	next.Send()
 	if !l.leaseGone {
 		f, until := r.freeing()
-		l.locker.remote.ReleaseLater(&l.claim, f.Token, f.Former, until)
-		r.err = remote.ErrInterrupted
+		l.locker.wire.ReleaseLater(&l.claim, f.Token, f.Former, until)
+		r.err = wire.ErrInterrupted
 	}
 	r.settle()
 }
@@ -160,7 +160,7 @@ func (r *releasing) settle() {
 	lasted := cause == released || cause == closed
 	if l.leaseGone { // the lease is others'
 		if r.err == nil && (cause == nil || lasted) {
-			r.freed = remote.Free
+			r.freed = wire.Free
 		}
 	} else {
 		l.lease.handle().Ended()
@@ -169,13 +169,13 @@ func (r *releasing) settle() {
 		l.unlock()
 	}
 	done := r.err == nil
-	r.err = remote.NoAnswer(r.err)
+	r.err = wire.NoAnswer(r.err)
 	switch {
 	case errors.Is(r.err, rueidis.ErrClosing):
 		r.err = fmt.Errorf("%w: %w", ErrClosed, r.err)
 	case r.err != nil && cause != nil && !lasted: // the caller must learn that the lock did not last
 		r.err = fmt.Errorf("%w; %w", cause, r.err)
-	case r.err != nil || r.freed == remote.Free || r.freed == remote.Perhaps && lasted:
+	case r.err != nil || r.freed == wire.Free || r.freed == wire.Perhaps && lasted:
 	case lasted:
 		r.err = lost
 	default:
@@ -229,12 +229,12 @@ func (r *releasing) keepOthersOut(now clock.Instant) {
 func (r *releasing) shortens() bool { return r.minimum != nil && !r.over }
 
 // freeing is what the Release asks the server for, and when the keys may be free.
-func (r *releasing) freeing() (f remote.Freeing, until clock.Instant) {
+func (r *releasing) freeing() (f wire.Freeing, until clock.Instant) {
 	l := r.lock
 	l.mu.Lock() // an extension may get its answer now
 	defer l.unlock()
 	if r.minimum != nil {
-		return remote.Freeing{Claim: &l.claim, Token: r.minimum.token, Former: l.terms.Tokens()}, r.minimum.until
+		return wire.Freeing{Claim: &l.claim, Token: r.minimum.token, Former: l.terms.Tokens()}, r.minimum.until
 	}
-	return remote.Freeing{Claim: &l.claim, Token: l.terms.Token(), Former: l.terms.Former()}, clock.Past
+	return wire.Freeing{Claim: &l.claim, Token: l.terms.Token(), Former: l.terms.Former()}, clock.Past
 }

@@ -7,14 +7,14 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/events"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
 	"github.com/rlock-go/toolkit/rlock/internal/terms"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // Begin starts an automatic extension, and returns what to ask the server for. It reports false if
 // nobody is left who wants it.
-func (s *scheduled) Begin() (sent terms.Extension, ask remote.Extension, ok bool) {
+func (s *scheduled) Begin() (sent terms.Extension, ask wire.Extension, ok bool) {
 	lease := (*lease)(s)
 	lease.mu.Lock()
 	defer lease.unlock()
@@ -40,7 +40,7 @@ func (s *scheduled) Begin() (sent terms.Extension, ask remote.Extension, ok bool
 
 // Settle takes the answer of an automatic extension. One that got an error or no answer is tried
 // again soon, until the lease ends.
-func (s *scheduled) Settle(sent terms.Extension, answer remote.Extended) {
+func (s *scheduled) Settle(sent terms.Extension, answer wire.Extended) {
 	lease := (*lease)(s)
 	lease.mu.Lock()
 	defer lease.unlock()
@@ -67,14 +67,14 @@ func deliverScheduled(some []*scheduled) {
 }
 
 // extension returns what the server is asked for.
-func (l *lease) extension(sent terms.Extension) remote.Extension {
-	return remote.Extension{Parts: l.claim.BySlot(), Token: sent.Token, Former: sent.Former, TTL: sent.TTL}
+func (l *lease) extension(sent terms.Extension) wire.Extension {
+	return wire.Extension{Parts: l.claim.BySlot(), Token: sent.Token, Former: sent.Former, TTL: sent.TTL}
 }
 
 // settle takes the answer to an extension, which the lock by has asked for, or the schedule if by is nil. It
 // returns nil if the lease is extended, and plans the next renewal then. open reports that the outcome is
 // unknown, so that another try is worth it. The caller holds mu.
-func (s *lease) settle(by *Lock, sent terms.Extension, answer remote.Extended) (err error, open bool) {
+func (s *lease) settle(by *Lock, sent terms.Extension, answer wire.Extended) (err error, open bool) {
 	s.endOverdue(clock.Now()) // an answer that comes after the deadline revives nothing
 	deadline := s.terms.Deadline()
 	switch renew.Take(&s.terms, sent, answer, !s.used()) {
@@ -159,8 +159,8 @@ func (s *lease) failed(by *Lock, err error, moved bool) (_ error, open bool) {
 	if moved {
 		s.advance(clock.Never)
 	}
-	open = remote.OutcomeOf(err) == remote.Indeterminate
-	told := &LockError{"extend", s.claim.Key(), remote.NoAnswer(err)}
+	open = wire.OutcomeOf(err) == wire.Indeterminate
+	told := &LockError{"extend", s.claim.Key(), wire.NoAnswer(err)}
 	if by == nil || by.cause() == nil {
 		s.tell(by, &Event{Kind: EventExtendFailed, Err: told})
 	}

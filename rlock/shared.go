@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // AcquireShared takes a share of the lock of key, for a reader, and waits like Acquire. Any number of
@@ -83,19 +83,19 @@ func (l *Locker) DoPermit(ctx context.Context, key string, limit int, fn func(ct
 }
 
 // sharing returns the share that a call wants.
-type sharing func(*settings) (remote.Share, error)
+type sharing func(*settings) (wire.Share, error)
 
-func asReader(*settings) (remote.Share, error) { return remote.Share{Permits: 1}, nil }
+func asReader(*settings) (wire.Share, error) { return wire.Share{Permits: 1}, nil }
 
 func ofLimit(limit int) sharing {
-	return func(s *settings) (remote.Share, error) {
+	return func(s *settings) (wire.Share, error) {
 		switch n := max(s.permits, 1); {
 		case limit < 1:
-			return remote.Share{}, invalid("limit", fmt.Sprintf("%d is below 1; for any number of holders, use AcquireShared", limit))
+			return wire.Share{}, invalid("limit", fmt.Sprintf("%d is below 1; for any number of holders, use AcquireShared", limit))
 		case n > limit:
-			return remote.Share{}, invalid("WithPermits", fmt.Sprintf("%d permits of a limit of %d: there will never be so many; ask for less, or raise the limit", n, limit))
+			return wire.Share{}, invalid("WithPermits", fmt.Sprintf("%d permits of a limit of %d: there will never be so many; ask for less, or raise the limit", n, limit))
 		default:
-			return remote.Share{Limit: limit, Permits: n}, nil
+			return wire.Share{Limit: limit, Permits: n}, nil
 		}
 	}
 }
@@ -118,7 +118,7 @@ func (l *Locker) acquireShare(
 	if err != nil {
 		return nil, err
 	}
-	claim := remote.One(full)
+	claim := wire.One(full)
 	claim.Wants(share)
 	return l.acquireClaim(ctx, claim, set, by)
 }

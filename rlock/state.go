@@ -170,7 +170,7 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	watch := how.watch
 	if !how.goesOn {
 		// A command without an answer may take the key for the token later. Whoever gives that up must know.
-		sealed, open := l.tokenShown || !l.terms.Certain() || l.claim.Possible() > 0, false
+		sealed, open := l.tokenShown || !l.terms.Certain() || !l.claim.Settled(), false
 		if open, watch = l.lease.handle().Granted(sealed, now); open {
 			l.share()
 		}
@@ -206,7 +206,7 @@ func (l *Lock) endIfForced(how arrival) {
 	}
 	l.finish(stateLost)
 	if !how.goesOn {
-		l.locker.remote.Abandon(&l.claim, l.terms.Tokens(), l.terms.TTL(), 1)
+		l.locker.wire.Abandon(&l.claim, l.terms.Tokens(), l.terms.TTL())
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/histogram"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // Stats counts what the locks of a Locker have done since the Locker was made. Each field is exact, but
@@ -90,14 +90,14 @@ func (l *Locker) Stats() Stats {
 	return Stats{
 		Acquired:        event(EventAcquired),
 		AcquireFailed:   event(EventAcquireFailed),
-		Attempts:        l.remote.Acquisitions(),
+		Attempts:        l.wire.Acquisitions(),
 		Contended:       event(EventContended),
 		HandedOver:      c.handedOver.Load(),
 		Attached:        event(EventAttached),
 		Waiting:         waiting,
 		Unanswered:      unanswered,
 		OldestWait:      oldest,
-		Polling:         !l.remote.Queues().Used(),
+		Polling:         !l.wire.Queues().Used(),
 		Waited:          time.Duration(c.waited.Load()),
 		Waits:           Histogram{c.waits.Counts(), c.waits.Sum()},
 		Held:            held,
@@ -124,7 +124,7 @@ func (l *Locker) Stats() Stats {
 func (l *Locker) waitingNow() (all, unanswered int64, oldest time.Duration) {
 	now := clock.Now()
 	l.waiters.Each(func(w *waiter) {
-		silent := w.own.handle().Silence().Lasts(now) >= remote.LongestAnswer
+		silent := w.own.handle().Silence().Lasts(now) >= wire.LongestAnswer
 		switch state := (*Lock)(w).stateNow(); {
 		case state == stateUnanswered:
 			silent = true

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // WaitFree returns nil when nobody holds the lock of key, without taking it. Somebody may hold it again
@@ -38,12 +38,12 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 	w := l.newWait()
 	defer w.Leave()
 	var s State // as last seen
-	claim, outage := remote.One(full), l.remote.Outage(new(clock.Silence))
+	claim, outage := wire.One(full), l.wire.Outage(new(clock.Silence))
 	call, end := clock.EndsWith(ctx, l.background)
 	defer end()
 	for number := 1; ; number++ {
 		outage.Ask()
-		holders, err := l.remote.Inspect(call, &claim)
+		holders, err := l.wire.Inspect(call, &claim)
 		passes := outage.Record(err)
 		switch {
 		case err != nil:

@@ -110,7 +110,7 @@ func list(t *testing.T) map[string]pkg {
 	return packages
 }
 
-// rlock stands on the rooms, those on remote, and that on gen. Nothing points upwards, and
+// rlock stands on the rooms, those on wire, and that on gen. Nothing points upwards, and
 // the table in ARCHITECTURE.md says the same.
 func TestArrows(t *testing.T) {
 	t.Parallel()

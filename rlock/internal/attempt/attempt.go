@@ -18,15 +18,15 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/line"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/place"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/terms"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // Attempts are those of one acquisition. One goroutine at a time uses them.
 type Attempts struct {
 	Settings
 	Blocker Blocker // what the last look at the keys has seen
-	Outage  remote.Outage
+	Outage  wire.Outage
 
 	collect *collect.Collector // of a set that waits
 	place   *place.Place       // in the queue of the server; nil: none
@@ -38,10 +38,10 @@ type Attempts struct {
 
 // Settings of Attempts do not change.
 type Settings struct {
-	Server *remote.Server
+	Server *wire.Server
 	Grants *notify.Grants
 	Line   line.Handle // for the others of this process
-	Claim  *remote.Claim
+	Claim  *wire.Claim
 	Terms  *terms.Terms // prepared with the TTL, and with the token if the caller has chosen one
 	Want   line.Want
 	Wait   bool          // until the keys are free
@@ -108,7 +108,7 @@ func ended(ctx context.Context, err error) Setback {
 
 // FailedCall is the Setback of an attempt whose call got an error.
 func FailedCall(ctx context.Context, err error) Setback {
-	if remote.OutcomeOf(err) == remote.Indeterminate && ctx.Err() != nil {
+	if wire.OutcomeOf(err) == wire.Indeterminate && ctx.Err() != nil {
 		return ended(ctx, err)
 	}
 	return Setback{Failed, err}
@@ -119,7 +119,7 @@ func (a *Attempts) IsWholeKey() bool {
 	return !a.Claim.IsSet() && !a.Claim.Chosen() && !a.Claim.IsShare()
 }
 
-// Try asks the server for the keys. remote repeats a command of it that gets no answer. It counts as one attempt
+// Try asks the server for the keys. wire repeats a command of it that gets no answer. It counts as one attempt
 // of the policy, however many calls it makes, and as none if the policy has not called for it.
 func (a *Attempts) Try(ctx context.Context) (Grant, Setback) {
 	if ctx.Err() != nil {
@@ -165,7 +165,7 @@ func (a *Attempts) meets(ctx context.Context, key string) (begun bool) {
 	if a.collect == nil {
 		a.collect = collect.New(a.Server, a.Claim, a.Terms.TTL())
 	}
-	if a.collect.Has() || a.Claim.Possible() > 0 { // what this token may have goes before another token comes
+	if a.collect.Has() || !a.Claim.Settled() { // what this token may have goes before another token comes
 		a.giveBack(ctx)
 	}
 	begun = a.collect.Meets(key)
@@ -222,11 +222,11 @@ func (a *Attempts) transient(ctx context.Context, err error) Setback {
 
 // Request returns what to ask the server for. It makes a token, unless an earlier attempt or a hand-over has
 // given one.
-func (a *Attempts) Request() remote.Request {
+func (a *Attempts) Request() wire.Request {
 	if a.Terms.Token() == "" || a.Claim.SpansSlots() && a.collect.Keys() == nil && !a.collect.Has() {
 		a.Terms.SetToken(a.Claim.NewToken(a.Want.Owner))
 	}
-	return remote.Request{
+	return wire.Request{
 		Token: a.Terms.Token(), TTL: a.Terms.TTL(), Fenced: a.Want.Fenced,
 		Keep: a.collect.Keys(), Patience: patience(a),
 	}
@@ -242,7 +242,7 @@ func patience(a *Attempts) time.Duration {
 }
 
 // Take returns what the answer to a Request means for the acquisition.
-func (a *Attempts) Take(ctx context.Context, answer remote.Answer, err error) (Grant, Setback) {
+func (a *Attempts) Take(ctx context.Context, answer wire.Answer, err error) (Grant, Setback) {
 	switch {
 	case err != nil:
 		return Grant{}, FailedCall(ctx, err)
@@ -259,7 +259,7 @@ func (a *Attempts) Take(ctx context.Context, answer remote.Answer, err error) (G
 }
 
 // blocked notes who holds the key.
-func (a *Attempts) blocked(answer remote.Answer) {
+func (a *Attempts) blocked(answer wire.Answer) {
 	now := clock.Now()
 	a.Blocker = Blocker{answer.Held, answer.Left, now, true}
 	a.Line.Told(answer.Left, now)
@@ -281,7 +281,7 @@ func (a *Attempts) beginAnew(ctx context.Context) {
 // MayHaveTaken notes that the keys may have the acquisition's token, so that GiveUp frees them.
 func (a *Attempts) MayHaveTaken() {
 	if token := a.Terms.Token(); token != "" {
-		a.Claim.AddPossible(token, 1)
+		a.Claim.Unsettle(token)
 	}
 }
 
@@ -292,8 +292,8 @@ func (a *Attempts) GiveUp() {
 		a.MayHaveTaken()
 	}
 	a.leavePlace()
-	if a.Claim.Possible() > 0 {
-		a.Server.Abandon(a.Claim, a.Terms.Tokens(), a.Terms.TTL(), 0)
+	if !a.Claim.Settled() {
+		a.Server.Abandon(a.Claim, a.Terms.Tokens(), a.Terms.TTL())
 	}
 	if !a.Claim.Chosen() { // or else it may have waited with another lock, and is that one's
 		a.Grants.Over(a.Terms.Token())

@@ -14,9 +14,9 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/line"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 	"github.com/rlock-go/toolkit/rlock/internal/terms"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
@@ -26,7 +26,7 @@ const ttl = time.Minute
 
 // process is a process that makes attempts.
 type process struct {
-	server *remote.Server
+	server *wire.Server
 	grants *notify.Grants
 }
 
@@ -37,7 +37,7 @@ func newProcess(t *testing.T, server *env.Server, name string) *process {
 
 func newProcessOf(t *testing.T, client rueidis.Client, name string) *process {
 	t.Helper()
-	p := &process{server: remote.NewServer(client, gen.New(gen.WithoutRetry()), name)}
+	p := &process{server: wire.NewServer(client, gen.New(gen.WithoutRetry()), name)}
 	t.Cleanup(func() { p.server.Close(time.Second) })
 	p.grants = notify.NewGrants(t.Context(), client, p.server.Queues().Channel, func(g notify.Grant) {
 		p.server.Queues().DiscardStray(g.Key, g.Token)
@@ -59,7 +59,7 @@ func (l *leased) Deadline() clock.Instant { return 0 }
 // acquisition is what makes the attempts.
 type acquisition struct {
 	attempt.Attempts
-	claim  remote.Claim
+	claim  wire.Claim
 	lease  terms.Terms
 	line   leased
 	count  int32
@@ -113,7 +113,7 @@ func releases(t *testing.T, p *process, a *acquisition) {
 	t.Helper()
 	freed, err := p.server.Release(t.Context(), &a.claim, a.lease.Token(), nil)
 	require.NoError(t, err)
-	require.Equal(t, remote.Free, freed)
+	require.Equal(t, wire.Free, freed)
 }
 
 // pauses waits after an attempt, as the default policy says.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/place"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // An acquisition that another caller of this process has given a key by its token goes on with one of these.
@@ -15,10 +15,10 @@ import (
 // HandOver has the server give the key to the acquisition, with a lease of its own, and reserve fences for
 // those who come after it. If the outcome is unknown, the next Try says whether the acquisition has the key.
 func (a *Attempts) HandOver(
-	ctx context.Context, from *remote.Claim, token string, fences int,
-) (remote.Handed, error) {
+	ctx context.Context, from *wire.Claim, token string, fences int,
+) (wire.Handed, error) {
 	h, err := a.Server.HandOver(ctx, from, token, a.Request(), fences)
-	if remote.OutcomeOf(err) == remote.Indeterminate {
+	if wire.OutcomeOf(err) == wire.Indeterminate {
 		a.MayHaveTaken()
 	}
 	return h, err
@@ -29,7 +29,7 @@ func (a *Attempts) HandOver(
 // acquisition has got the key by Grant.
 //
 // A process that has always got its keys at once is not told of grants yet. It begins to listen now.
-func (a *Attempts) PassOn(ctx context.Context, from *remote.Claim, token string) (freed, has bool, g Grant) {
+func (a *Attempts) PassOn(ctx context.Context, from *wire.Claim, token string) (freed, has bool, g Grant) {
 	want := a.placeWant()
 	want.Silent = !a.Grants.Channel(a.Claim.Key()).Begin()
 	p := place.New(a.Server, a.Grants, a.Claim, want)
@@ -52,7 +52,7 @@ func (a *Attempts) PassOn(ctx context.Context, from *remote.Claim, token string)
 // that was seen with the key (met) may first have to wait for up to 4 ms, because it pauses after a push
 // that said nothing new.
 func (a *Attempts) Yield(
-	ctx context.Context, from *remote.Claim, token string, met bool, stop <-chan struct{},
+	ctx context.Context, from *wire.Claim, token string, met bool, stop <-chan struct{},
 ) error {
 	_, _ = a.Server.Release(ctx, from, token, nil) // or the reaper does it
 	longest := 2*a.Server.RoundTrip() + time.Millisecond/4

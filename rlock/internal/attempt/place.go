@@ -6,7 +6,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/place"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // An acquisition waits in the queue of the server with a place.Place. It has one if its line has it ask the
@@ -60,13 +60,13 @@ func (a *Attempts) stand(silent bool) {
 	token, want, claim := a.Terms.Token(), a.placeWant(), a.Claim
 	want.Silent = silent
 	if a.IsWholeKey() || claim.IsShare() {
-		if token != "" && claim.Possible() > 0 {
+		if token != "" && !claim.Settled() {
 			a.Server.Queues().Discard(claim, token)
 			a.replaceToken("") // the reaper would free what a later attempt takes with it
 		}
 		want.Since = a.Line.Score()
 	} else {
-		one := remote.One(a.Blocker.Key)
+		one := wire.One(a.Blocker.Key)
 		claim = &one
 		if a.Claim.IsSet() {
 			want.Since = a.collect.Score(a.Blocker.Key)
@@ -127,7 +127,7 @@ func (a *Attempts) ask(ctx context.Context) (Grant, Setback) {
 	switch {
 	case a.Outage.Record(err):
 		return Grant{}, a.transient(ctx, err)
-	case remote.OutcomeOf(err) == remote.Refused && !a.Server.Queues().Insists(err):
+	case wire.OutcomeOf(err) == wire.Refused && !a.Server.Queues().Insists(err):
 		return a.standBack(ctx, err)
 	case err != nil:
 		return Grant{}, FailedCall(ctx, err)
@@ -213,8 +213,8 @@ func (a *Attempts) choose(ctx context.Context) (Grant, Setback) {
 			p.Abandon()
 		}
 	}()
-	claim := remote.One(a.Claim.Key())
-	r := remote.Request{Token: a.Terms.Token(), TTL: a.Terms.TTL(), Fenced: a.Want.Fenced}
+	claim := wire.One(a.Claim.Key())
+	r := wire.Request{Token: a.Terms.Token(), TTL: a.Terms.TTL(), Fenced: a.Want.Fenced}
 	handed, err := a.Server.HandOver(ctx, &claim, p.Token(), r, 1)
 	over = handed.Over
 	switch {

@@ -22,8 +22,8 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/terms"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 const (
@@ -39,9 +39,9 @@ const (
 	Patience = 2 * time.Second
 )
 
-// Server gives back keys, as remote.Server does.
+// Server gives back keys, as wire.Server does.
 type Server interface {
-	RollBack(ctx context.Context, c *remote.Claim, parts [][]string, r remote.Request)
+	RollBack(ctx context.Context, c *wire.Claim, parts [][]string, r wire.Request)
 }
 
 // Way is how a set takes its keys. The zero Way is that of a set that has not waited yet.
@@ -70,7 +70,7 @@ func (w Way) InOrder() bool { return w.inOrder }
 // Collector is for one set that waits. A nil Collector is that of a set that has not met a key yet.
 type Collector struct {
 	server   Server
-	claim    *remote.Claim
+	claim    *wire.Claim
 	ttl      time.Duration
 	way      Way
 	keys     []string      // sorted, if it takes them in order
@@ -83,7 +83,7 @@ type Collector struct {
 }
 
 // New returns the Collector of a claim with a lease of ttl.
-func New(s Server, c *remote.Claim, ttl time.Duration) *Collector {
+func New(s Server, c *wire.Claim, ttl time.Duration) *Collector {
 	return &Collector{server: s, claim: c, ttl: ttl, patience: firstPatience, turn: clock.Never}
 }
 
@@ -119,7 +119,7 @@ func (c *Collector) BeginAnew(ctx context.Context, token string) (anew bool) {
 func (c *Collector) GiveBack(ctx context.Context, token string) {
 	ctx, end := clock.Within(ctx, Patience)
 	defer end()
-	c.server.RollBack(ctx, c.claim, c.claim.BySlot(), remote.Request{Token: token, TTL: c.ttl})
+	c.server.RollBack(ctx, c.claim, c.claim.BySlot(), wire.Request{Token: token, TTL: c.ttl})
 	c.kept, c.unsure = 0, false
 }
 

@@ -10,24 +10,24 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/collect"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // server notes what is given back.
 type server struct {
-	requests []remote.Request
+	requests []wire.Request
 	silent   bool
 }
 
-func (s *server) RollBack(ctx context.Context, _ *remote.Claim, _ [][]string, r remote.Request) {
+func (s *server) RollBack(ctx context.Context, _ *wire.Claim, _ [][]string, r wire.Request) {
 	s.requests = append(s.requests, r)
 	if s.silent {
 		<-ctx.Done()
 	}
 }
 
-func claim() *remote.Claim {
-	c := new(remote.Server).All([]string{"b", "c", "a"}, false)
+func claim() *wire.Claim {
+	c := new(wire.Server).All([]string{"b", "c", "a"}, false)
 	return &c
 }
 
@@ -60,7 +60,7 @@ func TestPatience(t *testing.T) {
 			require.True(t, c.BeginAnew(t.Context(), "t"))
 			require.False(t, c.BeginAnew(t.Context(), "t"), "it has nothing")
 			require.Len(t, s.requests, n+1)
-			require.Equal(t, remote.Request{Token: "t", TTL: time.Hour}, s.requests[n])
+			require.Equal(t, wire.Request{Token: "t", TTL: time.Hour}, s.requests[n])
 			require.False(t, c.Over())
 			require.Nil(t, c.Keys())
 			require.Equal(t, clock.Now().After(2*time.Second), c.End())

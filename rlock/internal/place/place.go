@@ -15,15 +15,15 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/queue"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // Place is one wait of this process for a key in the queue that the server keeps. One goroutine at
 // a time may use it.
 type Place struct {
-	server *remote.Server
+	server *wire.Server
 	grants *notify.Channel
-	claim  *remote.Claim
+	claim  *wire.Claim
 	want   Want
 
 	wait     queue.Wait
@@ -47,7 +47,7 @@ type Want struct {
 }
 
 // New returns a Place for the key of a Claim. Nothing is sent before Ask.
-func New(s *remote.Server, g *notify.Grants, c *remote.Claim, w Want) *Place {
+func New(s *wire.Server, g *notify.Grants, c *wire.Claim, w Want) *Place {
 	return &Place{
 		server: s, grants: g.Channel(c.Key()), claim: c, want: w, fresh: w.Token,
 		wait: queue.Wait{Silent: w.Silent, Since: w.Since}, next: queue.Event{What: queue.Wanted},
@@ -55,7 +55,7 @@ func New(s *remote.Server, g *notify.Grants, c *remote.Claim, w Want) *Place {
 }
 
 // SetClaim has the Place go on for a Claim of the same key.
-func (p *Place) SetClaim(c *remote.Claim) { p.claim = c }
+func (p *Place) SetClaim(c *wire.Claim) { p.claim = c }
 
 // Key returns the key for which the place waits.
 func (p *Place) Key() string { return p.claim.Key() }
@@ -134,7 +134,7 @@ func (p *Place) step(e queue.Event) (ask *queue.Request, held bool) {
 //
 // If a lease is over when the answer comes, a heartbeat renews it, once. If that answer is late as
 // well, the next one would be too: Ask reports held, and the deadline has passed.
-func (p *Place) Ask(ctx context.Context) (held bool, blocked remote.Answer, err error) {
+func (p *Place) Ask(ctx context.Context) (held bool, blocked wire.Answer, err error) {
 	late := 0
 	for e := p.next; ; {
 		ask, held := p.step(e)
@@ -147,12 +147,12 @@ func (p *Place) Ask(ctx context.Context) (held bool, blocked remote.Answer, err 
 				return true, blocked, nil
 			}
 		}
-		at, err := p.server.Queues().Ask(ctx, p.claim, p.want.request(ask.Token), remote.Place{
+		at, err := p.server.Queues().Ask(ctx, p.claim, p.want.request(ask.Token), wire.Place{
 			Keep: ask.Call == queue.Heartbeat, Silent: ask.Silent, Since: ask.Since,
 		})
 		if err != nil {
 			p.next = p.asking()
-			return false, remote.Answer{}, err
+			return false, wire.Answer{}, err
 		}
 		if !at.Acquired {
 			p.answered(at.Ahead)
@@ -175,12 +175,12 @@ func (p *Place) asking() queue.Event {
 }
 
 // request is the Want with a token, as the server is asked.
-func (w Want) request(token string) remote.Request {
-	return remote.Request{Token: token, TTL: w.TTL, Fenced: w.Fenced}
+func (w Want) request(token string) wire.Request {
+	return wire.Request{Token: token, TTL: w.TTL, Fenced: w.Fenced}
 }
 
 // answer is a Standing as a Wait knows it.
-func answer(s remote.Standing) queue.Answer {
+func answer(s wire.Standing) queue.Answer {
 	a := queue.Answer{Granted: s.Acquired, Fence: int64(s.Fence), Remaining: s.Left, Score: s.Score}
 	if s.Left == clock.NoExpiry {
 		a.Remaining = -1
@@ -195,11 +195,12 @@ var errNotHeld = errors.New("the key has another token")
 // behind all others, in one script. freed reports whether the key has been released. held reports
 // that nobody else waited, so that the place has the key. If it reports neither held nor an error,
 // the place is in the queue. After an error there is no place.
-func (p *Place) PassOn(ctx context.Context, c *remote.Claim, token string) (freed, held bool, err error) {
+func (p *Place) PassOn(ctx context.Context, c *wire.Claim, token string) (freed, held bool, err error) {
 	p.wait = queue.Wait{Phase: queue.Held, Token: token, Silent: p.want.Silent, Deadline: clock.Never}
 	ask, _ := p.step(queue.Event{What: queue.Released})
 	defer func() {
 		if !freed { // also when user code has panicked: the new token is nowhere, or may be anywhere
+			p.claim.UnsettlePlace(p.claim.Key(), ask.Again)
 			p.Abandon()
 			p.wait = queue.Wait{}
 		}
@@ -220,7 +221,7 @@ func (p *Place) PassOn(ctx context.Context, c *remote.Claim, token string) (free
 // Confirm tells the server that the token has the key by another way than its place, and ends the
 // place if the server says so too. Otherwise the place goes on.
 func (p *Place) Confirm(ctx context.Context) (confirmed bool, err error) {
-	at, err := p.server.Queues().Ask(ctx, p.claim, p.want.request(p.wait.Token), remote.Place{Keep: true, Silent: p.wait.Silent})
+	at, err := p.server.Queues().Ask(ctx, p.claim, p.want.request(p.wait.Token), wire.Place{Keep: true, Silent: p.wait.Silent})
 	if err == nil && at.Acquired {
 		p.expected.Taken()
 		return true, nil
@@ -233,7 +234,7 @@ func (p *Place) Interrupted() {
 	if p.wait.Token == "" { // it was not about a call
 		return
 	}
-	p.claim.AddPossibleJoin(p.claim.Key(), p.wait.Token)
+	p.claim.UnsettlePlace(p.claim.Key(), p.wait.Token)
 }
 
 // Leave gives the place up. What the server has of it is taken back in the background.
@@ -242,16 +243,16 @@ func (p *Place) Leave() { p.step(queue.Event{What: queue.Left}) }
 // Abandon gives up a place that has got the key, or may have got it.
 func (p *Place) Abandon() {
 	p.expected.Abandon()
-	p.server.Queues().DiscardGranted(p.claim, p.wait.Token)
+	p.server.Queues().Discard(p.claim, p.wait.Token)
 }
 
 // GoesOn notes for a Claim that goes on with the token of the place what its calls may have done.
-func (p *Place) GoesOn(c *remote.Claim) { c.GoOn(p.claim) }
+func (p *Place) GoesOn(c *wire.Claim) { c.GoOn(p.claim) }
 
 // HandedOver ends a place whose key has another token now.
 func (p *Place) HandedOver() {
 	p.expected.Abandon()
-	if p.claim.Possible() > 0 {
+	if !p.claim.Settled() {
 		p.server.Queues().Discard(p.claim, p.wait.Token)
 	}
 }
@@ -328,7 +329,7 @@ func (p *Place) Await(ctx context.Context, w *notify.Wait, left time.Duration, e
 	}
 	if (p.follows() || p.wait.Silent) && w.Listener != nil {
 		w.Wake = p.expected.Wake()
-		w.Foreign = remote.Foreign
+		w.Foreign = wire.Foreign
 		if p.wait.Silent {
 			w.Token = p.wait.Token
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/place"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
@@ -23,7 +23,7 @@ const lease = time.Minute
 
 // process is a process that waits for keys.
 type process struct {
-	server *remote.Server
+	server *wire.Server
 	grants *notify.Grants
 }
 
@@ -38,7 +38,7 @@ func newProcess(t *testing.T, server *env.Server, name string) *process {
 // newListener returns a process that has not subscribed yet.
 func newListener(t *testing.T, client rueidis.Client, name string) *process {
 	t.Helper()
-	p := &process{server: remote.NewServer(client, gen.New(gen.WithoutRetry()), name)}
+	p := &process{server: wire.NewServer(client, gen.New(gen.WithoutRetry()), name)}
 	t.Cleanup(func() { p.server.Close(time.Second) })
 	p.grants = notify.NewGrants(t.Context(), client, p.server.Queues().Channel, func(g notify.Grant) {
 		p.server.Queues().DiscardStray(g.Key, g.Token)
@@ -48,14 +48,14 @@ func newListener(t *testing.T, client rueidis.Client, name string) *process {
 }
 
 // waits returns a place of the process for a key, and the key as a Claim.
-func (p *process) waits(key string, want place.Want) (*place.Place, *remote.Claim) {
-	claim := remote.One(key)
+func (p *process) waits(key string, want place.Want) (*place.Place, *wire.Claim) {
+	claim := wire.One(key)
 	want.TTL, want.Fenced = lease, true
 	return place.New(p.server, p.grants, &claim, want), &claim
 }
 
 // holds returns a place that has got a free key at once.
-func (p *process) holds(t *testing.T, key string) (*place.Place, *remote.Claim) {
+func (p *process) holds(t *testing.T, key string) (*place.Place, *wire.Claim) {
 	t.Helper()
 	held, claim := p.waits(key, place.Want{})
 	got, _, err := held.Ask(t.Context())
@@ -95,11 +95,11 @@ func takes(t *testing.T, p *place.Place) {
 	p.Taken()
 }
 
-func release(t *testing.T, p *process, held *place.Place, claim *remote.Claim) {
+func release(t *testing.T, p *process, held *place.Place, claim *wire.Claim) {
 	t.Helper()
 	freed, err := p.server.Release(t.Context(), claim, held.Token(), nil)
 	require.NoError(t, err)
-	require.Equal(t, remote.Free, freed)
+	require.Equal(t, wire.Free, freed)
 }
 
 // isIdle checks that the server has neither the key nor a queue for it.

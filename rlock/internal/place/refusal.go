@@ -2,7 +2,7 @@ package place
 
 import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // Refusal says until when an acquisition asks for no place, because the server has refused it one.
@@ -10,7 +10,7 @@ import (
 type Refusal struct{ until clock.Instant }
 
 // Note begins the time in which the acquisition asks for no place.
-func (r *Refusal) Note() { r.until = clock.Now().After(remote.Patience) }
+func (r *Refusal) Note() { r.until = clock.Now().After(wire.Patience) }
 
 // Lasts reports whether the acquisition must not ask for a place.
 func (r Refusal) Lasts() bool { return r.until != 0 && clock.Now() < r.until }

@@ -17,8 +17,8 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/clientoption"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // Row is the answer to one question.
@@ -63,7 +63,7 @@ type Target struct {
 	// Changed has a value when the server has told of a change of the scratch key. Nil:
 	// nobody listens.
 	Changed <-chan struct{}
-	Mode    remote.Mode
+	Mode    wire.Mode
 	Grants  Listener
 	Poll    time.Duration   // pause of those who wait while the server tells nothing
 	Stop    <-chan struct{} // ends the test with clock.ErrStopped
@@ -96,7 +96,7 @@ func (p *probe) add(name string, severity Severity, err error, format string, ar
 func (p *probe) run(ctx context.Context) error {
 	sent := clock.Now()
 	acquired, err := p.Scratch.Acquire(ctx)
-	if remote.OutcomeOf(err) == remote.Indeterminate {
+	if wire.OutcomeOf(err) == wire.Indeterminate {
 		return err
 	}
 	p.client()
@@ -135,4 +135,4 @@ func (p *probe) locks(acquired bool, took time.Duration, err error) {
 }
 
 // denied reports the refusal of a user's rights, in a script or outside.
-func denied(err error) bool { return remote.Forbidden(err) }
+func denied(err error) bool { return wire.Forbidden(err) }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // pushes changes the lease of the scratch lock, reads the lock through the cache, and
@@ -20,7 +20,7 @@ func (p *probe) pushes(ctx context.Context) error {
 	}
 	_, cached, err := p.Scratch.Peek(ctx)
 	if err := p.Scratch.Release(ctx); err != nil {
-		if remote.OutcomeOf(err) == remote.Indeterminate {
+		if wire.OutcomeOf(err) == wire.Indeterminate {
 			return err
 		}
 		p.add("locks", Fault, err, "a lock cannot be released; grant what AUDIT.md of package gen lists for Release")
@@ -97,10 +97,10 @@ func (p *probe) held(ctx context.Context) (Row, error) {
 	replies := p.Client.DoMulti(ctx, append(notify.Track(p.Client, []string{key}), lease)...)
 	for _, reply := range replies[1:] {
 		err := reply.Error()
-		switch remote.OutcomeOf(err) {
-		case remote.Indeterminate:
+		switch wire.OutcomeOf(err) {
+		case wire.Indeterminate:
 			return Row{}, err
-		case remote.Refused:
+		case wire.Refused:
 			return row(Fault, err, "the key of a held lock cannot be read and given a lease: "+noticedLate+"; grant +mget and +pexpire")
 		}
 	}

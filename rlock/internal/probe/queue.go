@@ -8,8 +8,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // Listener hears of what the server grants to this process.
@@ -66,7 +66,7 @@ func (p *probe) queue(ctx context.Context) (queued bool, err error) {
 		return false, lacking.unanswered
 	}
 	queued = lacking.first == nil
-	limited, cancel := context.WithTimeout(ctx, remote.Patience) // the client may have no connection left
+	limited, cancel := context.WithTimeout(ctx, wire.Patience) // the client may have no connection left
 	defer cancel()
 	heard := p.Grants.Listen(limited)
 	switch {
@@ -74,9 +74,9 @@ func (p *probe) queue(ctx context.Context) (queued bool, err error) {
 		return false, clock.ContextError(ctx, heard)
 	case heard == clock.ErrStopped:
 		return false, heard
-	case p.Mode == remote.Polling:
+	case p.Mode == wire.Polling:
 		p.add("queue", Note, nil, "WithQueue(false): who comes first when a key is freed gets it")
-	case lacking.first != nil && p.Mode == remote.Queued:
+	case lacking.first != nil && p.Mode == wire.Queued:
 		lacking.listen(heard)
 		p.add("queue", Fault, lacking.first,
 			"WithQueue(true): who waits, or releases a lock for which others wait, gets this error%s", lacking.rule())
@@ -116,7 +116,7 @@ func (r *rights) note(err error, rule string) {
 	switch {
 	case err == nil || rueidis.IsRedisNil(err):
 		return
-	case remote.OutcomeOf(err) == remote.Indeterminate:
+	case wire.OutcomeOf(err) == wire.Indeterminate:
 		r.unanswered = err
 		return
 	case r.first == nil:

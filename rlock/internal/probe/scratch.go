@@ -4,18 +4,18 @@ import (
 	"context"
 	"errors"
 
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // NewScratch returns a Scratch of a key, for a token that nobody has.
-func NewScratch(server *remote.Server, key, token string, fenced bool) Scratch {
-	return &scratch{server, remote.One(key), remote.Request{Token: token, TTL: TTL, Fenced: fenced}}
+func NewScratch(server *wire.Server, key, token string, fenced bool) Scratch {
+	return &scratch{server, wire.One(key), wire.Request{Token: token, TTL: TTL, Fenced: fenced}}
 }
 
 type scratch struct {
-	server  *remote.Server
-	claim   remote.Claim
-	request remote.Request
+	server  *wire.Server
+	claim   wire.Claim
+	request wire.Request
 }
 
 func (s *scratch) Key() string { return s.claim.Key() }
@@ -23,15 +23,15 @@ func (s *scratch) Key() string { return s.claim.Key() }
 // Acquire has the reaper free what commands without an answer may take.
 func (s *scratch) Acquire(ctx context.Context) (acquired bool, err error) {
 	answer, err := s.server.Acquire(ctx, &s.claim, s.request)
-	if s.claim.Possible() > 0 {
-		s.server.Abandon(&s.claim, nil, TTL, 1)
+	if !s.claim.Settled() {
+		s.server.Abandon(&s.claim, nil, TTL)
 	}
 	return answer.Acquired, err
 }
 
 func (s *scratch) Peek(ctx context.Context) (held, cached bool, err error) {
 	peeked, err := s.server.Peek(ctx, s.claim.Key(), TTL)
-	if errors.Is(err, remote.ErrUncached) {
+	if errors.Is(err, wire.ErrUncached) {
 		return peeked.Held, false, nil
 	}
 	return peeked.Held, true, err
@@ -39,9 +39,9 @@ func (s *scratch) Peek(ctx context.Context) (held, cached bool, err error) {
 
 func (s *scratch) Stand(ctx context.Context) error {
 	request := s.request
-	request.Token = remote.NewToken("")
-	claim := remote.One(s.claim.Key())
-	_, err := s.server.Queues().Ask(ctx, &claim, request, remote.Place{Keep: true})
+	request.Token = wire.NewToken("")
+	claim := wire.One(s.claim.Key())
+	_, err := s.server.Queues().Ask(ctx, &claim, request, wire.Place{Keep: true})
 	return err
 }
 

@@ -2,8 +2,8 @@ package renew
 
 import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/terms"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // Result says what the answer to an extension means.
@@ -18,15 +18,15 @@ const (
 
 // Take enters the answer to an extension into the lease. ended reports that the lock has ended: the
 // lease then stays as it is.
-func Take(l *terms.Terms, e terms.Extension, answer remote.Extended, ended bool) Result {
+func Take(l *terms.Terms, e terms.Extension, answer wire.Extended, ended bool) Result {
 	superseded := l.Superseded(e)
 	lost := answer.Lost != "" && !superseded
-	switch outcome := remote.OutcomeOf(answer.Err); {
-	case lost || ended || outcome == remote.Indeterminate:
+	switch outcome := wire.OutcomeOf(answer.Err); {
+	case lost || ended || outcome == wire.Indeterminate:
 		l.Forget(e)
-	case outcome == remote.Done:
+	case outcome == wire.Done:
 		l.Confirm(e, clock.Now())
-	case outcome == remote.Refused:
+	case outcome == wire.Refused:
 		l.Refuse(e, clock.Now())
 	}
 	switch {

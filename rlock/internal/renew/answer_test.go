@@ -10,21 +10,21 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
 	"github.com/rlock-go/toolkit/rlock/internal/terms"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // An answer to an extension by 20 s of a lease of 10 s, or to one by 5 s, which changes the token.
 func TestTake(t *testing.T) {
 	t.Parallel()
 	const ttl = 10 * time.Second
-	refused := remote.Extended{Err: &gen.ParamError{}}
-	silence := remote.Extended{Err: errors.New("no answer")}
-	gone := remote.Extended{Lost: "job"}
+	refused := wire.Extended{Err: &gen.ParamError{}}
+	silence := wire.Extended{Err: errors.New("no answer")}
+	gone := wire.Extended{Lost: "job"}
 	for name, c := range map[string]struct {
 		by         time.Duration
-		answer     remote.Extended
+		answer     wire.Extended
 		ended      bool
 		superseded bool
 		result     renew.Result

@@ -7,13 +7,13 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/events"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/terms"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// Server extends leases, as remote.Server does.
+// Server extends leases, as wire.Server does.
 type Server interface {
-	ExtendAll(ctx context.Context, list []remote.Extension, answered func(positions []int, answers []remote.Extended))
+	ExtendAll(ctx context.Context, list []wire.Extension, answered func(positions []int, answers []wire.Extended))
 }
 
 // shortestCall is the shortest time that a call has, even if the lease has nearly ended.
@@ -23,7 +23,7 @@ const shortestCall = 50 * time.Millisecond
 type begun[T Item] struct {
 	item    T
 	sent    terms.Extension
-	answer  remote.Extended // that says, until there is one, that the call was interrupted
+	answer  wire.Extended // that says, until there is one, that the call was interrupted
 	settled bool
 }
 
@@ -33,15 +33,15 @@ type begun[T Item] struct {
 func (s *Schedule[T]) extend(due []T, last clock.Instant) {
 	var (
 		all  []*begun[T]
-		list []remote.Extension
+		list []wire.Extension
 	)
 	defer func() {
 		if open := slices.DeleteFunc(all, func(b *begun[T]) bool { return b.settled }); len(open) > 0 {
 			s.settle(open)
 		}
 	}()
-	s.begin(due, func(item T, e terms.Extension, ask remote.Extension) {
-		all = append(all, &begun[T]{item: item, sent: e, answer: remote.Extended{Err: remote.ErrInterrupted}})
+	s.begin(due, func(item T, e terms.Extension, ask wire.Extension) {
+		all = append(all, &begun[T]{item: item, sent: e, answer: wire.Extended{Err: wire.ErrInterrupted}})
 		list = append(list, ask)
 	})
 	if len(list) == 0 {
@@ -49,7 +49,7 @@ func (s *Schedule[T]) extend(due []T, last clock.Instant) {
 	}
 	ctx, cancel := context.WithTimeout(s.background, max(last.Until(), shortestCall))
 	defer cancel()
-	s.server.ExtendAll(ctx, list, func(positions []int, answers []remote.Extended) {
+	s.server.ExtendAll(ctx, list, func(positions []int, answers []wire.Extended) {
 		some := make([]*begun[T], len(positions))
 		for i, position := range positions {
 			some[i] = all[position]
@@ -60,7 +60,7 @@ func (s *Schedule[T]) extend(due []T, last clock.Instant) {
 }
 
 // begin begins the extensions, and tells of those that have ended.
-func (s *Schedule[T]) begin(due []T, note func(item T, e terms.Extension, ask remote.Extension)) {
+func (s *Schedule[T]) begin(due []T, note func(item T, e terms.Extension, ask wire.Extension)) {
 	var ended []T
 	defer func() {
 		if len(ended) > 0 {

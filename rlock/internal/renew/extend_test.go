@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // Each answer goes to the item that it is about, when its call returns.
@@ -21,9 +21,9 @@ func TestAnswersComeApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, start := newSchedule(t.Context()), time.Now()
 		defer s.Close()
-		s.extend = func(_ context.Context, list []remote.Extension, answered func([]int, []remote.Extended)) {
+		s.extend = func(_ context.Context, list []wire.Extension, answered func([]int, []wire.Extended)) {
 			for i := len(list) - 1; i >= 0; i-- { // the last one first
-				answered([]int{i}, []remote.Extended{{Lost: list[i].TTL.String()}})
+				answered([]int{i}, []wire.Extended{{Lost: list[i].TTL.String()}})
 				if i > 0 {
 					time.Sleep(time.Second)
 				}
@@ -34,13 +34,13 @@ func TestAnswersComeApart(t *testing.T) {
 		ended.ends = true
 		s.sleep(10500 * time.Millisecond)
 		require.Empty(t, first.answers)
-		require.Equal(t, []remote.Extended{{Lost: "31s"}}, second.answers)
+		require.Equal(t, []wire.Extended{{Lost: "31s"}}, second.answers)
 		require.Equal(t, 0, first.settled)
 		require.Equal(t, 1, second.settled)
 		require.Equal(t, 1, ended.settled, "its end is to be told")
 		require.Equal(t, []float64{10}, since(start, ended.extended))
 		s.sleep(time.Second)
-		require.Equal(t, []remote.Extended{{Lost: "30s"}}, first.answers)
+		require.Equal(t, []wire.Extended{{Lost: "30s"}}, first.answers)
 		require.Equal(t, 1, first.settled)
 		require.Empty(t, ended.answers)
 		require.Equal(t, 1, s.rounds)
@@ -51,26 +51,26 @@ func TestAnswersComeApart(t *testing.T) {
 // that there is none, and is told of.
 func TestExtensionIsInterrupted(t *testing.T) {
 	t.Parallel()
-	confirm := func(list []remote.Extension, answered func([]int, []remote.Extended)) {
-		answer(list, answered, remote.Extended{})
+	confirm := func(list []wire.Extension, answered func([]int, []wire.Extended)) {
+		answer(list, answered, wire.Extended{})
 	}
 	for name, c := range map[string]struct {
 		quits   [3]string
-		extend  func(list []remote.Extension, answered func([]int, []remote.Extended))
+		extend  func(list []wire.Extension, answered func([]int, []wire.Extended))
 		answers [3][]error
 	}{
-		"in the call":     {extend: func([]remote.Extension, func([]int, []remote.Extended)) { runtime.Goexit() }, answers: [3][]error{{remote.ErrInterrupted}, {remote.ErrInterrupted}, {remote.ErrInterrupted}}},
-		"in one of many":  {extend: func(list []remote.Extension, answered func([]int, []remote.Extended)) { confirm(list[:1], answered) }, answers: [3][]error{{nil}, {remote.ErrInterrupted}, {remote.ErrInterrupted}}},
+		"in the call":     {extend: func([]wire.Extension, func([]int, []wire.Extended)) { runtime.Goexit() }, answers: [3][]error{{wire.ErrInterrupted}, {wire.ErrInterrupted}, {wire.ErrInterrupted}}},
+		"in one of many":  {extend: func(list []wire.Extension, answered func([]int, []wire.Extended)) { confirm(list[:1], answered) }, answers: [3][]error{{nil}, {wire.ErrInterrupted}, {wire.ErrInterrupted}}},
 		"in one Settle":   {quits: [3]string{"Settle"}, extend: confirm, answers: [3][]error{{nil}, {nil}, {nil}}},
 		"in every Settle": {quits: [3]string{"Settle", "Settle", "Settle"}, extend: confirm, answers: [3][]error{{nil}, {nil}, {nil}}},
-		"in a Begin":      {quits: [3]string{"", "Begin"}, extend: confirm, answers: [3][]error{{remote.ErrInterrupted}, nil, nil}},
+		"in a Begin":      {quits: [3]string{"", "Begin"}, extend: confirm, answers: [3][]error{{wire.ErrInterrupted}, nil, nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := newSchedule(t.Context())
 				defer s.Close()
-				s.extend = func(_ context.Context, list []remote.Extension, answered func([]int, []remote.Extended)) {
+				s.extend = func(_ context.Context, list []wire.Extension, answered func([]int, []wire.Extended)) {
 					c.extend(list, answered)
 				}
 				var items [3]*item
@@ -133,7 +133,7 @@ func TestCallsEnd(t *testing.T) {
 				defer s.Close()
 				start := time.Now()
 				var ends []float64
-				s.extend = func(ctx context.Context, list []remote.Extension, answered func([]int, []remote.Extended)) {
+				s.extend = func(ctx context.Context, list []wire.Extension, answered func([]int, []wire.Extended)) {
 					if time.Since(start) > 10*time.Second {
 						return // another round
 					}
@@ -158,12 +158,12 @@ func TestErrorsAreTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, start := newSchedule(t.Context()), time.Now()
 		defer s.Close()
-		s.extend = func(_ context.Context, list []remote.Extension, answered func([]int, []remote.Extended)) {
+		s.extend = func(_ context.Context, list []wire.Extension, answered func([]int, []wire.Extended)) {
 			if s.rounds < 3 {
-				answer(list, answered, remote.Extended{Err: errors.New("LOADING")})
+				answer(list, answered, wire.Extended{Err: errors.New("LOADING")})
 				return
 			}
-			answer(list, answered, remote.Extended{})
+			answer(list, answered, wire.Extended{})
 		}
 		i := s.add(6 * time.Second)
 		s.sleep(5 * time.Second)

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // asked is an extension that a caller has asked for.
@@ -18,14 +18,14 @@ type asked struct {
 	token    string
 	ends     bool    // there is nothing to ask
 	again    []error // what Settle returns, one after the other
-	answers  []remote.Extended
+	answers  []wire.Extended
 	finished int
 	breaks   string // the method that panics, as user code in it may
 }
 
-func (a *asked) Start() (remote.Extension, bool) { return remote.Extension{Token: a.token}, !a.ends }
+func (a *asked) Start() (wire.Extension, bool) { return wire.Extension{Token: a.token}, !a.ends }
 
-func (a *asked) Settle(answer remote.Extended) error {
+func (a *asked) Settle(answer wire.Extended) error {
 	a.answers = append(a.answers, answer)
 	a.breakIn("Settle")
 	if n := len(a.answers); n <= len(a.again) {
@@ -46,9 +46,9 @@ func (a *asked) breakIn(method string) {
 }
 
 // extender is a server.
-type extender func(tokens []string) []remote.Extended
+type extender func(tokens []string) []wire.Extended
 
-func (e extender) Extend(_ context.Context, list []remote.Extension) []remote.Extended {
+func (e extender) Extend(_ context.Context, list []wire.Extension) []wire.Extended {
 	var tokens []string
 	for _, ask := range list {
 		tokens = append(tokens, ask.Token)
@@ -64,19 +64,19 @@ func TestNow(t *testing.T) {
 		a, b, c := &asked{token: "a"}, &asked{token: "b", again: []error{lost, lost}}, &asked{token: "c", ends: true}
 		d := &asked{token: "d", again: []error{refused}}
 		var calls [][]string
-		renew.Now(t.Context(), extender(func(tokens []string) []remote.Extended {
+		renew.Now(t.Context(), extender(func(tokens []string) []wire.Extended {
 			calls = append(calls, tokens)
-			answers := make([]remote.Extended, len(tokens))
+			answers := make([]wire.Extended, len(tokens))
 			for i, token := range tokens {
 				answers[i].Lost = "of " + token
 			}
 			return answers
 		}), []*asked{a, b, c, d})
 		require.Equal(t, [][]string{{"a", "b", "d"}, {"b"}, {"b"}}, calls)
-		require.Equal(t, []remote.Extended{{Lost: "of a"}}, a.answers)
-		require.Equal(t, []remote.Extended{{Lost: "of b"}, {Lost: "of b"}, {Lost: "of b"}}, b.answers)
+		require.Equal(t, []wire.Extended{{Lost: "of a"}}, a.answers)
+		require.Equal(t, []wire.Extended{{Lost: "of b"}, {Lost: "of b"}, {Lost: "of b"}}, b.answers)
 		require.Empty(t, c.answers)
-		require.Equal(t, []remote.Extended{{Lost: "of d"}}, d.answers)
+		require.Equal(t, []wire.Extended{{Lost: "of d"}}, d.answers)
 		for _, x := range []*asked{a, b, c, d} {
 			require.Equal(t, 1, x.finished)
 		}
@@ -87,7 +87,7 @@ func TestNow(t *testing.T) {
 func TestNowAsksNothing(t *testing.T) {
 	t.Parallel()
 	a := &asked{ends: true}
-	renew.Now(t.Context(), extender(func([]string) []remote.Extended {
+	renew.Now(t.Context(), extender(func([]string) []wire.Extended {
 		t.Error("it was asked")
 		return nil
 	}), []*asked{a})
@@ -107,7 +107,7 @@ func TestNowIsInterrupted(t *testing.T) {
 			go func() {
 				defer close(done)
 				defer func() { _ = recover() }()
-				renew.Now(context.Background(), extender(func([]string) []remote.Extended {
+				renew.Now(context.Background(), extender(func([]string) []wire.Extended {
 					calls++
 					end()
 					return nil
@@ -122,7 +122,7 @@ func TestNowIsInterrupted(t *testing.T) {
 					continue
 				}
 				require.Len(t, a.answers, 1)
-				require.ErrorIs(t, a.answers[0].Err, remote.ErrInterrupted)
+				require.ErrorIs(t, a.answers[0].Err, wire.ErrInterrupted)
 			}
 		})
 	}
@@ -136,12 +136,12 @@ func TestOneOfManyPanics(t *testing.T) {
 			t.Parallel()
 			all := []*asked{{breaks: method}, {breaks: method}, {}}
 			require.PanicsWithValue(t, "of a context", func() {
-				renew.Now(t.Context(), extender(func(tokens []string) []remote.Extended {
-					return make([]remote.Extended, len(tokens))
+				renew.Now(t.Context(), extender(func(tokens []string) []wire.Extended {
+					return make([]wire.Extended, len(tokens))
 				}), all)
 			})
 			for _, a := range all {
-				require.Equal(t, []remote.Extended{{}}, a.answers)
+				require.Equal(t, []wire.Extended{{}}, a.answers)
 				require.Equal(t, 1, a.finished)
 			}
 		})

@@ -12,12 +12,12 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/events"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/terms"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // round is the number of leases up to which coalesce adds those that are due a little later.
-const round = 5 * remote.Batch
+const round = 5 * wire.Batch
 
 // shortestRetry is the shortest pause before an extension without an answer is sent again.
 const shortestRetry = 5 * time.Millisecond
@@ -28,9 +28,9 @@ type Item interface {
 	Entry() *Entry
 	// Begin begins an extension, and returns what the server is asked for. It reports false if
 	// the Item has ended.
-	Begin() (sent terms.Extension, ask remote.Extension, ok bool)
+	Begin() (sent terms.Extension, ask wire.Extension, ok bool)
 	// Settle takes the answer to an extension, and plans the next one by Set or Advance.
-	Settle(sent terms.Extension, answer remote.Extended)
+	Settle(sent terms.Extension, answer wire.Extended)
 	// Expire ends the Item. If it was extended meanwhile, it is added again.
 	Expire()
 }
@@ -210,11 +210,11 @@ func (s *Schedule[T]) coalesce(due []T) []T {
 	if len(due) == 0 {
 		return nil
 	}
-	for now := clock.Now(); len(s.queue) > 0 && (len(due) < round || len(due)%remote.Batch > 0); {
+	for now := clock.Now(); len(s.queue) > 0 && (len(due) < round || len(due)%wire.Batch > 0); {
 		item := s.queue[0]
 		e := item.Entry()
 		ahead := (e.end - e.renew) / 2 // From an extension to the end of the lease are two intervals.
-		if len(due)%remote.Batch == 0 {
+		if len(due)%wire.Batch == 0 {
 			ahead /= 10
 		} else {
 			ahead /= 2

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
 	"github.com/rlock-go/toolkit/rlock/internal/terms"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // item has a lease that is extended by ttl each time, or not at all. The fixture guards it.
@@ -25,7 +25,7 @@ type item struct {
 	ends     bool // Begin finds that it has ended
 	end      clock.Instant
 	extended []time.Time
-	answers  []remote.Extended
+	answers  []wire.Extended
 	over     []time.Time
 	settled  int
 	quits    string // the method that ends its goroutine, as user code may
@@ -33,15 +33,15 @@ type item struct {
 
 func (i *item) Entry() *renew.Entry { return &i.entry }
 
-func (i *item) Begin() (terms.Extension, remote.Extension, bool) {
+func (i *item) Begin() (terms.Extension, wire.Extension, bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.extended = append(i.extended, time.Now())
 	i.quit("Begin")
-	return terms.Extension{Sent: clock.Now(), TTL: i.ttl}, remote.Extension{TTL: i.ttl}, !i.ends
+	return terms.Extension{Sent: clock.Now(), TTL: i.ttl}, wire.Extension{TTL: i.ttl}, !i.ends
 }
 
-func (i *item) Settle(sent terms.Extension, answer remote.Extended) {
+func (i *item) Settle(sent terms.Extension, answer wire.Extended) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.answers = append(i.answers, answer)
@@ -72,7 +72,7 @@ func (i *item) quit(method string) {
 // sleeps.
 type fixture struct {
 	*renew.Schedule[*item]
-	extend func(ctx context.Context, list []remote.Extension, answered func([]int, []remote.Extended))
+	extend func(ctx context.Context, list []wire.Extension, answered func([]int, []wire.Extended))
 
 	mu              sync.Mutex
 	rounds, scripts int
@@ -109,22 +109,22 @@ func (f *fixture) Close() []*item {
 	return items
 }
 
-func (f *fixture) ExtendAll(ctx context.Context, list []remote.Extension, answered func([]int, []remote.Extended)) {
+func (f *fixture) ExtendAll(ctx context.Context, list []wire.Extension, answered func([]int, []wire.Extended)) {
 	f.mu.Lock()
 	f.rounds++
-	f.scripts += (len(list) + remote.Batch - 1) / remote.Batch
+	f.scripts += (len(list) + wire.Batch - 1) / wire.Batch
 	extend := f.extend
 	f.mu.Unlock()
 	if extend == nil {
-		answer(list, answered, remote.Extended{})
+		answer(list, answered, wire.Extended{})
 		return
 	}
 	extend(ctx, list, answered)
 }
 
 // answer gives all extensions the same answer.
-func answer(list []remote.Extension, answered func([]int, []remote.Extended), same remote.Extended) {
-	positions, answers := make([]int, len(list)), make([]remote.Extended, len(list))
+func answer(list []wire.Extension, answered func([]int, []wire.Extended), same wire.Extended) {
+	positions, answers := make([]int, len(list)), make([]wire.Extended, len(list))
 	for i := range list {
 		positions[i], answers[i] = i, same
 	}
@@ -132,9 +132,9 @@ func answer(list []remote.Extension, answered func([]int, []remote.Extended), sa
 }
 
 // silent is a server that never answers.
-func silent(ctx context.Context, list []remote.Extension, answered func([]int, []remote.Extended)) {
+func silent(ctx context.Context, list []wire.Extension, answered func([]int, []wire.Extended)) {
 	<-ctx.Done()
-	answer(list, answered, remote.Extended{Err: ctx.Err()})
+	answer(list, answered, wire.Extended{Err: ctx.Err()})
 }
 
 func (f *fixture) add(ttl time.Duration) *item {
@@ -232,7 +232,7 @@ func TestNothingWaits(t *testing.T) {
 		stop := make(chan struct{})
 		s := newSchedule(t.Context())
 		defer s.Close()
-		s.extend = func(context.Context, []remote.Extension, func([]int, []remote.Extended)) { <-stop }
+		s.extend = func(context.Context, []wire.Extension, func([]int, []wire.Extended)) { <-stop }
 		defer close(stop)
 		var items []*item
 		for range 10 {
@@ -316,7 +316,7 @@ func TestExtensionsGather(t *testing.T) {
 				s.rounds, s.scripts = 0, 0
 				s.sleep(3 * interval)
 				t.Logf("%d rounds and %d scripts in three intervals", s.rounds, s.scripts)
-				require.LessOrEqual(t, s.scripts, 7*items/remote.Batch/2)
+				require.LessOrEqual(t, s.scripts, 7*items/wire.Batch/2)
 				require.LessOrEqual(t, s.rounds, s.scripts/3)
 				for _, i := range list {
 					require.Empty(t, i.over)

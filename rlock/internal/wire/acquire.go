@@ -1,0 +1,290 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/slot"
+)
+
+// Request says how to take the keys of a Claim.
+type Request struct {
+	Token  string
+	TTL    time.Duration
+	Fenced bool
+	Keep   []string // the keys of a set, sorted: keep those that are free, slot by slot, up to the first that is held; nil: all or none
+
+	Patience time.Duration // for how long each of several slots may be silent; 0: as long as the client and the context let it
+}
+
+// Answer is what the server says to a Request.
+type Answer struct {
+	Sent     clock.Instant // no later than when the command was sent that started the lease
+	Acquired bool          // the keys have the token
+	Fence    uint64
+	Held     string        // key that has another token
+	Left     time.Duration // of that one's lease; 0: not known
+	Kept     int           // how many keys of a Request with Keep have the token, in the order in which it takes them
+}
+
+// Acquire makes one attempt to take the keys. It repeats a command that got no answer, which is
+// safe because the script knows the token, and notes it in the Claim.
+//
+// If the keys are in several slots, Acquire takes one slot after the other. If it does not get all
+// of them, it frees those that it has taken, unless it is to keep them. After that, the Claim needs a
+// new token, because a late release of this attempt must not free what the next one takes.
+func (s *Server) Acquire(ctx context.Context, c *Claim, r Request) (Answer, error) {
+	switch {
+	case c.SpansSlots():
+		return s.acquireParts(ctx, c, r)
+	case r.Keep != nil:
+		return s.acquire(ctx, c, r.Keep, r)
+	}
+	return s.acquire(ctx, c, c.Keys(), r)
+}
+
+// acquire takes keys of one slot.
+func (s *Server) acquire(ctx context.Context, c *Claim, keys []string, r Request) (a Answer, failure error) {
+	var counters []string
+	if r.Fenced {
+		counters = slot.FenceCounters(keys)
+	}
+	_ = RetryTimes(ctx, Attempts, func(ctx context.Context) (err error) {
+		s.acquisitions.Add(1)
+		sent := clock.Now()
+		switch {
+		case c.IsShare():
+			var reply gen.WaitResult
+			reply, err = s.calls.scripts.Wait(ctx, s.calls.client, s.calls.waitParams(c, &r, gen.WaitHowTry))
+			a = waitAnswer(c, reply)
+		case c.IsSet():
+			a, err = s.calls.acquireSet(ctx, keys, counters, r)
+		default:
+			a, err = s.calls.acquireOne(ctx, c, r)
+		}
+		if a.Sent == 0 { // with other calls it was sent later
+			a.Sent = sent
+		}
+		if err == nil && !a.Acquired {
+			s.roundTrip.note(a.Sent)
+		}
+		failure = Redact(err, r.Token)
+		if OutcomeOf(failure) == Indeterminate && !unsent(failure) {
+			c.Unsettle(r.Token)
+		}
+		if s.closed.Load() {
+			if errors.Is(failure, rueidis.ErrClosing) {
+				return nil // another caller has found the client closed for good: do not repeat
+			}
+			s.closed.Store(false)
+		}
+		return failure
+	})
+	return a, failure
+}
+
+// acquireOne takes a key, but not before those who wait in its queue.
+func (s calls) acquireOne(ctx context.Context, c *Claim, r Request) (a Answer, err error) {
+	if s.queue.queued() {
+		a, refusal := s.try(ctx, c, r)
+		if !s.queue.goesWithout(refusal) {
+			return a, refusal
+		}
+		defer func() { s.queue.went(refusal, err) }()
+	}
+	reply, err := s.scripts.Acquire(ctx, s.client, r.params(c, c.key[0]))
+	a, _ = tryAnswer(c.key[0], reply.Outcome, reply.Value)
+	return a, err
+}
+
+// acquireParts takes all parts, or frees those that it has taken.
+func (s *Server) acquireParts(ctx context.Context, c *Claim, r Request) (Answer, error) {
+	whole := Answer{Sent: clock.Now(), Acquired: true}
+	parts := c.BySlot()
+	fences := make([]uint64, len(parts))
+	for i, keys := range parts {
+		if r.Keep != nil {
+			keys = slices.Sorted(slices.Values(keys))
+		}
+		patient, cancel := clock.Within(ctx, r.Patience)
+		a, err := s.acquire(patient, c, keys, r)
+		cancel()
+		if err != nil || !a.Acquired {
+			if r.Keep == nil {
+				s.RollBack(ctx, c, parts[:i], r)
+			}
+			a.Kept += whole.Kept
+			return a, err
+		}
+		fences[i] = a.Fence
+		whole.Fence = max(whole.Fence, a.Fence)
+		if r.Keep != nil {
+			whole.Kept += len(keys)
+		}
+	}
+	ctx, cancel := clock.Within(ctx, r.Patience) // also of the RollBack: if it is over, the reaper does that
+	defer cancel()
+	lost, err := s.calls.raiseFence(ctx, parts, fences, whole.Fence, r.Token)
+	if err != nil || lost != "" {
+		if r.Keep == nil {
+			s.RollBack(ctx, c, parts, r)
+		}
+		return Answer{Held: lost, Kept: whole.Kept}, err // those after the lost key have the token too
+	}
+	return whole, nil
+}
+
+// raiseFence raises the counters of all parts to the fence of the set, which is the largest of
+// theirs. It returns a key that was lost meanwhile.
+func (s calls) raiseFence(ctx context.Context, parts [][]string, fences []uint64, fence uint64, token string) (lost string, err error) {
+	var params []gen.RaiseFenceParams
+	for i, keys := range parts {
+		if fences[i] < fence {
+			params = append(params, gen.RaiseFenceParams{
+				Keys: slices.Concat(keys, slot.FenceCounter(keys[0])), Token: token, Fence: int64(fence), Locks: int64(len(keys)),
+			})
+		}
+	}
+	err = RetryTimes(ctx, Attempts, func(ctx context.Context) error {
+		replies := s.scripts.RaiseFenceBatch(ctx, s.client, params)
+		for i, reply := range replies {
+			if reply.Value != 0 {
+				lost = slot.KeyAt(params[i].Keys[:params[i].Locks], reply.Value)
+			}
+			replies[i].Err = Redact(reply.Err, token) // before Combine, as Redact would lose its outcome
+		}
+		return Combine(replies)
+	})
+	return lost, err
+}
+
+// RollBack frees, all at once, the parts of a Claim's keys that a Request may have taken. The
+// reaper frees what the server does not confirm, and what commands without an answer may still
+// take. The Claim needs a new token then.
+func (s *Server) RollBack(ctx context.Context, c *Claim, parts [][]string, r Request) {
+	params := make([]leaving, len(parts))
+	for i, keys := range parts {
+		params[i] = leaving{keys: keys, token: r.Token}
+	}
+	failed := false
+	for _, reply := range s.calls.releaseEach(ctx, params) {
+		failed = failed || reply.Err != nil
+	}
+	if failed || !c.Settled() {
+		s.Abandon(c, []string{r.Token}, r.TTL)
+		c.needRare().settle()
+	}
+}
+
+// Try is one of many attempts, each for one key.
+type Try struct {
+	Claim *Claim
+	Request
+	Answer Answer
+	Err    error
+}
+
+// AcquireEach is Acquire for many Claims of one key. It sets the Answer or the Err of each.
+func (s *Server) AcquireEach(ctx context.Context, tries []*Try) {
+	var together [][]int
+	for _, positions := range placesOf(s.calls, tries, func(t *Try) uint16 { return slot.Of(t.Claim.Key()) }) {
+		together = slices.AppendSeq(together, slices.Chunk(positions, maxCalls))
+	}
+	for _, t := range tries {
+		t.Err = errSenderEnded // unless its call returns
+	}
+	atEach(together, func(positions []int) {
+		alone := at(tries, positions)
+		if len(alone) > 1 && s.calls.queue.queued() {
+			alone = s.acquireTogether(ctx, alone)
+		}
+		each := make([][]int, len(alone))
+		for i := range alone {
+			each[i] = []int{i}
+		}
+		atEach(each, func(positions []int) {
+			t := alone[positions[0]]
+			t.Answer, t.Err = s.Acquire(ctx, t.Claim, t.Request)
+		})
+	})
+}
+
+// acquireTogether makes attempts with one script. It returns those that have to be made one by one: the
+// script has not made them, or had no answer.
+func (s *Server) acquireTogether(ctx context.Context, tries []*Try) (alone []*Try) {
+	batch := make([]*member[tryCall, Answer], len(tries))
+	of := make(map[*member[tryCall, Answer]]*Try, len(tries))
+	for i, t := range tries {
+		batch[i] = &member[tryCall, Answer]{params: tryCall{t.Claim.Key(), t.Token, t.TTL, t.Fenced}}
+		of[batch[i]] = t
+	}
+	err := s.calls.tryMany(ctx, batch) // in another order
+	for _, m := range batch {
+		t := of[m]
+		if OutcomeOf(err) == Indeterminate {
+			t.Claim.Unsettle(t.Token)
+		}
+		if err != nil || m.alone {
+			alone = append(alone, t)
+			continue
+		}
+		s.acquisitions.Add(1)
+		if t.Answer, t.Err = m.result, nil; !t.Answer.Acquired {
+			s.roundTrip.note(t.Answer.Sent)
+		}
+	}
+	return alone
+}
+
+// Handed is what HandOver has done.
+type Handed struct {
+	Over     bool // the key has the next token
+	Sent     clock.Instant
+	Fence    uint64 // the first of those reserved
+	Reserved int
+	Waits    time.Duration // for how long another process has waited for the key; 0: none waits
+}
+
+// HandOver gives the key another token and a lease of its own, if it has token, and reserves
+// fences if next is fenced. It is sent once. After an error that is Indeterminate, the key may
+// have either token.
+func (s *Server) HandOver(ctx context.Context, c *Claim, token string, next Request, fences int) (h Handed, err error) {
+	c.tally.perhaps = true // until there is an answer
+	h, err = handOver(ctx, s, c.key[0], token, next, fences)
+	if OutcomeOf(err) != Indeterminate {
+		c.tally.perhaps = false
+	}
+	return h, err
+}
+
+// Ask is what HandOver says of a key that has token, and also reserves fences if it is to. It changes
+// neither the token of the key nor its lease: the script takes it for a repetition of a hand-over to that
+// token, and keeps the longer lease. So it may arrive late.
+func Ask(ctx context.Context, s *Server, key, token string, fenced bool, fences int) (Handed, error) {
+	return handOver(ctx, s, key, NewToken(""), Request{Token: token, TTL: time.Millisecond, Fenced: fenced}, fences)
+}
+
+func handOver(ctx context.Context, s *Server, key, token string, next Request, fences int) (h Handed, err error) {
+	params := gen.HandOverParams{Lock: key, Queue: key, Token: token, Next: next.Token, TTL: ttlParam(next.TTL), Fences: int64(fences)}
+	if next.Fenced {
+		params.Counter = slot.FenceCounter(key)
+	}
+	if s.queues.Used() {
+		params.Queue, params.Barging = slot.Queue(key), s.calls.queue.barging
+	}
+	h.Sent = clock.Now()
+	reply, err := s.calls.scripts.HandOver(ctx, s.calls.client, params)
+	err = Redact(err, token, next.Token)
+	if OutcomeOf(err) != Indeterminate {
+		s.roundTrip.note(h.Sent)
+	}
+	h.Over, h.Fence, h.Reserved = err == nil && reply.HandedOver, uint64(reply.Fence), int(reply.Fences)
+	h.Waits = time.Duration(reply.Waits) * time.Microsecond
+	return h, err
+}

@@ -1,0 +1,250 @@
+package wire
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/slot"
+)
+
+// Batch is how many leases one script extends. More would keep the server from its other
+// clients for longer, and gain little.
+const Batch = 100
+
+// Extension is what a lock asks for: another lease of its keys.
+type Extension struct {
+	Parts  [][]string    // the keys; on a cluster, those of each slot are a part of their own
+	Token  string        // that the keys have, or are to have from now on
+	Former []string      // other tokens that the keys may have so far
+	TTL    time.Duration // of the lease; clock.NoExpiry: it does not end
+}
+
+// Extended is the answer to an Extension.
+type Extended struct {
+	Lost string // a key that has none of the tokens; "": none. The keys of its part are unchanged.
+	Err  error  // see OutcomeOf; nil if Lost is set
+}
+
+// Extend sends a call for each part of each extension, all of them in one pipeline, and returns
+// the answers in the order of list. On a cluster, it returns when every node has answered. Where there are
+// former tokens, the keys get the Token and exactly the new lease.
+func (s *Server) Extend(ctx context.Context, list []Extension) []Extended {
+	var changes, plain []int
+	for i, e := range list {
+		if len(e.Former) > 0 {
+			changes = append(changes, i)
+		} else {
+			plain = append(plain, i)
+		}
+	}
+	if changes == nil {
+		return s.calls.extend(ctx, list)
+	}
+	answers := make([]Extended, len(list))
+	for n, answer := range s.calls.replace(ctx, at(list, changes)) {
+		answers[changes[n]] = answer
+	}
+	if plain != nil {
+		for n, answer := range s.calls.extend(ctx, at(list, plain)) {
+			answers[plain[n]] = answer
+		}
+	}
+	return answers
+}
+
+// extend is Extend where no token changes.
+func (s calls) extend(ctx context.Context, list []Extension) []Extended {
+	if len(list) == 1 && len(list[0].Parts) == 1 { // costs less than a pipeline of one
+		var reply [1]gen.Reply[int64]
+		lost, err := s.scripts.Extend(ctx, s.client, list[0].params(list[0].Parts[0]))
+		reply[0] = first(lost, err)
+		return []Extended{list[0].answer(reply[:])}
+	}
+	var params []gen.ExtendParams
+	for _, e := range list {
+		for _, keys := range e.Parts {
+			params = append(params, e.params(keys))
+		}
+	}
+	replies := make([]gen.Reply[int64], 0, len(params))
+	for _, reply := range s.scripts.ExtendBatch(ctx, s.client, params) {
+		replies = append(replies, first(reply.Value, reply.Err))
+	}
+	return answersOf(list, replies)
+}
+
+// replace is Extend where tokens change.
+func (s calls) replace(ctx context.Context, list []Extension) []Extended {
+	var params []gen.AttachParams
+	for _, e := range list {
+		for _, keys := range e.Parts {
+			params = append(params, gen.AttachParams{
+				Keys: keysOf(keys, e.Token), Token: e.Token, TTL: ttlParam(e.TTL), Former: e.Former,
+			})
+		}
+	}
+	replies := make([]gen.Reply[int64], 0, len(params))
+	for _, reply := range s.scripts.AttachBatch(ctx, s.client, params) {
+		replies = append(replies, gen.Reply[int64]{Value: reply.Value.Position, Err: reply.Err})
+	}
+	return answersOf(list, replies)
+}
+
+// first returns the first of the positions of lost keys; 0: none is lost.
+func first(lost []int64, err error) (reply gen.Reply[int64]) {
+	if reply.Err = err; len(lost) > 0 {
+		reply.Value = lost[0]
+	}
+	return reply
+}
+
+// answersOf reads a reply for each part of each extension.
+func answersOf(list []Extension, replies []gen.Reply[int64]) []Extended {
+	answers := make([]Extended, len(list))
+	for i, e := range list {
+		n := len(e.Parts)
+		answers[i] = e.answer(replies[:n])
+		replies = replies[n:]
+	}
+	return answers
+}
+
+// params are the parameters of extend.lua for a part.
+func (e *Extension) params(keys []string) gen.ExtendParams {
+	return gen.ExtendParams{Keys: keysOf(keys, e.Token), TTL: ttlParam(e.TTL), Tokens: []string{e.Token}}
+}
+
+// keysOf returns the keys that a script about a lease is to have: of a share its key and the holders.
+func keysOf(keys []string, token string) []string {
+	if !isShare(token) {
+		return keys
+	}
+	return []string{keys[0], slot.NamesOf(keys[0]).Holders}
+}
+
+// answer reads the replies for the parts: 0, or the position of a key that none
+// of the tokens has. It redacts each error before it combines them, because Redact would
+// replace a combined error, which is Indeterminate, by the refusal of one slot.
+func (e *Extension) answer(replies []gen.Reply[int64]) Extended {
+	for i := range replies {
+		if position := replies[i].Value; position != 0 {
+			return Extended{Lost: slot.KeyAt(e.Parts[i], position)}
+		}
+		replies[i].Err = Redact(Redact(replies[i].Err, e.Token), e.Former...)
+	}
+	return Extended{Err: Combine(replies)}
+}
+
+// ExtendAll makes many extensions at once, up to Batch of them with one script. When a call to
+// the server returns, it calls answered with the positions in list of the extensions that the
+// call was about, and with their answers. It calls answered once for each extension, in
+// goroutines that it starts, and returns when all of them are done.
+//
+// If the server refuses a script, one of its keys may be the reason: the user may have lost
+// the right to it, or a cluster is moving it. Each extension then gets its own call, so that
+// the other locks keep their lease.
+func (s *Server) ExtendAll(ctx context.Context, list []Extension, answered func(positions []int, answers []Extended)) {
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	each := func(positions []int) {
+		if len(positions) == 0 {
+			return
+		}
+		calls.Go(func() { answered(positions, s.Extend(ctx, at(list, positions))) })
+	}
+	many := func(batches [][]int) {
+		if len(batches) == 0 {
+			return
+		}
+		calls.Go(func() {
+			positions, answers, refused := s.calls.extendMany(ctx, list, batches)
+			each(refused)
+			if len(positions) > 0 {
+				answered(positions, answers)
+			}
+		})
+	}
+	batches, single := batchesOf(list, s.cluster)
+	if !s.cluster {
+		many(batches)
+		each(single)
+		return
+	}
+	// A node that is silent must not cost the locks on the others their leases; see apart.
+	for i := range batches {
+		many(batches[i : i+1])
+	}
+	for i := range single {
+		each(single[i : i+1])
+	}
+}
+
+// alike is equal for extensions that one script can make. The script gives all keys the same
+// TTL, and on a cluster its keys must be in one slot.
+type alike struct {
+	ttl  time.Duration
+	slot uint16
+}
+
+// batchesOf returns the positions of extensions that one script can make, and those of
+// extensions that need a script of their own: they are about several keys or tokens, or about
+// a lease that does not end.
+func batchesOf(list []Extension, cluster bool) (batches [][]int, single []int) {
+	together := map[alike][]int{}
+	for i, e := range list {
+		if len(e.Parts) > 1 || len(e.Parts[0]) > 1 || len(e.Former) > 0 || e.TTL == clock.NoExpiry || isShare(e.Token) {
+			single = append(single, i)
+			continue
+		}
+		k := alike{ttl: e.TTL}
+		if cluster {
+			k.slot = slot.Of(e.Parts[0][0])
+		}
+		together[k] = append(together[k], i)
+	}
+	for _, positions := range together {
+		batches = slices.AppendSeq(batches, slices.Chunk(positions, Batch))
+	}
+	return batches, single
+}
+
+// extendMany runs extend.lua once for each batch, in one pipeline. The extensions of
+// batches that were refused are in refused and have no answer.
+func (s calls) extendMany(ctx context.Context, list []Extension, batches [][]int) (positions []int, answers []Extended, refused []int) {
+	params := make([]gen.ExtendParams, len(batches))
+	for i, batch := range batches {
+		p := gen.ExtendParams{TTL: list[batch[0]].TTL}
+		for _, e := range at(list, batch) {
+			p.Keys = append(p.Keys, e.Parts[0][0])
+			p.Tokens = append(p.Tokens, e.Token)
+		}
+		params[i] = p
+	}
+	for i, reply := range s.scripts.ExtendBatch(ctx, s.client, params) {
+		if OutcomeOf(reply.Err) == Refused && len(batches[i]) > 1 {
+			refused = append(refused, batches[i]...)
+			continue
+		}
+		err := Redact(reply.Err, params[i].Tokens...)
+		for n, key := range params[i].Keys {
+			answer := Extended{Err: err}
+			if slices.Contains(reply.Value, int64(n+1)) {
+				answer = Extended{Lost: key}
+			}
+			positions, answers = append(positions, batches[i][n]), append(answers, answer)
+		}
+	}
+	return positions, answers, refused
+}
+
+// ttlParam returns a TTL as scripts take it: 0 stands for a lease that does not end.
+func ttlParam(ttl time.Duration) time.Duration {
+	if ttl == clock.NoExpiry {
+		return 0
+	}
+	return ttl
+}

@@ -1,0 +1,176 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/slot"
+)
+
+// Holder is what the server says of a key.
+type Holder struct {
+	Key   string
+	Held  bool
+	Token string
+	End   clock.Instant // of the lease, if it is held, counted from when the call was sent
+}
+
+// Inspect asks who holds each of the keys. The Holders are in the order of slots, and within a
+// slot in that of the keys.
+func (s *Server) Inspect(ctx context.Context, c *Claim) ([]Holder, error) {
+	if !c.SpansSlots() {
+		return s.calls.inspect(ctx, c.Keys())
+	}
+	var all []Holder
+	for _, keys := range c.BySlot() {
+		some, err := s.calls.inspect(ctx, keys)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+// Confirm asks about each key of a Claim whose lock has, or may have, one of tokens. The Token of a Holder
+// is one of them if the lock has the key. The order is that of Inspect.
+func Confirm(ctx context.Context, s *Server, c *Claim, tokens []string) ([]Holder, error) {
+	if !c.IsShare() {
+		return s.Inspect(ctx, c)
+	}
+	h, err := holderOf(ctx, s, c, tokens)
+	return []Holder{h}, err
+}
+
+// inspect is Inspect for keys of one slot.
+func (s calls) inspect(ctx context.Context, keys []string) ([]Holder, error) {
+	var (
+		r    gen.InspectResult
+		sent clock.Instant
+	)
+	err := RetryTimes(ctx, Attempts, func(ctx context.Context) (err error) {
+		sent = clock.Now()
+		r, err = s.scripts.Inspect(ctx, s.client, gen.InspectParams{Keys: keys, Waiters: -1})
+		return err
+	})
+	return holders(keys, r, sent, err)
+}
+
+// inspectOne asks about one key, those who share it, and so many who wait for it.
+func (s calls) inspectOne(
+	ctx context.Context, key string, waiters int64,
+) (r gen.InspectResult, sent clock.Instant, err error) {
+	names := slot.NamesOf(key)
+	keys := []string{key, names.Holders}
+	if waiters > 0 { // otherwise fewer keys, because all must be at one node while their slot moves
+		keys = append(keys, names.Queue)
+	}
+	err = RetryTimes(ctx, Attempts, func(ctx context.Context) (err error) {
+		sent = clock.Now()
+		r, err = s.scripts.Inspect(ctx, s.client, gen.InspectParams{Keys: keys, Waiters: waiters})
+		return err
+	})
+	return r, sent, err
+}
+
+// InspectEach asks who holds each of the keys, which may be in any slots, in one round trip. Each
+// has an error of its own.
+func (s *Server) InspectEach(ctx context.Context, keys []string) ([]Holder, []error) {
+	params := make([]gen.InspectParams, len(keys))
+	for i := range keys {
+		params[i] = gen.InspectParams{Keys: keys[i : i+1], Waiters: -1}
+	}
+	var (
+		replies []gen.Reply[gen.InspectResult]
+		sent    clock.Instant
+	)
+	_ = RetryTimes(ctx, Attempts, func(ctx context.Context) error {
+		sent = clock.Now()
+		replies = s.calls.scripts.InspectBatch(ctx, s.calls.client, params)
+		for _, reply := range replies {
+			if OutcomeOf(reply.Err) == Indeterminate {
+				return reply.Err
+			}
+		}
+		return nil
+	})
+	all, errs := make([]Holder, len(keys)), make([]error, len(keys))
+	for i, reply := range replies {
+		var one []Holder
+		if one, errs[i] = holders(keys[i:i+1], reply.Value, sent, reply.Err); errs[i] == nil {
+			all[i] = one[0]
+		}
+	}
+	return all, errs
+}
+
+// Peeked is what Peek has found.
+type Peeked struct {
+	Held   bool
+	Token  string
+	Until  time.Time // end of the lease, if it is held, or of what the cache knows
+	Cached bool      // the server was not asked
+}
+
+// ErrUncached is the error of a Peek through a client that has no cache.
+var ErrUncached = errors.New("rlock: the client has no cache")
+
+// Peek reads a key through the client-side cache, which may keep the answer for ttl. If the client
+// has no cache, the first Peek asks the server to find that out, and every Peek returns
+// ErrUncached.
+func (s *Server) Peek(ctx context.Context, key string, ttl time.Duration) (Peeked, error) {
+	if s.uncached.Load() {
+		return Peeked{}, ErrUncached
+	}
+	answer, err := s.calls.scripts.CheckCached(ctx, s.calls.client, gen.CheckParams{Lock: key}, ttl)
+	if err == nil && answer.Until.IsZero() {
+		s.uncached.Store(true)
+		err = ErrUncached
+	}
+	return Peeked{answer.Value.Valid, answer.Value.V, answer.Until, answer.Hit}, err
+}
+
+// Uncached reports whether a Peek has found that the client has no cache.
+func Uncached(s *Server) bool { return s.uncached.Load() }
+
+// holders reads the answer of inspect.lua to a call that was sent at sent.
+func holders(keys []string, r gen.InspectResult, sent clock.Instant, err error) ([]Holder, error) {
+	if err == nil && (len(r.Values) != len(keys) || len(r.Remaining) != len(keys) || len(r.Members) != len(r.Left)) {
+		err = &gen.ReplyError{Script: "Inspect", Reason: errors.New("is about another number of keys or holders")}
+	}
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Holder, len(keys))
+	for i, key := range keys {
+		all[i] = Holder{Key: key, Held: r.Values[i].Valid, Token: r.Values[i].V}
+		if all[i].Held {
+			all[i].End = sent.After(remaining(r.Remaining[i]))
+		}
+	}
+	return all, nil
+}
+
+// Waiter is a process that waits in the queue of a key.
+type Waiter struct {
+	Token string
+	Since time.Time // when it joined, by the clock of the server
+}
+
+// mostWaiters is how many Waiters asks for at most, which keeps the server busy for less than a millisecond.
+const mostWaiters = 1000
+
+// Waiters asks who waits in the queue of a key, in its order.
+func Waiters(ctx context.Context, s *Server, key string) (all []Waiter, err error) {
+	r, _, err := s.calls.inspectOne(ctx, key, mostWaiters)
+	for reply := r.Waiting; len(reply) > 1; reply = reply[2:] {
+		if score, wrong := strconv.ParseFloat(reply[1], 64); wrong == nil {
+			all = append(all, Waiter{reply[0], time.UnixMicro(int64(score))})
+		}
+	}
+	return all, err
+}

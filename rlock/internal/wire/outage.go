@@ -1,0 +1,199 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+)
+
+// ErrNoAnswer: the server had not answered, or could not serve yet, when the call ended.
+var ErrNoAnswer = errors.New("rlock: no answer from the server")
+
+// Outage records, for a caller who waits, for how long the server has not answered or could not
+// serve. It tells an error that may pass from one that stays, so that a caller who waits for a
+// lock also waits for a restart, a failover, or a slot that moves. Server.Outage makes one.
+type Outage struct {
+	server   *Server
+	silence  *clock.Silence // since the first of the calls in a row that have no answer
+	err      error          // of the last attempt, if it may pass
+	closings int            // in a row
+	begun    bool           // the silence began with a call of this caller, and not of one before it
+}
+
+// mostClosings is how often the client may say that it is closed before all waiters take it
+// as closed for good, because it also says so for a moment when it drops a primary that was
+// replaced.
+const mostClosings = 4
+
+// closingPause is the longest pause before the client is asked again whether it is closed.
+const closingPause = time.Second / 2
+
+// Outage returns an Outage for one caller who waits, which tells others by silence since when that has no
+// answer.
+func (s *Server) Outage(silence *clock.Silence) Outage { return Outage{server: s, silence: silence} }
+
+// Ask notes that the caller is about to ask the server. Record must follow.
+func (o *Outage) Ask() {
+	if o.silence.Begin(clock.Now()) {
+		o.begun = true
+	}
+}
+
+// Leave notes that the caller leaves without an answer. Those who go on with the silence count it only if an
+// answer should have been here: else many who leave one after the other, each a moment before it comes, would
+// look like an outage.
+func (o *Outage) Leave() {
+	soon := min(2*o.server.RoundTrip(), LongestAnswer)
+	if o.begun && (o.err == nil || isContextError(o.err)) && o.silence.Lasts(clock.Now()) < soon {
+		o.silence.Leave()
+	}
+}
+
+// Record takes the error of an attempt, nil if it has none. It reports whether another attempt may
+// succeed later, because the server did not answer or cannot serve yet.
+func (o *Outage) Record(err error) (passes bool) {
+	if closed := o.closed(err); err == nil || closed || !Transient(err) && !o.demoted(err) {
+		o.err, o.begun = nil, false
+		o.silence.End()
+		return false
+	}
+	if o.err == nil || !isContextError(err) {
+		o.err = err
+	}
+	return true
+}
+
+// demoted reports whether the primary is none any more, and the client will find the next one, as a client of
+// one server never does.
+func (o *Outage) demoted(err error) bool {
+	var server *rueidis.RedisError
+	return errors.As(err, &server) && strings.HasPrefix(server.Error(), "READONLY") &&
+		o.server.calls.client.Mode() != rueidis.ClientModeStandalone
+}
+
+// closed reports whether the client is closed for good.
+func (o *Outage) closed(err error) bool {
+	closed := &o.server.closed
+	if !errors.Is(err, rueidis.ErrClosing) {
+		o.closings = 0
+		if closed.Load() {
+			closed.Store(false)
+		}
+		return false
+	}
+	if o.closings++; o.closings == mostClosings {
+		closed.Store(true)
+	}
+	return closed.Load()
+}
+
+// Pace returns the pause before the next attempt: that of the policy, or a shorter one if the
+// client may be closed for good, so that the caller soon learns whether it is.
+func (o *Outage) Pace(pause time.Duration) time.Duration {
+	if o.closings > 0 {
+		return min(pause, closingPause)
+	}
+	return pause
+}
+
+func isContextError(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
+// LongestAnswer is how long the server may take to answer before a caller who has heard of it takes it as
+// silent: two heartbeats of a waiter. A slow network or server answers within some 100 ms.
+const LongestAnswer = time.Second
+
+// Explain adds to cause, which has ended the waiting, that the server does not answer or cannot serve, if
+// that is so: the error matches ErrNoAnswer then. waited is how long the call has lasted. A question that is
+// still under way counts once it is LongestAnswer old. If the server has answered nothing at all, and the
+// time of the caller is over, half of that time is enough: one who has waited for something else, and asks
+// in the last moment, knows nothing of the server.
+func (o *Outage) Explain(cause error, waited time.Duration) error {
+	lasts := o.silence.Lasts(clock.Now())
+	told := o.err
+	if isContextError(told) {
+		told = nil // it was cut short
+	}
+	least := LongestAnswer
+	if !o.silence.Answered() && (cause == nil || errors.Is(cause, context.DeadlineExceeded)) {
+		least = min(least, waited/2)
+	}
+	if lasts == 0 || told == nil && lasts < least {
+		return cause
+	}
+	return newUnanswered(cause, told, lasts)
+}
+
+// unanswered is an error that matches ErrNoAnswer.
+type unanswered struct {
+	cause error         // what has ended the waiting; nil: nothing has
+	told  error         // of the last attempt; nil: it has no answer
+	lasts time.Duration // of the silence; 0: not known
+
+	wraps Wraps
+}
+
+func newUnanswered(cause, told error, lasts time.Duration) *unanswered {
+	return &unanswered{cause, told, lasts, NewWraps(ErrNoAnswer, cause, told)}
+}
+
+// Wraps are the errors that one error wraps. Many callers may end at once, and each asks often what its error
+// is, so that Errors, unlike a list that Unwrap makes, allocates nothing.
+type Wraps struct {
+	list [3]error
+	n    int
+}
+
+// NewWraps returns those of the errors that are not nil.
+func NewWraps(errs ...error) (w Wraps) {
+	for _, err := range errs {
+		if err != nil {
+			w.list[w.n] = err
+			w.n++
+		}
+	}
+	return w
+}
+
+// Errors is for an Unwrap method.
+func (w *Wraps) Errors() []error { return w.list[:w.n] }
+
+func (e *unanswered) Error() string {
+	s := "the server has not answered"
+	var server *rueidis.RedisError
+	if errors.As(e.told, &server) {
+		s = "the server cannot serve yet"
+	}
+	if e.lasts > 0 {
+		s += fmt.Sprintf(" for %v", max(e.lasts.Round(time.Millisecond), time.Millisecond))
+	}
+	if e.told != nil && !errors.Is(e.cause, e.told) {
+		s += ": " + e.told.Error()
+	}
+	if e.cause != nil {
+		s = e.cause.Error() + "; " + s
+	}
+	return s
+}
+
+// Unwrap makes ErrNoAnswer, the cause and what was told reachable.
+func (e *unanswered) Unwrap() []error { return e.wraps.Errors() }
+
+// NoAnswer returns err such that it matches ErrNoAnswer, if it is that of a call that the server has not
+// answered or cannot serve yet. A caller who has cancelled the call, or never sent it, has not waited for an
+// answer, and a client that is closed asks nobody.
+func NoAnswer(err error) error {
+	switch {
+	case err == nil, errors.Is(err, ErrNoAnswer), !Transient(err), errors.Is(err, errUnsent),
+		errors.Is(err, context.Canceled), errors.Is(err, rueidis.ErrClosing), errors.Is(err, ErrInterrupted):
+		return err
+	}
+	return newUnanswered(nil, err, 0)
+}

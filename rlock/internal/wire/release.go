@@ -1,0 +1,209 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+)
+
+// Freed says what became of the keys of a Claim.
+type Freed uint8
+
+const (
+	// Missing: keys had none of the tokens, because they were gone or another's.
+	Missing Freed = iota
+	// Perhaps: keys had none of the tokens, and a release without an answer may have freed them.
+	Perhaps
+	// Free: all keys were freed.
+	Free
+)
+
+// Release frees the keys that have the token or a former one, whether or not ctx has ended; see
+// RetryDetached. After an error the reaper goes on, unless that is hopeless, and Release may be
+// called again. The Claim adds up what all calls have freed. If user code panics, the caller must
+// call ReleaseLater.
+func (s *Server) Release(ctx context.Context, c *Claim, token string, former []string) (Freed, error) {
+	err := RetryDetached(ctx, Patience, func(ctx context.Context) error { return s.calls.free(ctx, c, token, former) })
+	return s.released(c, token, former, err)
+}
+
+// ReleaseWhile frees a key that another acquisition has taken. It repeats the command for Patience
+// while ctx lasts, and leaves nothing to the reaper.
+func (s *Server) ReleaseWhile(ctx context.Context, key, token string) (freed Freed, err error) {
+	c := One(key)
+	err = RetryFor(ctx, Patience, func(ctx context.Context) error { return s.calls.free(ctx, &c, token, nil) })
+	if err != nil {
+		return Missing, err
+	}
+	return c.freed()
+}
+
+// free makes one try, in the order that lease.Lease.Tokens has: former tokens first.
+func (s calls) free(ctx context.Context, c *Claim, token string, former []string) error {
+	if len(former) == 0 && !c.SpansSlots() {
+		n, err := s.releaseOne(ctx, c, token)
+		return c.tally.add(n, c.Keys(), Redact(err, token))
+	}
+	return Combine(s.freeEach(ctx, []*Freeing{{Claim: c, Token: token, Former: former}})[0])
+}
+
+// Freeing is one of many releases.
+type Freeing struct {
+	Claim  *Claim
+	Token  string
+	Former []string
+	Freed  Freed
+	Err    error
+}
+
+// ReleaseEach is Release for many Claims, in one round trip. It sets Freed or Err of each.
+func (s *Server) ReleaseEach(ctx context.Context, all []*Freeing) {
+	_ = RetryDetached(ctx, Patience, Remaining(all, func(ctx context.Context, some []*Freeing) []error {
+		errs := make([]error, len(some))
+		for i, replies := range s.calls.freeEach(ctx, some) {
+			errs[i] = Combine(replies)
+			some[i].Err = errs[i]
+		}
+		return errs
+	}))
+	for _, f := range all {
+		f.Freed, f.Err = s.released(f.Claim, f.Token, f.Former, f.Err)
+	}
+}
+
+// freeEach makes one try for each, all at once. It returns the replies of each.
+func (s calls) freeEach(ctx context.Context, all []*Freeing) [][]gen.Reply[int64] {
+	var params []leaving
+	for _, f := range all {
+		for _, keys := range f.Claim.BySlot() {
+			for _, token := range f.Former {
+				params = append(params, leaving{keys: keys, token: token})
+			}
+			params = append(params, leaving{keys: keys, token: f.Token})
+		}
+	}
+	replies := s.releaseEach(ctx, params)
+	each := make([][]gen.Reply[int64], len(all))
+	next := 0
+	for i, f := range all {
+		first := next
+		for p, keys := range f.Claim.BySlot() {
+			t := f.Claim.tallyOf(p)
+			for former := range f.Former {
+				replies[next].Err = t.add(replies[next].Value, keys, Redact(replies[next].Err, f.Former[former]))
+				next++
+			}
+			replies[next].Err = t.add(replies[next].Value, keys, Redact(replies[next].Err, f.Token))
+			next++
+		}
+		each[i] = replies[first:next]
+	}
+	return each
+}
+
+// add takes the answer of a release of keys, and returns its error.
+func (t *tally) add(freed int64, keys []string, err error) error {
+	if OutcomeOf(err) == Indeterminate {
+		t.perhaps = t.perhaps || !unsent(err)
+	}
+	switch n := int64(len(keys)); {
+	case freed < 0 || freed > n:
+		t.freed = int32(n + 1) // see wrong
+	case freed > 0:
+		t.freed = int32(min(int64(t.freed)+freed, n))
+	}
+	return err
+}
+
+// state tells what became of keys by all answers so far.
+func (t *tally) state(keys []string) Freed {
+	switch {
+	case int(t.freed) >= len(keys):
+		return Free
+	case t.perhaps: // it may have been of those that others have not found: one call frees some of the keys
+		return Perhaps
+	}
+	return Missing
+}
+
+// wrong refuses an answer that cannot be, and forgets it.
+func (t *tally) wrong(keys []string) error {
+	if n := len(keys); int(t.freed) > n {
+		t.freed = 0
+		return fmt.Errorf("the server answers that it freed a number of keys that is not between 0 and %d: something between them changes answers", n)
+	}
+	return nil
+}
+
+// freed tells what became of the keys by all answers so far.
+func (c *Claim) freed() (Freed, error) {
+	if !c.SpansSlots() {
+		return c.tally.state(c.Keys()), c.tally.wrong(c.Keys())
+	}
+	all := Free
+	for i := range c.rare.parts {
+		p := &c.rare.parts[i]
+		if err := p.tally.wrong(p.keys); err != nil {
+			return Missing, err
+		}
+		all = min(all, p.tally.state(p.keys))
+	}
+	return all, nil
+}
+
+// released follows the last try of a release.
+func (s *Server) released(c *Claim, token string, former []string, err error) (freed Freed, _ error) {
+	if err == nil {
+		freed, err = c.freed()
+	}
+	switch {
+	case err == nil && c.Settled():
+	case err == nil:
+		// Commands of the acquisition may still arrive, find the keys free, and take them.
+		s.Abandon(c, tokens(token, former), clock.NoExpiry)
+	case !c.hopeless(err) && !c.Chosen():
+		s.ReleaseLater(c, token, former, clock.Past)
+	}
+	return freed, err
+}
+
+// ReleaseLater has the reaper go on with a release that got an error, or that user code has ended with a
+// panic or runtime.Goexit. Nobody knows what has been freed then. The reaper frees nothing before
+// until.
+func (s *Server) ReleaseLater(c *Claim, token string, former []string, until clock.Instant) {
+	c.perhapsFreed()
+	FreeLater(s, c, token, former, until)
+}
+
+// FreeLater has the reaper free keys that nobody uses any more, and nothing before until. Like Abandon, it
+// may run beside a release: it leaves alone what the Claim adds up.
+func FreeLater(s *Server, c *Claim, token string, former []string, until clock.Instant) {
+	// An extension without an answer may have made the lease longer than any TTL that is known.
+	abandon := func() { s.Abandon(c, tokens(token, former), clock.NoExpiry) }
+	if now := clock.Now(); now < until && !c.Chosen() {
+		time.AfterFunc(until.From(now), abandon)
+		return
+	}
+	abandon()
+}
+
+// tokens returns all tokens in the order in which to release them.
+func tokens(token string, former []string) []string {
+	return append(former[:len(former):len(former)], token)
+}
+
+// hopeless reports whether every further try of a release would fail with the same error: the
+// client is closed, or a key now has another type than a lock has. The keys of other slots than
+// that key's may still be freed.
+func (c *Claim) hopeless(err error) bool {
+	var server *rueidis.RedisError
+	return errors.Is(err, rueidis.ErrClosing) ||
+		!c.SpansSlots() && errors.As(err, &server) && strings.HasPrefix(server.Error(), "WRONGTYPE")
+}

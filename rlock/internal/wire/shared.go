@@ -1,0 +1,166 @@
+package wire
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+)
+
+// Share is what a holder wants of a key that several hold together.
+type Share struct {
+	Limit   int // how many permits there are; 0: any number, for readers
+	Permits int // how many of them the holder wants
+}
+
+// OwnPrefix is what the tokens and values of this module that are not a plain token start with. No
+// caller may choose such a token.
+const OwnPrefix = "rlock:"
+
+const (
+	sharePrefix = OwnPrefix + "share:"
+	readers     = "readers"
+	permits     = "permits"
+)
+
+// NewToken returns a new token for the share. It says what share that is, so that those who pass a
+// key on know it from the queue, and those who release it know that it is no whole key.
+func (s Share) NewToken(owner string) string {
+	return sharePrefix + strconv.Itoa(s.Limit) + ":" + strconv.Itoa(s.Permits) + ":" + NewToken(owner)
+}
+
+// isShare reports whether a token is that of a share.
+func isShare(token string) bool { return strings.HasPrefix(token, sharePrefix) }
+
+// ShareOf returns the share of a token, and what follows in it. It reports false if the token is not
+// one that Share.NewToken makes.
+func ShareOf(token string) (s Share, plain string, is bool) {
+	rest, is := strings.CutPrefix(token, sharePrefix)
+	if !is {
+		return Share{}, token, false
+	}
+	parts := strings.SplitN(rest, ":", 3)
+	if len(parts) < 3 {
+		return Share{}, token, false
+	}
+	limit, err1 := strconv.Atoi(parts[0])
+	permits, err2 := strconv.Atoi(parts[1])
+	if err1 != nil || err2 != nil {
+		return Share{}, token, false
+	}
+	return Share{limit, permits}, parts[2], true
+}
+
+// newTokenLike returns a new token of the kind of a former one.
+func newTokenLike(former, owner string) string {
+	if s, _, is := ShareOf(former); is {
+		return s.NewToken(owner)
+	}
+	return NewToken(owner)
+}
+
+// SharedValue reads the value of a key that several hold: the phase, which is their fence, and whether they
+// are readers or holders of permits. It reports false for the value of any other key.
+func SharedValue(value string) (phase uint64, reads, shared bool) {
+	rest, is := strings.CutPrefix(value, OwnPrefix)
+	mode, fence, two := strings.Cut(rest, " ")
+	if !is || !two || mode != readers && mode != permits {
+		return 0, false, false
+	}
+	phase, err := strconv.ParseUint(fence, 10, 64)
+	return phase, mode == readers, err == nil
+}
+
+// Wants notes that the Claim is of a share of its key.
+func (c *Claim) Wants(s Share) { c.needRare().share = s }
+
+// Share returns the share that the Claim is of, and false if it is of whole keys.
+func (c *Claim) Share() (Share, bool) {
+	if c.rare == nil {
+		return Share{}, false
+	}
+	return c.rare.share, c.rare.share != Share{}
+}
+
+// NewToken returns a new token for what the Claim is of.
+func (c *Claim) NewToken(owner string) string {
+	if s, is := c.Share(); is {
+		return s.NewToken(owner)
+	}
+	return NewToken(owner)
+}
+
+// IsShare reports whether the Claim is of a share of its key.
+func (c *Claim) IsShare() bool { _, is := c.Share(); return is }
+
+// Sharer is one of those who share a key.
+type Sharer struct {
+	Token   string
+	Permits int
+	End     clock.Instant // of the lease, as that of a Holder
+}
+
+// Shared is what the server says of a key that several may hold.
+type Shared struct {
+	Holder           // its Token is the value of the key
+	Phase   uint64   // 0: nobody shares the key
+	Reads   bool     // those who share it are readers, and not holders of permits
+	Sharers []Sharer // in the order in which their leases end
+}
+
+// InspectShared asks who has a key, and who shares it.
+func InspectShared(ctx context.Context, s *Server, key string) (Shared, error) {
+	r, sent, err := s.calls.inspectOne(ctx, key, 0)
+	if err != nil {
+		return Shared{}, err
+	}
+	one, err := holders([]string{key}, r, sent, nil)
+	if err != nil {
+		return Shared{}, err
+	}
+	found := Shared{Holder: one[0]}
+	if !found.Held {
+		return found, nil
+	}
+	found.Phase, found.Reads, _ = SharedValue(found.Token)
+	for i, member := range r.Members {
+		fields := strings.SplitN(member, " ", 3)
+		if len(fields) < 3 {
+			return Shared{}, &gen.ReplyError{Script: "Inspect", Reason: errors.New("has a holder without a token")}
+		}
+		permits, err := strconv.Atoi(fields[1])
+		if err != nil {
+			reason := errors.New("has a holder without a number of permits")
+			return Shared{}, &gen.ReplyError{Script: "Inspect", Reason: reason}
+		}
+		found.Sharers = append(found.Sharers, Sharer{
+			Token: fields[2], Permits: permits, End: sent.After(remaining(r.Left[i])),
+		})
+	}
+	if n := len(found.Sharers); n > 0 {
+		found.End = found.Sharers[n-1].End // the key may stay for longer
+	}
+	return found, nil
+}
+
+// holderOf returns what the server says of a share: its Token is that one of tokens which has the
+// share, and empty if none has.
+func holderOf(ctx context.Context, s *Server, c *Claim, tokens []string) (Holder, error) {
+	found, err := InspectShared(ctx, s, c.key[0])
+	if err != nil {
+		return Holder{}, err
+	}
+	h := Holder{Key: c.key[0], Held: found.Held, End: found.End}
+	for _, sharer := range found.Sharers {
+		for _, token := range tokens {
+			if sharer.Token == token {
+				h.Token, h.End = cmp.Or(h.Token, token), sharer.End
+			}
+		}
+	}
+	return h, nil
+}

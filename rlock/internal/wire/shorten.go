@@ -1,0 +1,85 @@
+package wire
+
+import (
+	"context"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+)
+
+// Shortening is the release of keys that must not be free before Until. They get Token in place
+// of the former ones, so that no late command with one of those changes their lease, and a lease
+// that ends at Until. Freed means that they have it.
+type Shortening struct {
+	Freeing
+	Until clock.Instant
+}
+
+// ShortenEach sends a call for each, whether or not ctx has ended, in one round trip. It sets Freed or
+// Err of each. After an error, the keys stay until Until or the end of their lease, whichever is
+// earlier, and the call may be made again. If user code panics, the caller must call ReleaseLater.
+func ShortenEach(ctx context.Context, s *Server, all []*Shortening) {
+	_ = RetryDetached(ctx, Patience, Remaining(all, func(ctx context.Context, some []*Shortening) []error {
+		return shortenEach(ctx, s, some)
+	}))
+	for _, sh := range all {
+		switch c := sh.Claim; {
+		case sh.Err == nil:
+			if !c.Settled() { // commands of the acquisition may still arrive
+				s.Abandon(c, sh.Former, clock.NoExpiry)
+			}
+		case !c.hopeless(sh.Err):
+			s.ReleaseLater(c, sh.Token, sh.Former, sh.Until)
+		}
+	}
+}
+
+// shortenEach makes one try for each, in one pipeline.
+func shortenEach(ctx context.Context, s *Server, some []*Shortening) []error {
+	list, errs := make([]Extension, len(some)), make([]error, len(some))
+	now := clock.Now()
+	for i, sh := range some {
+		left := time.Duration(sh.Until - now)
+		left = max(left+time.Millisecond-1, time.Millisecond).Truncate(time.Millisecond)
+		list[i] = Extension{Parts: sh.Claim.BySlot(), Token: sh.Token, Former: sh.Former, TTL: left}
+	}
+	for i, answer := range s.Extend(ctx, list) {
+		sh := some[i]
+		sh.Err, errs[i] = answer.Err, answer.Err
+		switch {
+		case OutcomeOf(answer.Err) == Indeterminate:
+			sh.Claim.perhapsFreed()
+		case answer.Err != nil:
+		case answer.Lost == "":
+			sh.Freed = Free
+		default:
+			sh.Freed = sh.Claim.tallyOf(0).state(sh.Claim.Keys())
+			sh.Err = shortenRest(ctx, s, list[i])
+			errs[i] = sh.Err
+		}
+	}
+	return errs
+}
+
+// shortenRest makes the call for each key by itself, because one of the set is another's: the others
+// are to have the short lease all the same.
+func shortenRest(ctx context.Context, s *Server, e Extension) error {
+	var parts [][]string
+	for _, keys := range e.Parts {
+		for i := range keys {
+			parts = append(parts, keys[i:i+1])
+		}
+	}
+	if len(parts) == 1 {
+		return nil
+	}
+	e.Parts = parts
+	return s.Extend(ctx, []Extension{e})[0].Err
+}
+
+// perhapsFreed notes that a release has got no answer.
+func (c *Claim) perhapsFreed() {
+	for i := range c.BySlot() {
+		c.tallyOf(i).perhaps = true
+	}
+}
