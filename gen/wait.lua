@@ -181,11 +181,22 @@ end
 -- no process, and finds its grant by a heartbeat. Both keys last for half a minute after the last waiter has
 -- joined or beaten: what dead processes leave behind ends by itself.
 
+-- Forgets all who waited in a queue that is gone, because somebody has deleted it: nobody can take their
+-- fields out one by one, and each token that joins would have them last for longer. HDEL fails if the key is
+-- no hash: then it is not rlock's, and stays.
+local function forget(waiters, token)
+  redis.call('HDEL', waiters, token)
+  redis.call('DEL', waiters)
+end
+
 -- Takes a token out of the queue.
 local function leave(queue, waiters, token)
-  local removed = redis.pcall('ZREM', queue, token)
-  redis.pcall('HDEL', waiters, token)
-  return removed == 1
+  redis.pcall('ZREM', queue, token)
+  if redis.pcall('EXISTS', queue) == 0 then
+    pcall(forget, waiters, token)
+  else
+    redis.pcall('HDEL', waiters, token)
+  end
 end
 
 -- Asks the first 200 and up to 50 of those behind them to beat at once. Those of whom nothing was heard for
@@ -473,6 +484,9 @@ local score = waited and redis.call('ZSCORE', queue, token)
 local stood = score -- a call that fails leaves the token its place, and gives it none
 local wants = how ~= 'heartbeat' or score
 local free = not s.value or s.phase
+if not wants then
+  leave(queue, waiters, token)
+end
 
 -- While a free lock stays free, nobody gets a share of it either, so that a lock that is shared becomes free.
 local open = 0
@@ -491,6 +505,9 @@ local function place()
       score = math.max(clock, (tonumber(last[2]) or 0) + 1)
     end
     redis.call('ZADD', queue, string.format('%.0f', score), token)
+    if not waited then -- ZADD is the first write: a server that is out of memory refuses it
+      forget(waiters, token)
+    end
   end
   ahead = redis.call('ZRANK', queue, token) or 0
   heard(waiters, token, ahead, ttl, process, now)

@@ -63,6 +63,9 @@ local score = math.max(clock, (tonumber(last[2]) or 0) + 1)
 -- A place without all that it needs would be in the way of others.
 local function place()
   redis.call('ZADD', queue, string.format('%.0f', score), again)
+  if not last[2] then
+    forget(waiters, again)
+  end
   heard(waiters, again, redis.call('ZCARD', queue), ttl, process, now)
   last_on(queue, waiters)
 end

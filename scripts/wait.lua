@@ -92,6 +92,9 @@ local score = waited and redis.call('ZSCORE', queue, token)
 local stood = score -- a call that fails leaves the token its place, and gives it none
 local wants = how ~= 'heartbeat' or score
 local free = not s.value or s.phase
+if not wants then
+  leave(queue, waiters, token)
+end
 
 -- While a free lock stays free, nobody gets a share of it either, so that a lock that is shared becomes free.
 local open = 0
@@ -110,6 +113,9 @@ local function place()
       score = math.max(clock, (tonumber(last[2]) or 0) + 1)
     end
     redis.call('ZADD', queue, string.format('%.0f', score), token)
+    if not waited then -- ZADD is the first write: a server that is out of memory refuses it
+      forget(waiters, token)
+    end
   end
   ahead = redis.call('ZRANK', queue, token) or 0
   heard(waiters, token, ahead, ttl, process, now)

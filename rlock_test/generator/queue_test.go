@@ -222,6 +222,7 @@ func TestQueueScripts(t *testing.T) {
 			"who is far behind is asked":             asksFront,
 			"many are asked, and once":               asksMany,
 			"who is not known":                       notKnown,
+			"a queue that is gone":                   forgetsQueue,
 			"a clock that has gone back":             clockBack,
 			"a counter of another type":              wrongCounter,
 			"a queue of another type":                wrongQueue,
@@ -646,6 +647,45 @@ func notKnown(l line) {
 	require.LessOrEqual(l, env.TTL(l.T, l.client, contested), silentLease, "nobody knows whether it is alive")
 	require.True(l, l.beat("q1").Granted)
 	l.state("q1", queueLease)
+}
+
+// Those who stood in a queue that is gone have no part in the one that begins, however long that lasts.
+func forgetsQueue(l line) {
+	l.join("p1")
+	gone := func() {
+		l.join("q1")
+		l.join("r1")
+		require.NoError(l, env.Do(l.T, l.client, "DEL", queued).Error())
+	}
+	gone()
+	l.join("s1")
+	l.join("t1")
+	l.state("p1", queueLease, "s1", "t1")
+	l.beat("q1")
+	l.state("p1", queueLease, "s1", "t1")
+
+	l.pass("s1", "")
+	l.pass("t1", "")
+	gone()
+	require.Zero(l, l.beat("q1").Score)
+	l.missing(waiters)
+	gone()
+	l.pass("q1", "")
+	l.missing(waiters)
+	gone()
+	l.barging = time.Second // the lock stays free
+	require.Positive(l, l.pass("p1", "p2").Score)
+	l.state("", 0, "p2")
+
+	l.barging = 0
+	require.NoError(l, env.Do(l.T, l.client, "SET", contested, "x").Error())
+	gone()
+	require.NoError(l, env.Do(l.T, l.client, "SET", waiters, "none").Error())
+	_, err := l.ask("s2", gen.WaitHowJoin, 0)
+	require.ErrorContains(l, err, "WRONGTYPE", "what is not rlock's stays")
+	l.pass("q1", "")
+	require.Equal(l, "none", env.Get(l.T, l.client, waiters))
+	l.missing(queued)
 }
 
 func clockBack(l line) {

@@ -86,8 +86,32 @@ func passesOn(t *testing.T, client rueidis.Client, key string, held *rlock.Lock,
 func idle(t *testing.T, client rueidis.Client, key string) {
 	t.Helper()
 	env.Soon(t, func() bool {
-		return env.Get(t, client, key) == "" && queueOf(t, client, key) == ""
+		known, err := env.Do(t, client, "KEYS", "rlock:waiters:{*}:"+key).AsStrSlice()
+		require.NoError(t, err)
+		return env.Get(t, client, key) == "" && queueOf(t, client, key) == "" && len(known) == 0
 	}, "the key and its queue are gone")
+}
+
+// Nothing is left of a process that died while it waited in a queue that somebody has deleted since, although
+// others go on to wait.
+func TestDeadWaiterOfADeletedQueue(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		client := server.Client(t)
+		a, b := env.OpenOn(t, server), env.OpenOn(t, server)
+		held := env.MustLock(t)(a.Acquire(t.Context(), "k", rlock.WithTTL(time.Minute)))
+		next := waits(t, client, b, "k", rlock.WithTTL(time.Minute))
+		queue := queueOf(t, client, "k")
+		stands(t, client, queue, "1", "60000:gone:dead")
+		server.Do(t, "DEL", queue)
+		env.Soon(t, func() bool { return len(queued(t, client, "k")) == 1 }, "who lives waits again")
+		known, err := env.Do(t, client, "HLEN", waitersOf(queue)).ToInt64()
+		require.NoError(t, err)
+		require.Equal(t, int64(1), known, "only who lives is known")
+		passesOn(t, client, "k", held, next)
+	})
 }
 
 // Processes get the lock in the order in which they have come.

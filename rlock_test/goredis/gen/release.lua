@@ -176,11 +176,22 @@ end
 -- no process, and finds its grant by a heartbeat. Both keys last for half a minute after the last waiter has
 -- joined or beaten: what dead processes leave behind ends by itself.
 
+-- Forgets all who waited in a queue that is gone, because somebody has deleted it: nobody can take their
+-- fields out one by one, and each token that joins would have them last for longer. HDEL fails if the key is
+-- no hash: then it is not rlock's, and stays.
+local function forget(waiters, token)
+  redis.call('HDEL', waiters, token)
+  redis.call('DEL', waiters)
+end
+
 -- Takes a token out of the queue.
 local function leave(queue, waiters, token)
-  local removed = redis.pcall('ZREM', queue, token)
-  redis.pcall('HDEL', waiters, token)
-  return removed == 1
+  redis.pcall('ZREM', queue, token)
+  if redis.pcall('EXISTS', queue) == 0 then
+    pcall(forget, waiters, token)
+  else
+    redis.pcall('HDEL', waiters, token)
+  end
 end
 
 -- Asks the first 200 and up to 50 of those behind them to beat at once. Those of whom nothing was heard for

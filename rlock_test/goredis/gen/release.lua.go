@@ -13,8 +13,8 @@ import (
 // The sums of release.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	ReleaseSHA1   = "3945964b953095792877f7f722368570cea86f7f"
-	ReleaseSHA256 = "3922b315f1e5c15fe90efabab40bc9a5d83ff292b5b76f30f3ae8d7940513ba1"
+	ReleaseSHA1   = "6f9f42e6cbaac39b76274a506883a2d6a1e990d7"
+	ReleaseSHA256 = "febd499a3cd213e32554739df1d3673eed0287e3ec1c230bc48390fbd242bb02"
 )
 
 //go:embed release.lua

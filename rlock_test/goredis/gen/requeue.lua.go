@@ -13,8 +13,8 @@ import (
 // The sums of requeue.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	RequeueSHA1   = "f94adde6646e1ede387d2b60d06f770137bf6b10"
-	RequeueSHA256 = "3e91bd6ac9105960ef01e7e8f694e722a4028c72959e2b0c617612f272d0b8c1"
+	RequeueSHA1   = "d4dd2cf554df1972ac308a155be63234d9b1ef88"
+	RequeueSHA256 = "be4a7f37a97db74197575b887b4d4c5f76a201485cb072261347e44345e813b1"
 )
 
 //go:embed requeue.lua

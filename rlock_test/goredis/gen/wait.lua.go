@@ -13,8 +13,8 @@ import (
 // The sums of wait.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	WaitSHA1   = "9baa5e65abdb2675031f1ea1529963d6321ecd76"
-	WaitSHA256 = "a6f20123a9431dd42f50d0641b436cc93e900f2ad7453b627bc2da5172df643a"
+	WaitSHA1   = "98decebfd47596a44be0713cb9a01378dce276bb"
+	WaitSHA256 = "a7a0fc7cadfbf3cf859b7e1619151796e03af02624b2c9e6d58cdf9128f231c9"
 )
 
 //go:embed wait.lua
