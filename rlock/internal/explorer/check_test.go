@@ -113,6 +113,12 @@ func (x *explorer) inOrder(before, after server, r queue.Request) error {
 			)
 		}
 	}
+	for _, e := range after.entries[:after.waiters] {
+		place := func(m member) bool { return m.token == e.token }
+		if after.members > 0 && !slices.ContainsFunc(after.queue[:after.members], place) {
+			return broken("the server knows of %s, which has no place in the queue", short(e.token))
+		}
+	}
 	for _, token := range has {
 		if before.open && before.members > 0 && !slices.Contains(had, token) && !isAfter(r, token) {
 			return broken(

@@ -350,9 +350,10 @@ func (b *both) step(r *rand.Rand, tokens []string) {
 	}
 	switch c := r.IntN(12); {
 	case c == 0 && r.IntN(3) == 0:
-		_, err := b.model.do([]string{"DEL", lockKey})
+		command := []string{"DEL", []string{lockKey, queueKey}[r.IntN(2)]}
+		_, err := b.model.do(command)
 		require.NoError(b.t, err)
-		require.NoError(b.t, env.Do(b.t, b.client, "DEL", lockKey).Error())
+		require.NoError(b.t, env.Do(b.t, b.client, command...).Error())
 	case c < 4:
 		b.run("release", queueKeys, []string{token, ""}, nil)
 	case c == 4:
