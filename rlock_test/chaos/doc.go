@@ -47,7 +47,8 @@
 //
 // After all rounds: fences of a key increase in the order of its grants, and no two are
 // equal; every locker soon has every key again; no key stays, or has a longer lease than
-// was asked for; no goroutine and no connection is left.
+// was asked for; no goroutine and no connection is left; the race detector has reported nothing in any of
+// the processes, the killed ones too.
 //
 // Where the data was kept:
 //

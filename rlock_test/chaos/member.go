@@ -2,6 +2,9 @@ package chaos
 
 import (
 	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +23,7 @@ type member struct {
 	*env.Program
 	number int
 
+	errors  *printed
 	answers chan event    // those that say that an order was carried out
 	ended   chan struct{} // closed when all its events are here
 
@@ -27,20 +31,54 @@ type member struct {
 	events []event
 }
 
-func startMember(t testing.TB, o orders) *member {
+// startMember starts a process, whose standard error goes on to a writer.
+func startMember(t testing.TB, o orders, errors io.Writer) *member {
 	t.Helper()
 	text, err := json.Marshal(o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	cmd, lines := exec.Command(os.Args[0]), &printed{to: errors}
+	cmd.Stderr = lines
 	m := &member{
-		Program: env.Reexec(t, workerVariable+"="+string(text)),
+		Program: env.Run(t, cmd, workerVariable+"="+string(text), raceOptions()),
 		number:  o.Process,
+		errors:  lines,
 		answers: make(chan event, 4),
 		ended:   make(chan struct{}),
 	}
 	go m.collect()
 	return m
+}
+
+// raceOptions has the race detector report to standard error, and leave the exit code as it is: the reports
+// tell of a race in a process that is killed too, and the round goes on to its checks.
+func raceOptions() string { return "GORACE=" + os.Getenv("GORACE") + " log_path=stderr exitcode=0" }
+
+// printed keeps what a process has printed to standard error.
+type printed struct {
+	to   io.Writer
+	mu   sync.Mutex
+	text []byte
+}
+
+// mostPrinted bounds what is kept of a process that never stops complaining.
+const mostPrinted = 1 << 20
+
+func (p *printed) Write(text []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.text = append(p.text, text[:min(len(text), mostPrinted-len(p.text))]...)
+	return p.to.Write(text)
+}
+
+// race returns the first report of the race detector in a process that has ended; "": there is none.
+func (m *member) race() string {
+	m.errors.mu.Lock()
+	defer m.errors.mu.Unlock()
+	_, report, _ := strings.Cut(string(m.errors.text), "WARNING: DATA RACE\n")
+	report, _, _ = strings.Cut(report, "\n==================")
+	return report
 }
 
 func (m *member) collect() {

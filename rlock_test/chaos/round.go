@@ -1,7 +1,10 @@
 package chaos
 
 import (
+	"fmt"
+	"io"
 	"math/rand/v2"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -57,6 +60,7 @@ type plan struct {
 	sharing  int           // of a hundred operations, how many are about keys that are shared
 	crowd    int           // callers of each locker who call at the same time
 	patience time.Duration // longest wait for a key after the faults; 0: the longest lease, and recovery
+	errors   io.Writer     // what the processes print to standard error; nil: our own
 }
 
 // round is one arrangement of servers and processes, its faults and its history.
@@ -89,6 +93,9 @@ func newRound(t testing.TB, p plan) *round {
 	r := &round{plan: p, t: t, random: rand.New(rand.NewPCG(p.seed, uint64(p.number))), kills: map[int]span{}}
 	r.topology.start(r)
 	r.resource = r.engine.Start(t)
+	if r.errors == nil {
+		r.errors = os.Stderr
+	}
 	if r.patience == 0 {
 		r.patience = r.longest() + recovery
 	}
@@ -101,10 +108,15 @@ func newRound(t testing.TB, p plan) *round {
 	return r
 }
 
-// run has the processes work under faults and come to rest. It returns the history.
+// run has the processes work under faults and come to rest. It returns the history. A data race in one of
+// them fails the test, whatever the round is to show.
 func (r *round) run() *history {
 	r.disturb()
 	r.settle()
+	if found := r.races(); len(found) > 0 {
+		r.findings = append(r.findings, found...)
+		r.t.Errorf("%d processes had data races; %s", len(found), found[0])
+	}
 	h := &history{
 		keeps: r.topology.keeps, disturbances: r.disturbances, kills: r.kills, calm: r.calm,
 	}
@@ -112,6 +124,16 @@ func (r *round) run() *history {
 		h.events = append(h.events, m.history()...)
 	}
 	return h
+}
+
+// races returns what the race detector has reported of the processes, the killed ones too.
+func (r *round) races() (found []violation) {
+	for _, m := range r.all {
+		if report := m.race(); report != "" {
+			found = append(found, violation{"data race", fmt.Sprint("process ", m.number), "\n" + report})
+		}
+	}
+	return found
 }
 
 // longest is the longest time that a lock can last which nobody extends.
@@ -133,7 +155,7 @@ func (r *round) startMember(place int) *member {
 		Process: number, Seed: r.random.Uint64(), Service: r.service, Lockers: lockers, Workers: workers,
 		Keys: keys, Shared: sharedKeys, Sharing: r.sharing, TTLs: r.ttls, Patience: r.patience,
 		Crowd: r.crowd, CrowdKeys: crowded, Addresses: r.addresses[place], MasterSet: r.masterSet, Resource: r.resource.Addr(),
-	})
+	}, r.errors)
 	r.all = append(r.all, m)
 	return m
 }
