@@ -531,7 +531,7 @@ const firstEnd = "100000000000"
 
 func readSharer(score, name string, now int64) (sharer, error) {
 	h := sharer{name, forever}
-	if score == "+inf" {
+	if score == "+inf" || score == "inf" {
 		return h, nil
 	}
 	end, err := strconv.ParseInt(score, 10, 64)
