@@ -64,9 +64,9 @@ func (s *Server) acquire(ctx context.Context, c *Claim, keys []string, r Request
 			reply, err = s.calls.scripts.Wait(ctx, s.calls.client, s.calls.waitParams(c, &r, gen.WaitHowTry))
 			a = waitAnswer(c, reply)
 		case c.IsSet():
-			a, err = s.calls.acquireSet(ctx, keys, counters, r)
+			a, err = s.calls.acquireSet(ctx, keys, counters, &r)
 		default:
-			a, err = s.calls.acquireOne(ctx, c, r)
+			a, err = s.calls.acquireOne(ctx, c, &r)
 		}
 		if a.Sent == 0 { // with other calls it was sent later
 			a.Sent = sent
@@ -90,17 +90,16 @@ func (s *Server) acquire(ctx context.Context, c *Claim, keys []string, r Request
 }
 
 // acquireOne takes a key, but not before those who wait in its queue.
-func (s calls) acquireOne(ctx context.Context, c *Claim, r Request) (a Answer, err error) {
-	if s.queue.queued() {
-		a, refusal := s.try(ctx, c, r)
-		if !s.queue.goesWithout(refusal) {
-			return a, refusal
-		}
-		defer func() { s.queue.went(refusal, err) }()
+func (s calls) acquireOne(ctx context.Context, c *Claim, r *Request) (Answer, error) {
+	without := func() (Answer, error) {
+		reply, err := s.scripts.Acquire(ctx, s.client, r.params(c, c.key[0]))
+		a, _ := tryAnswer(c.key[0], reply.Outcome, reply.Value)
+		return a, err
 	}
-	reply, err := s.scripts.Acquire(ctx, s.client, r.params(c, c.key[0]))
-	a, _ = tryAnswer(c.key[0], reply.Outcome, reply.Value)
-	return a, err
+	if !s.queue.queued() {
+		return without()
+	}
+	return withQueue(s.queue, func() (Answer, error) { return s.try(ctx, c, r) }, without)
 }
 
 // acquireParts takes all parts, or frees those that it has taken.
@@ -168,12 +167,12 @@ func (s calls) raiseFence(ctx context.Context, parts [][]string, fences []uint64
 // reaper frees what the server does not confirm, and what commands without an answer may still
 // take. The Claim needs a new token then.
 func (s *Server) RollBack(ctx context.Context, c *Claim, parts [][]string, r Request) {
-	params := make([]leaving, len(parts))
+	params := make([]releaseCall, len(parts))
 	for i, keys := range parts {
-		params[i] = leaving{keys: keys, token: r.Token}
+		params[i] = releaseCall{keys: keys, token: r.Token}
 	}
 	failed := false
-	for _, reply := range s.calls.releaseEach(ctx, params) {
+	for _, reply := range s.calls.releaseAll(ctx, params) {
 		failed = failed || reply.Err != nil
 	}
 	if failed || !c.Settled() {

@@ -8,10 +8,10 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
-// releaseEach makes all the calls, and returns their replies in the same order. Where the keys of all are on
+// releaseAll makes all the calls, and returns their replies in the same order. Where the keys of all are on
 // one server or in one slot, those of a kind go in one pipeline.
-func (s calls) releaseEach(ctx context.Context, all []leaving) []gen.Reply[int64] {
-	return apart(s, all, func(f leaving) string { return f.keys[0] }, func(some []leaving) []gen.Reply[int64] {
+func (s calls) releaseAll(ctx context.Context, all []releaseCall) []gen.Reply[int64] {
+	return apart(s, all, func(c releaseCall) string { return c.keys[0] }, func(some []releaseCall) []gen.Reply[int64] {
 		return releaseTogether(ctx, s, some)
 	})
 }

@@ -168,14 +168,14 @@ func (s *Server) Abandon(c *Claim, tokens []string, ttl time.Duration) {
 	}
 	for _, keys := range c.BySlot() {
 		for _, token := range tokens {
-			s.reap(leaving{keys: keys, token: token, late: late}, ttl)
+			s.reap(releaseCall{keys: keys, token: token, late: late}, ttl)
 		}
 	}
 	if c.Settled() {
 		return
 	}
 	for _, key := range c.rare.joins {
-		s.reap(leaving{keys: []string{key}, token: c.rare.loose, waits: true, late: true}, placeStays)
+		s.reap(releaseCall{keys: []string{key}, token: c.rare.loose, waits: true, late: true}, placeStays)
 	}
 }
 

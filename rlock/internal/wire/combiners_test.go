@@ -176,7 +176,7 @@ func TestCombinersCountTheCallersOfASlot(t *testing.T) {
 				continue
 			}
 			p := s.enter("{a}")
-			_, _, shared := p.releases.together(t.Context(), releaseCall{key: "{a}"})
+			_, _, shared := p.releases.together(t.Context(), releaseCall{keys: []string{"{a}"}})
 			require.False(t, shared)
 			ends = append(ends, func() {
 				p.releases.answered()
@@ -263,13 +263,13 @@ func TestCombinersRememberReleasesUnderWay(t *testing.T) {
 			s.enter("a")
 		}
 		for range enoughScripts {
-			_, _, shared := p.releases.together(t.Context(), releaseCall{key: "a"})
+			_, _, shared := p.releases.together(t.Context(), releaseCall{keys: []string{"a"}})
 			require.False(t, shared)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			defer s.enter("a").leave()
-			_, _, _ = p.releases.together(ctx, releaseCall{key: "a"})
+			_, _, _ = p.releases.together(ctx, releaseCall{keys: []string{"a"}})
 		}()
 		synctest.Wait()
 		for range enoughScripts {
@@ -489,7 +489,7 @@ func TestCombinersConcurrency(t *testing.T) {
 				}, func(_ context.Context, batch []*member[releaseCall, int64]) error {
 					var keys []string
 					for i, m := range batch {
-						keys = append(keys, m.params.key)
+						keys = append(keys, m.params.keys[0])
 						m.result, m.alone = int64(len(m.params.token)), i%3 == 0
 					}
 					return failure(keys)
@@ -511,7 +511,7 @@ func TestCombinersConcurrency(t *testing.T) {
 				pass := func(ctx context.Context, key, token string) {
 					p := s.enter(key)
 					defer p.leave()
-					n, err, shared := p.releases.together(ctx, releaseCall{key, token})
+					n, err, shared := p.releases.together(ctx, releaseCall{keys: []string{key}, token: token})
 					if !shared {
 						defer p.releases.answered()
 						runtime.Gosched()

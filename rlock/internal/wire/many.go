@@ -19,9 +19,6 @@ type tryCall struct {
 	fenced     bool
 }
 
-// releaseCall gives up a key.
-type releaseCall struct{ key, token string }
-
 type (
 	tryCombiner     = combiner[tryCall, Answer]
 	releaseCombiner = combiner[releaseCall, int64]
@@ -34,7 +31,7 @@ const (
 )
 
 // try takes a key, together with others if calls for other keys are under way.
-func (s calls) try(ctx context.Context, c *Claim, r Request) (Answer, error) {
+func (s calls) try(ctx context.Context, c *Claim, r *Request) (Answer, error) {
 	p := s.combiners.enter(c.key[0])
 	defer p.leave()
 	if a, err, shared := p.tries.together(ctx, tryCall{c.key[0], r.Token, r.TTL, r.Fenced}); shared {
@@ -45,7 +42,7 @@ func (s calls) try(ctx context.Context, c *Claim, r Request) (Answer, error) {
 	if a, done := tryAnswer(c.key[0], reply.Outcome, reply.Value); done || err != nil {
 		return a, err
 	}
-	waited, err := s.scripts.Wait(ctx, s.client, s.waitParams(c, &r, gen.WaitHowTry))
+	waited, err := s.scripts.Wait(ctx, s.client, s.waitParams(c, r, gen.WaitHowTry))
 	return waitAnswer(c, waited), err
 }
 
@@ -73,16 +70,16 @@ func tryAnswer(key string, outcome, value int64) (a Answer, done bool) {
 }
 
 // release gives up a key or a share of it, together with others if calls for other keys are under way.
-func (s calls) release(ctx context.Context, key, token string) (freed int64, err error) {
-	if !isShare(token) {
-		p := s.combiners.enter(key)
+func (s calls) release(ctx context.Context, c releaseCall) (freed int64, err error) {
+	if !isShare(c.token) {
+		p := s.combiners.enter(c.keys[0])
 		defer p.leave()
-		if freed, err, shared := p.releases.together(ctx, releaseCall{key, token}); shared {
+		if freed, err, shared := p.releases.together(ctx, c); shared {
 			return freed, err
 		}
 		defer p.releases.answered()
 	}
-	return s.scripts.Release(ctx, s.client, s.releaseParams(key, token))
+	return s.scripts.Release(ctx, s.client, s.releaseParams(c.keys[0], c.token))
 }
 
 // words are the keys and arguments of a script for many locks.
@@ -143,7 +140,7 @@ func (s calls) releaseMany(ctx context.Context, batch []*member[releaseCall, int
 	w := spareWords.Get().(*words)
 	defer w.free()
 	for _, m := range batch {
-		w.keys, w.args = append(w.keys, m.params.key), append(w.args, m.params.token)
+		w.keys, w.args = append(w.keys, m.params.keys[0]), append(w.args, m.params.token)
 	}
 	w.keys = slot.AppendNames(w.keys, w.keys, 0)
 	replies, err := s.scripts.ReleaseMany(ctx, s.client, gen.ReleaseManyParams{

@@ -44,6 +44,17 @@ func (m *mode) went(refusal, without error) {
 	}
 }
 
+// withQueue makes a call that uses queues. If a server refuses it for that, it makes the call without them.
+func withQueue[T any](m *queueing, with, without func() (T, error)) (T, error) {
+	value, refusal := with()
+	if !m.goesWithout(refusal) {
+		return value, refusal
+	}
+	value, err := without()
+	m.went(refusal, err)
+	return value, err
+}
+
 func movesNow(refusal error) bool {
 	if refusal == nil || contextEnded(refusal) {
 		return false

@@ -187,5 +187,5 @@ func (q *Queues) DiscardStray(key, token string) { q.discard(key, token, false) 
 const placeStays = clock.NoExpiry
 
 func (q *Queues) discard(key, token string, late bool) {
-	q.server.reap(leaving{keys: []string{key}, token: token, waits: true, late: late}, placeStays)
+	q.server.reap(releaseCall{keys: []string{key}, token: token, waits: true, late: late}, placeStays)
 }

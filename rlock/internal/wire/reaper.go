@@ -21,13 +21,13 @@ import (
 // minute after that, the reaper goes on, and its intervals do not grow: nobody answers, until the lease is
 // over; or the server refuses it because the slot of the key moves to another node.
 
-// leaveAll makes the calls, and returns their replies in the same order.
-type leaveAll func(ctx context.Context, all []leaving) []gen.Reply[int64]
+// releaseAll makes the calls, and returns their replies in the same order.
+type releaseAll func(ctx context.Context, all []releaseCall) []gen.Reply[int64]
 
 // reapers has a reaper for each slot of a cluster, whose node may be silent, and then keeps nothing of
 // another waiting. A server that is no cluster has one.
 type reapers struct {
-	leave leaveAll
+	release releaseAll
 
 	mu     sync.Mutex
 	of     map[uint16]*reaper
@@ -37,7 +37,7 @@ type reapers struct {
 // reaper has the calls of one slot that may still have to be made. However many there are, it has one timer,
 // and makes one call at a time.
 type reaper struct {
-	leave leaveAll
+	release releaseAll
 
 	mu      sync.Mutex
 	pending []*pending
@@ -50,7 +50,7 @@ type reaper struct {
 
 // pending is a call with the schedule of its tries.
 type pending struct {
-	leaving
+	releaseCall
 	backoff time.Duration // from the beginning of one try to that of the next
 	next    clock.Instant
 	last    clock.Instant // the try at this time is the last
@@ -72,14 +72,14 @@ const (
 )
 
 // add has a call made that is about a slot; see reaper.add.
-func (r *reapers) add(slot uint16, call leaving, ttl time.Duration) { r.at(slot).add(call, ttl) }
+func (r *reapers) add(slot uint16, call releaseCall, ttl time.Duration) { r.at(slot).add(call, ttl) }
 
 func (r *reapers) at(slot uint16) *reaper {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one := r.of[slot]
 	if one == nil {
-		one = &reaper{leave: r.leave, closed: r.closed}
+		one = &reaper{release: r.release, closed: r.closed}
 		r.of[slot] = one
 	}
 	return one
@@ -100,12 +100,12 @@ func (r *reapers) close(limit time.Duration) {
 
 // add has a call made, the first time soon. ttl is that of the longest lease that unanswered commands could
 // have started, clock.NoExpiry if the token may have a place in a queue, which does not end with a lease.
-func (r *reaper) add(call leaving, ttl time.Duration) {
+func (r *reaper) add(call releaseCall, ttl time.Duration) {
 	now := clock.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pending = append(r.pending, &pending{
-		leaving: call, backoff: firstBackoff,
+		releaseCall: call, backoff: firstBackoff,
 		next: now, last: now.After(min(ttl, longest)), over: now.After(ttl),
 	})
 	r.arm(now)
@@ -183,14 +183,14 @@ func (r *reaper) round() {
 // reap makes one try, and reports whether there was an answer for any of the calls. With prolong, the last
 // try of a call is put off while its slot moves, and while nobody answers.
 func (r *reaper) reap(due []*pending, prolong bool) (answered bool) {
-	calls := make([]leaving, len(due))
+	calls := make([]releaseCall, len(due))
 	began := clock.Now()
 	for i, p := range due {
-		calls[i], p.began = p.leaving, began
+		calls[i], p.began = p.releaseCall, began
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	for i, reply := range r.leave(ctx, calls) {
+	for i, reply := range r.release(ctx, calls) {
 		answered = due[i].take(reply.Err, prolong) || answered
 	}
 	return answered

@@ -35,7 +35,7 @@ type reaped struct {
 
 func newReaped() *reaped { return &reaped{start: time.Now()} }
 
-func (s *reaped) leave(ctx context.Context, due []leaving) []gen.Reply[int64] {
+func (s *reaped) release(ctx context.Context, due []releaseCall) []gen.Reply[int64] {
 	if first := s.first; first != nil {
 		s.first = nil
 		first()
@@ -49,11 +49,11 @@ func (s *reaped) leave(ctx context.Context, due []leaving) []gen.Reply[int64] {
 	return make([]gen.Reply[int64], len(due))
 }
 
-func noAnswers(due []leaving) []gen.Reply[int64] {
+func noAnswers(due []releaseCall) []gen.Reply[int64] {
 	return slices.Repeat([]gen.Reply[int64]{{Err: context.DeadlineExceeded}}, len(due))
 }
 
-func newReaper(leave leaveAll) *reaper { return &reaper{leave: leave} }
+func newReaper(release releaseAll) *reaper { return &reaper{release: release} }
 
 func (s *reaped) times(token string) (times []time.Duration) {
 	for _, try := range s.tries {
@@ -70,8 +70,8 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func call(token string, late bool) leaving {
-	return leaving{keys: []string{"key of " + token}, token: token, late: late}
+func call(token string, late bool) releaseCall {
+	return releaseCall{keys: []string{"key of " + token}, token: token, late: late}
 }
 
 func after(times ...int) []time.Duration {
@@ -99,7 +99,7 @@ func TestSchedule(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := newReaped()
-				newReaper(s.leave).add(call("a", c.late), c.ttl)
+				newReaper(s.release).add(call("a", c.late), c.ttl)
 				pass(time.Hour)
 				require.Equal(t, c.want, s.times("a"))
 			})
@@ -112,7 +112,7 @@ func TestItemsHaveTimesOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newReaped()
-		r := newReaper(s.leave)
+		r := newReaper(s.release)
 		r.add(call("old", true), clock.NoExpiry)
 		pass(time.Second)
 		r.add(call("new", true), 100*time.Millisecond)
@@ -128,7 +128,7 @@ func TestOneCallAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newReaped()
 		s.takes = time.Second
-		r := newReaper(s.leave)
+		r := newReaper(s.release)
 		r.add(call("a", true), 0)
 		synctest.Wait()
 		r.add(call("b", true), 0)
@@ -139,7 +139,7 @@ func TestOneCallAtATime(t *testing.T) {
 	// Nor does the time come of an older item's next try while a call is under way.
 	synctest.Test(t, func(t *testing.T) {
 		s := newReaped()
-		r := newReaper(s.leave)
+		r := newReaper(s.release)
 		r.add(call("old", true), time.Second)
 		pass(50 * time.Millisecond)
 		s.takes = 500 * time.Millisecond
@@ -155,7 +155,7 @@ func TestSilentServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newReaped()
 		s.takes = time.Hour
-		newReaper(s.leave).add(call("a", true), 4025*time.Millisecond)
+		newReaper(s.release).add(call("a", true), 4025*time.Millisecond)
 		pass(time.Hour)
 		require.Equal(t, after(0, 2000, 4000, 6000), s.times("a"))
 	})
@@ -171,14 +171,14 @@ func TestOutage(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					s := newReaped()
-					r := newReaper(func(ctx context.Context, due []leaving) []gen.Reply[int64] {
+					r := newReaper(func(ctx context.Context, due []releaseCall) []gen.Reply[int64] {
 						if left := outage - time.Since(s.start); left > 0 {
 							if silent {
 								_ = clock.Sleep(ctx, left, nil)
 							}
 							return noAnswers(due)
 						}
-						return s.leave(ctx, due)
+						return s.release(ctx, due)
 					})
 					r.add(call("endless", false), clock.NoExpiry)
 					r.add(call("long", false), 2*time.Hour)
@@ -199,7 +199,7 @@ func TestRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tries []time.Duration
 		start := time.Now()
-		r := newReaper(func(context.Context, []leaving) []gen.Reply[int64] {
+		r := newReaper(func(context.Context, []releaseCall) []gen.Reply[int64] {
 			tries = append(tries, time.Since(start))
 			return []gen.Reply[int64]{{Err: serverError("NOPERM no right")}}
 		})
@@ -216,7 +216,7 @@ func TestOutageLongerThanALease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
-		r := newReaper(func(_ context.Context, due []leaving) []gen.Reply[int64] {
+		r := newReaper(func(_ context.Context, due []releaseCall) []gen.Reply[int64] {
 			tries++
 			return noAnswers(due)
 		})
@@ -241,7 +241,7 @@ func TestManyItemsInAnOutage(t *testing.T) {
 			defer mu.Unlock()
 			return len(of)
 		}
-		r := newReaper(func(_ context.Context, due []leaving) []gen.Reply[int64] {
+		r := newReaper(func(_ context.Context, due []releaseCall) []gen.Reply[int64] {
 			calls.Add(1)
 			mu.Lock()
 			defer mu.Unlock()
@@ -273,7 +273,7 @@ func TestTooManyItemsForAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int32
-		r := newReaper(func(_ context.Context, due []leaving) []gen.Reply[int64] {
+		r := newReaper(func(_ context.Context, due []releaseCall) []gen.Reply[int64] {
 			calls.Add(1)
 			return noAnswers(due)
 		})
@@ -306,8 +306,8 @@ func TestItemsOfASlotThatMoves(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := newReaped()
-				newReaper(func(ctx context.Context, due []leaving) []gen.Reply[int64] {
-					results := s.leave(ctx, due)
+				newReaper(func(ctx context.Context, due []releaseCall) []gen.Reply[int64] {
+					results := s.release(ctx, due)
 					if time.Since(s.start) < c.moves {
 						results[0].Err = serverError("TRYAGAIN the slot moves")
 					}
@@ -325,7 +325,7 @@ func TestManyItems(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var calls []int
-		r := newReaper(func(_ context.Context, due []leaving) []gen.Reply[int64] {
+		r := newReaper(func(_ context.Context, due []releaseCall) []gen.Reply[int64] {
 			calls = append(calls, len(due))
 			time.Sleep(time.Millisecond)
 			return make([]gen.Reply[int64], len(due))
@@ -346,7 +346,7 @@ func TestReleaseEndsItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newReaped()
 		s.first = runtime.Goexit
-		r := newReaper(s.leave)
+		r := newReaper(s.release)
 		r.add(call("a", false), time.Hour)
 		pass(time.Minute)
 		require.Equal(t, after(25), s.times("a"))
@@ -360,7 +360,7 @@ func TestClose(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			s := newReaped()
-			newReaper(s.leave).close(limit)
+			newReaper(s.release).close(limit)
 			require.Equal(t, s.start, time.Now())
 			require.Empty(t, s.tries)
 		})
@@ -369,7 +369,7 @@ func TestClose(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			s := newReaped()
-			r := newReaper(s.leave)
+			r := newReaper(s.release)
 			r.add(call("a", true), clock.NoExpiry)
 			r.add(call("b", true), clock.NoExpiry)
 			pass(time.Second)
@@ -386,7 +386,7 @@ func TestClose(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newReaped()
 			s.takes = time.Second
-			r := newReaper(s.leave)
+			r := newReaper(s.release)
 			r.add(call("a", true), clock.NoExpiry)
 			synctest.Wait() // the call for a is under way, and is its last
 			r.add(call("b", true), clock.NoExpiry)
@@ -400,7 +400,7 @@ func TestClose(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var answers atomic.Bool
 			tried := map[string]int{}
-			r := newReaper(func(ctx context.Context, due []leaving) []gen.Reply[int64] {
+			r := newReaper(func(ctx context.Context, due []releaseCall) []gen.Reply[int64] {
 				if !answers.Load() {
 					<-ctx.Done()
 					return noAnswers(due)
@@ -428,7 +428,7 @@ func TestClose(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newReaped()
 			s.takes = time.Hour
-			r := newReaper(s.leave)
+			r := newReaper(s.release)
 			r.add(call("a", true), clock.NoExpiry)
 			r.close(time.Second)
 			require.Equal(t, time.Second, time.Since(s.start))
@@ -440,7 +440,7 @@ func TestClose(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			s := newReaped()
-			r := newReaper(s.leave)
+			r := newReaper(s.release)
 			r.close(limit)
 			r.add(call("late", true), clock.NoExpiry)
 			pass(time.Hour)
@@ -456,7 +456,7 @@ func TestPlacesAreApart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var freed sync.Map
-		r := &reapers{of: map[uint16]*reaper{}, leave: func(ctx context.Context, due []leaving) []gen.Reply[int64] {
+		r := &reapers{of: map[uint16]*reaper{}, release: func(ctx context.Context, due []releaseCall) []gen.Reply[int64] {
 			results := noAnswers(due)
 			for i, call := range due {
 				if call.token == "silent" {

@@ -30,7 +30,9 @@ const (
 // called again. The Claim adds up what all calls have freed. If user code panics, the caller must
 // call ReleaseLater.
 func (s *Server) Release(ctx context.Context, c *Claim, token string, former []string) (Freed, error) {
-	err := RetryDetached(ctx, Patience, func(ctx context.Context) error { return s.calls.free(ctx, c, token, former) })
+	err := RetryDetached(ctx, Patience, func(ctx context.Context) error {
+		return s.calls.tryRelease(ctx, c, token, former)
+	})
 	return s.released(c, token, former, err)
 }
 
@@ -38,20 +40,20 @@ func (s *Server) Release(ctx context.Context, c *Claim, token string, former []s
 // while ctx lasts, and leaves nothing to the reaper.
 func (s *Server) ReleaseWhile(ctx context.Context, key, token string) (freed Freed, err error) {
 	c := One(key)
-	err = RetryFor(ctx, Patience, func(ctx context.Context) error { return s.calls.free(ctx, &c, token, nil) })
+	err = RetryFor(ctx, Patience, func(ctx context.Context) error { return s.calls.tryRelease(ctx, &c, token, nil) })
 	if err != nil {
 		return Missing, err
 	}
 	return c.freed()
 }
 
-// free makes one try, in the order that lease.Lease.Tokens has: former tokens first.
-func (s calls) free(ctx context.Context, c *Claim, token string, former []string) error {
-	if len(former) == 0 && !c.SpansSlots() {
-		n, err := s.releaseOne(ctx, c, token)
-		return c.tally.add(n, c.Keys(), Redact(err, token))
+// tryRelease makes one try.
+func (s calls) tryRelease(ctx context.Context, c *Claim, token string, former []string) error {
+	if len(former) > 0 || c.SpansSlots() {
+		return s.tryReleaseEach(ctx, []*Freeing{{Claim: c, Token: token, Former: former}})[0]
 	}
-	return Combine(s.freeEach(ctx, []*Freeing{{Claim: c, Token: token, Former: former}})[0])
+	reply := s.releaseOne(ctx, releaseCall{keys: c.Keys(), token: token})
+	return c.tally.add(reply, c.Keys(), token)
 }
 
 // Freeing is one of many releases.
@@ -65,55 +67,47 @@ type Freeing struct {
 
 // ReleaseEach is Release for many Claims, in one round trip. It sets Freed or Err of each.
 func (s *Server) ReleaseEach(ctx context.Context, all []*Freeing) {
-	_ = RetryDetached(ctx, Patience, Remaining(all, func(ctx context.Context, some []*Freeing) []error {
-		errs := make([]error, len(some))
-		for i, replies := range s.calls.freeEach(ctx, some) {
-			errs[i] = Combine(replies)
-			some[i].Err = errs[i]
-		}
-		return errs
-	}))
+	_ = RetryDetached(ctx, Patience, Remaining(all, s.calls.tryReleaseEach))
 	for _, f := range all {
 		f.Freed, f.Err = s.released(f.Claim, f.Token, f.Former, f.Err)
 	}
 }
 
-// freeEach makes one try for each, all at once. It returns the replies of each.
-func (s calls) freeEach(ctx context.Context, all []*Freeing) [][]gen.Reply[int64] {
-	var params []leaving
+// tryReleaseEach makes one try for each, all at once. It sets Err of each, and returns them.
+func (s calls) tryReleaseEach(ctx context.Context, all []*Freeing) []error {
+	var calls []releaseCall
 	for _, f := range all {
 		for _, keys := range f.Claim.BySlot() {
-			for _, token := range f.Former {
-				params = append(params, leaving{keys: keys, token: token})
+			for _, token := range tokens(f.Token, f.Former) {
+				calls = append(calls, releaseCall{keys: keys, token: token})
 			}
-			params = append(params, leaving{keys: keys, token: f.Token})
 		}
 	}
-	replies := s.releaseEach(ctx, params)
-	each := make([][]gen.Reply[int64], len(all))
+	replies := s.releaseAll(ctx, calls)
+	errs := make([]error, len(all))
 	next := 0
 	for i, f := range all {
 		first := next
-		for p, keys := range f.Claim.BySlot() {
-			t := f.Claim.tallyOf(p)
-			for former := range f.Former {
-				replies[next].Err = t.add(replies[next].Value, keys, Redact(replies[next].Err, f.Former[former]))
+		for part := range f.Claim.BySlot() {
+			for range 1 + len(f.Former) {
+				call := &calls[next]
+				replies[next].Err = f.Claim.tallyOf(part).add(replies[next], call.keys, call.token)
 				next++
 			}
-			replies[next].Err = t.add(replies[next].Value, keys, Redact(replies[next].Err, f.Token))
-			next++
 		}
-		each[i] = replies[first:next]
+		f.Err = Combine(replies[first:next])
+		errs[i] = f.Err
 	}
-	return each
+	return errs
 }
 
-// add takes the answer of a release of keys, and returns its error.
-func (t *tally) add(freed int64, keys []string, err error) error {
+// add takes the answer of a release of keys that have a token, and returns its error.
+func (t *tally) add(reply gen.Reply[int64], keys []string, token string) error {
+	err := Redact(reply.Err, token)
 	if OutcomeOf(err) == Indeterminate {
 		t.perhaps = t.perhaps || !unsent(err)
 	}
-	switch n := int64(len(keys)); {
+	switch freed, n := reply.Value, int64(len(keys)); {
 	case freed < 0 || freed > n:
 		t.freed = int32(n + 1) // see wrong
 	case freed > 0:

@@ -47,7 +47,7 @@ func TestReaperLearnsThatASlotMoves(t *testing.T) {
 	t.Parallel()
 	e, client, s := embedded(t)
 	free := func(token string, keys ...string) (freed int64, err error) {
-		reply := s.calls.releaseEach(t.Context(), []leaving{{keys: keys, token: token, waits: len(keys) == 1}})[0]
+		reply := s.calls.releaseAll(t.Context(), []releaseCall{{keys: keys, token: token, waits: len(keys) == 1}})[0]
 		return reply.Value, reply.Err
 	}
 	answers := func(want int64, token string, keys ...string) {

@@ -41,7 +41,7 @@ func NewServer(client rueidis.Client, scripts *gen.Scripts, process string) *Ser
 	cluster := client.Mode() == rueidis.ClientModeCluster
 	s := &Server{calls: calls{client, scripts, &queueing{process: process, slots: cluster}, nil}, cluster: cluster}
 	s.calls.combiners = newCombiners(cluster, s.calls.tryMany, s.calls.releaseMany)
-	s.reapers = reapers{leave: s.calls.releaseEach, of: map[uint16]*reaper{}}
+	s.reapers = reapers{release: s.calls.releaseAll, of: map[uint16]*reaper{}}
 	s.queues = Queues{s.calls, s}
 	return s
 }
@@ -50,7 +50,7 @@ func NewServer(client rueidis.Client, scripts *gen.Scripts, process string) *Ser
 func (s *Server) Close(limit time.Duration) { s.reapers.close(limit) }
 
 // reap has the reaper make a call; see reaper.add.
-func (s *Server) reap(call leaving, ttl time.Duration) {
+func (s *Server) reap(call releaseCall, ttl time.Duration) {
 	var of uint16
 	if s.cluster {
 		of = slot.Of(call.keys[0])

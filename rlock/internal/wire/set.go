@@ -28,27 +28,28 @@ const mostHelps = 3
 
 // acquireSet takes keys of one slot, all or none, or those before the first that cannot be had. It does not
 // overtake those who wait for one of them.
-func (s calls) acquireSet(ctx context.Context, keys, counters []string, r Request) (a Answer, err error) {
+func (s calls) acquireSet(ctx context.Context, keys, counters []string, r *Request) (Answer, error) {
 	params := gen.AcquireAllParams{Token: r.Token, TTL: ttlParam(r.TTL), Locks: int64(len(keys)), Partial: r.Keep != nil}
-	if s.queuesAll(keys) {
-		queued := params
-		queued.Keys, queued.Queued = append(withNames(keys, len(counters)), counters...), true
-		var refusal error
+	without := func() (Answer, error) {
+		params.Keys, params.Queued = slices.Concat(keys, counters), false
+		reply, err := s.scripts.AcquireAll(ctx, s.client, params)
+		return setAnswer(keys, reply, r), err
+	}
+	if !s.queuesAll(keys) {
+		return without()
+	}
+	return withQueue(s.queue, func() (a Answer, err error) {
+		params.Keys, params.Queued = append(withNames(keys, len(counters)), counters...), true
 		for range mostHelps {
-			reply, refused := s.scripts.AcquireAll(ctx, s.client, queued)
-			a, refusal = setAnswer(keys, reply, r), refused
-			if refused != nil || r.Keep != nil || reply.Remaining != absent || !help(ctx, s, &a, r) {
+			var reply gen.AcquireAllResult
+			reply, err = s.scripts.AcquireAll(ctx, s.client, params)
+			a = setAnswer(keys, reply, r)
+			if err != nil || r.Keep != nil || reply.Remaining != absent || !help(ctx, s, &a, r) {
 				break
 			}
 		}
-		if !s.queue.goesWithout(refusal) {
-			return a, refusal
-		}
-		defer func() { s.queue.went(refusal, err) }()
-	}
-	params.Keys = slices.Concat(keys, counters)
-	reply, err := s.scripts.AcquireAll(ctx, s.client, params)
-	return setAnswer(keys, reply, r), err
+		return a, err
+	}, without)
 }
 
 // withNames returns keys and the names of their queues. There is room for more names.
@@ -57,7 +58,7 @@ func withNames(keys []string, more int) []string {
 	return slot.AppendNames(names, keys, 0)
 }
 
-func setAnswer(keys []string, reply gen.AcquireAllResult, r Request) Answer {
+func setAnswer(keys []string, reply gen.AcquireAllResult, r *Request) Answer {
 	a := Answer{Acquired: reply.Acquired, Fence: uint64(reply.Fence), Held: keys[0], Left: remaining(reply.Remaining)}
 	if reply.Held != 0 {
 		a.Held = slot.KeyAt(keys, reply.Held)
@@ -71,9 +72,9 @@ func setAnswer(keys []string, reply gen.AcquireAllResult, r Request) Answer {
 // help passes the key that stands in the way of a set, and is free or shared, on to the process that waits
 // first for it, as far as it is free. It reports whether it is and nobody took it. The set asks for all or
 // none, so its token waits in no queue.
-func help(ctx context.Context, s calls, a *Answer, r Request) (free bool) {
+func help(ctx context.Context, s calls, a *Answer, r *Request) (free bool) {
 	c := One(a.Held)
-	params := s.waitParams(&c, &r, gen.WaitHowHeartbeat)
+	params := s.waitParams(&c, r, gen.WaitHowHeartbeat)
 	params.Counter = slot.FenceCounter(a.Held)
 	reply, err := s.scripts.Wait(ctx, s.client, params)
 	if err == nil {

@@ -8,34 +8,66 @@ import (
 	"github.com/rlock-go/toolkit/gen"
 )
 
-// leaving is one call of a release.
-type leaving struct {
+// releaseCall is one call of a release.
+type releaseCall struct {
 	keys  []string // of one slot
 	token string
 	waits bool // it may have a place in the queue
 	late  bool // a command without an answer may give it the keys, or a place, after any release
 }
 
-// byRelease reports whether release.lua makes the call, which also gives up places and passes the key on:
-// that of a share always, because there is no other way.
-func (s calls) byRelease(f *leaving) bool {
-	return len(f.keys) == 1 && (s.queue.queued() || isShare(f.token))
+// passes reports whether others may wait for the key of a call, so that release.lua makes it, which passes the
+// key on and gives up places. That of a share does always, because there is no other way.
+func (s calls) passes(c *releaseCall) bool {
+	return len(c.keys) == 1 && (s.queue.queued() || isShare(c.token))
 }
 
 // releaseOne frees keys of one slot.
-func (s calls) releaseOne(ctx context.Context, c *Claim, token string) (freed int64, err error) {
-	f := leaving{keys: c.Keys(), token: token}
-	if !s.byRelease(&f) {
-		reply := releaseTogether(ctx, s, []leaving{f})[0]
+func (s calls) releaseOne(ctx context.Context, c releaseCall) gen.Reply[int64] {
+	if !s.passes(&c) {
+		return releaseTogether(ctx, s, []releaseCall{c})[0]
+	}
+	with := func() (int64, error) { return s.release(ctx, c) }
+	if isShare(c.token) {
+		return replied(with())
+	}
+	return replied(withQueue(s.queue, with, func() (int64, error) {
+		reply := s.withoutQueues(ctx, []releaseCall{c})[0]
 		return reply.Value, reply.Err
+	}))
+}
+
+func replied(value int64, err error) gen.Reply[int64] {
+	return gen.Reply[int64]{Value: value, Err: err}
+}
+
+// releaseTogether makes all the calls, and returns their replies in the same order. Keys for which nobody
+// waits go together in as few scripts as possible. Then the others go one by one, in one pipeline: keys that
+// are passed on, shares and places. What is refused for its queue goes without it, in another pipeline.
+func releaseTogether(ctx context.Context, s calls, all []releaseCall) []gen.Reply[int64] {
+	t := &together{calls: s, all: all, replies: make([]gen.Reply[int64], len(all))}
+	t.inGroups(ctx, t.groups())
+	t.oneByOne(ctx)
+	for n, reply := range s.withoutQueues(ctx, at(all, t.plain)) {
+		i := t.plain[n]
+		refusal := t.replies[i].Err
+		s.queue.went(refusal, reply.Err)
+		if stays := all[i].waits && reply.Err == nil && reply.Value == 0; stays && movesNow(refusal) {
+			continue // it is tried again, because the token may have a place in the queue
+		}
+		t.replies[i] = reply
 	}
-	freed, refusal := s.release(ctx, f.keys[0], token)
-	if isShare(token) || !s.queue.goesWithout(refusal) {
-		return freed, refusal
-	}
-	reply := s.freePlain(ctx, []leaving{f})[0]
-	s.queue.went(refusal, reply.Err)
-	return reply.Value, reply.Err
+	return t.replies
+}
+
+// together are releases that are made at the same time. Calls are known by their positions.
+type together struct {
+	calls
+	all     []releaseCall
+	replies []gen.Reply[int64]
+	single  []releaseCall // of keys that go one by one
+	of      []int         // which call each of single is of
+	plain   []int         // calls that go without the queues
 }
 
 // group is what one release_many.lua gives up: a set, or keys of which each has a token of its own.
@@ -44,57 +76,56 @@ type group struct {
 	of           []int // which call each key is of
 }
 
-// releaseTogether makes all the calls, and returns their replies in the same order. Keys for which nobody
-// waits go together in as few scripts as possible. Then the others go one by one, in one pipeline: keys that
-// are passed on, shares and places. What is refused for its queue goes without it, in another pipeline.
-func releaseTogether(ctx context.Context, s calls, all []leaving) []gen.Reply[int64] {
-	var (
-		replies = make([]gen.Reply[int64], len(all))
-		sets    []group
-		apart   []int // calls for a key that others may wait for
-		single  []leaving
-		of      []int // which call each of single is of
-		plain   []int
-	)
-	for i, f := range all {
+// groups returns what goes together first. The other calls are single or plain then.
+func (t *together) groups() (groups []group) {
+	var apart []int // calls for a key that others may wait for
+	for i, c := range t.all {
 		switch {
-		case len(f.keys) > 1 && s.queuesAll(f.keys):
-			sets = append(sets, group{f.keys, []string{f.token}, slices.Repeat([]int{i}, len(f.keys))})
-		case !s.byRelease(&f):
-			plain = append(plain, i)
-		case f.waits || isShare(f.token):
-			single, of = append(single, f), append(of, i)
+		case len(c.keys) > 1 && t.queuesAll(c.keys):
+			groups = append(groups, group{c.keys, []string{c.token}, slices.Repeat([]int{i}, len(c.keys))})
+		case !t.passes(&c):
+			t.plain = append(t.plain, i)
+		case c.waits || isShare(c.token):
+			t.goesAlone(i, c.keys)
 		default:
 			apart = append(apart, i)
 		}
 	}
 	for some := range slices.Chunk(apart, maxCalls) {
+		if len(some) == 1 {
+			t.goesAlone(some[0], t.all[some[0]].keys)
+			continue
+		}
 		g := group{of: some}
 		for _, i := range some {
-			g.keys, g.tokens = append(g.keys, all[i].keys[0]), append(g.tokens, all[i].token)
+			g.keys, g.tokens = append(g.keys, t.all[i].keys[0]), append(g.tokens, t.all[i].token)
 		}
-		sets = append(sets, g)
+		groups = append(groups, g)
 	}
-	sets = slices.DeleteFunc(sets, func(g group) bool {
-		if len(g.keys) == 1 {
-			single, of = append(single, all[g.of[0]]), append(of, g.of[0])
-		}
-		return len(g.keys) == 1
-	})
-	for n, reply := range s.releaseGroups(ctx, sets) {
-		g := &sets[n]
-		isSet, err := len(g.tokens) == 1, complete(reply.Err, len(g.keys), len(reply.Value))
+	return groups
+}
+
+// goesAlone has a key of a call go by itself.
+func (t *together) goesAlone(i int, key []string) {
+	t.single, t.of = append(t.single, releaseCall{keys: key, token: t.all[i].token}), append(t.of, i)
+}
+
+// inGroups runs release_many.lua for each group. It leaves keys that others wait for as they are.
+func (t *together) inGroups(ctx context.Context, groups []group) {
+	for n, reply := range t.releaseGroups(ctx, groups, true) {
+		g := &groups[n]
+		isSet := len(g.tokens) == 1
 		for k, i := range g.of {
-			switch r := &replies[i]; {
-			case isSet && s.queue.goesWithout(err):
+			switch r := &t.replies[i]; {
+			case isSet && t.queue.goesWithout(reply.Err):
 				if r.Err == nil {
-					plain = append(plain, i)
+					t.plain = append(t.plain, i)
 				}
-				r.Err = err
-			case err == nil && reply.Value[k] == 0, !isSet && OutcomeOf(err) == Refused:
-				single, of = append(single, leaving{keys: g.keys[k : k+1], token: all[i].token}), append(of, i)
-			case err != nil:
-				r.Err = err
+				r.Err = reply.Err
+			case reply.Err == nil && reply.Value[k] == 0, !isSet && OutcomeOf(reply.Err) == Refused:
+				t.goesAlone(i, g.keys[k:k+1])
+			case reply.Err != nil:
+				r.Err = reply.Err
 			case reply.Value[k] == 1:
 				r.Value++
 			default:
@@ -102,81 +133,64 @@ func releaseTogether(ctx context.Context, s calls, all []leaving) []gen.Reply[in
 			}
 		}
 	}
-	for n, reply := range s.releaseSingle(ctx, single) {
-		i := of[n]
-		r := &replies[i]
+}
+
+// oneByOne runs release.lua for each single key.
+func (t *together) oneByOne(ctx context.Context) {
+	if len(t.single) == 0 {
+		return
+	}
+	params := make([]gen.ReleaseParams, len(t.single))
+	for n, c := range t.single {
+		params[n] = t.releaseParams(c.keys[0], c.token)
+	}
+	for n, reply := range t.scripts.ReleaseBatch(ctx, t.client, params) {
+		i := t.of[n]
+		r := &t.replies[i]
 		r.Value += reply.Value
 		if reply.Err != nil && (r.Err == nil || OutcomeOf(r.Err) == Refused) {
 			r.Err = reply.Err
 		}
-		if len(all[i].keys) == 1 && !isShare(all[i].token) && s.queue.goesWithout(reply.Err) {
-			plain = append(plain, i)
+		if c := &t.all[i]; len(c.keys) == 1 && !isShare(c.token) && t.queue.goesWithout(reply.Err) {
+			t.plain = append(t.plain, i)
 		}
 	}
-	for n, reply := range s.freePlain(ctx, at(all, plain)) {
-		i := plain[n]
-		refusal := replies[i].Err
-		s.queue.went(refusal, reply.Err)
-		if stays := all[i].waits && reply.Err == nil && reply.Value == 0; stays && movesNow(refusal) {
-			continue // it is tried again, because the token may have a place in the queue
+}
+
+// withoutQueues frees keys without their queues. A reply is how many.
+func (s calls) withoutQueues(ctx context.Context, all []releaseCall) []gen.Reply[int64] {
+	groups := make([]group, len(all))
+	for n, c := range all {
+		groups[n] = group{keys: c.keys, tokens: []string{c.token}}
+	}
+	replies := make([]gen.Reply[int64], len(all))
+	for n, reply := range s.releaseGroups(ctx, groups, false) {
+		replies[n].Err = reply.Err
+		for _, freed := range reply.Value {
+			if freed != 0 && freed != 1 {
+				replies[n].Value = math.MinInt32 // which the tally refuses
+			}
+			replies[n].Value += freed
 		}
-		replies[i] = reply
 	}
 	return replies
 }
 
-// releaseGroups runs release_many.lua for each, in one pipeline.
-func (s calls) releaseGroups(ctx context.Context, groups []group) []gen.Reply[[]int64] {
+// releaseGroups runs release_many.lua for each group, in one pipeline.
+func (s calls) releaseGroups(ctx context.Context, groups []group, queues bool) []gen.Reply[[]int64] {
 	if len(groups) == 0 {
 		return nil
 	}
 	params := make([]gen.ReleaseManyParams, len(groups))
 	for n, g := range groups {
-		params[n] = gen.ReleaseManyParams{Keys: withNames(g.keys, 0), Locks: int64(len(g.keys)), Tokens: g.tokens}
-	}
-	return s.scripts.ReleaseManyBatch(ctx, s.client, params)
-}
-
-// releaseSingle runs release.lua for each key, in one pipeline.
-func (s calls) releaseSingle(ctx context.Context, all []leaving) []gen.Reply[int64] {
-	if len(all) == 0 {
-		return nil
-	}
-	params := make([]gen.ReleaseParams, len(all))
-	for n, f := range all {
-		params[n] = s.releaseParams(f.keys[0], f.token)
-	}
-	return s.scripts.ReleaseBatch(ctx, s.client, params)
-}
-
-// freePlain frees keys without their queues.
-func (s calls) freePlain(ctx context.Context, all []leaving) []gen.Reply[int64] {
-	if len(all) == 0 {
-		return nil
-	}
-	params := make([]gen.ReleaseManyParams, len(all))
-	for n, f := range all {
-		params[n] = gen.ReleaseManyParams{
-			Keys: f.keys, Locks: int64(len(f.keys)), Tokens: []string{f.token},
+		params[n] = gen.ReleaseManyParams{Keys: g.keys, Locks: int64(len(g.keys)), Tokens: g.tokens}
+		if queues {
+			params[n].Keys = withNames(g.keys, 0)
 		}
 	}
-	replies := make([]gen.Reply[int64], len(all))
-	for n, reply := range s.scripts.ReleaseManyBatch(ctx, s.client, params) {
-		replies[n] = total(reply, all[n].keys)
+	replies := s.scripts.ReleaseManyBatch(ctx, s.client, params)
+	for n, g := range groups {
+		replies[n].Err = complete(replies[n].Err, len(g.keys), len(replies[n].Value))
 	}
 	return replies
-}
-
-// total adds up how many keys were given up.
-func total(reply gen.Reply[[]int64], keys []string) (sum gen.Reply[int64]) {
-	if sum.Err = complete(reply.Err, len(keys), len(reply.Value)); sum.Err != nil {
-		return sum
-	}
-	for _, freed := range reply.Value {
-		if freed != 0 && freed != 1 {
-			return gen.Reply[int64]{Value: -1} // which the tally refuses
-		}
-		sum.Value += freed
-	}
-	return sum
 }
