@@ -13,7 +13,7 @@ import (
 
 // Server extends leases, as wire.Server does.
 type Server interface {
-	ExtendAll(ctx context.Context, list []wire.Extension, answered func(positions []int, answers []wire.Extended))
+	Extend(ctx context.Context, list []wire.Extension, answered func(positions []int, answers []wire.Extended))
 }
 
 // shortestCall is the shortest time that a call has, even if the lease has nearly ended.
@@ -49,7 +49,7 @@ func (s *Schedule[T]) extend(due []T, last clock.Instant) {
 	}
 	ctx, cancel := context.WithTimeout(s.background, max(last.Until(), shortestCall))
 	defer cancel()
-	s.server.ExtendAll(ctx, list, func(positions []int, answers []wire.Extended) {
+	s.server.Extend(ctx, list, func(positions []int, answers []wire.Extended) {
 		some := make([]*begun[T], len(positions))
 		for i, position := range positions {
 			some[i] = all[position]

@@ -19,15 +19,10 @@ type Asked interface {
 	Finish()
 }
 
-// Extender extends leases, as wire.Server does.
-type Extender interface {
-	Extend(ctx context.Context, list []wire.Extension) []wire.Extended
-}
-
-// Now makes extensions at once, in one round trip. Those that get no answer it makes again, for
+// Now makes extensions at once. Those that get no answer it makes again, for
 // wire.Patience, while ctx lasts. Each Start is followed by its Settle, and in the end by Finish,
 // also if user code panics or ends the goroutine.
-func Now[T Asked](ctx context.Context, server Extender, all []T) {
+func Now[T Asked](ctx context.Context, server Server, all []T) {
 	defer events.Each(all, T.Finish)
 	_ = wire.RetryFor(ctx, wire.Patience, wire.Remaining(all, func(ctx context.Context, some []T) []error {
 		return try(ctx, server, some)
@@ -35,31 +30,28 @@ func Now[T Asked](ctx context.Context, server Extender, all []T) {
 }
 
 // try makes one try of each, and returns their errors.
-func try[T Asked](ctx context.Context, server Extender, some []T) []error {
+func try[T Asked](ctx context.Context, server Server, some []T) []error {
 	var (
-		errs  = make([]error, len(some))
-		list  = make([]wire.Extension, 0, len(some))
-		sent  = make([]int, 0, len(some)) // positions in some
-		reply []wire.Extended
+		errs    = make([]error, len(some))
+		list    = make([]wire.Extension, 0, len(some))
+		sent    = make([]int, 0, len(some)) // positions in some
+		answers = make([]wire.Extended, len(some))
 	)
 	defer func() {
-		n := 0
-		events.Each(sent, func(i int) {
-			answer := wire.Extended{Err: wire.ErrInterrupted}
-			if reply != nil {
-				answer = reply[n]
-			}
-			n++
-			errs[i] = some[i].Settle(answer)
-		})
+		events.Each(sent, func(i int) { errs[i] = some[i].Settle(answers[i]) })
 	}()
 	for i, a := range some {
 		if ask, ok := a.Start(); ok {
 			list, sent = append(list, ask), append(sent, i)
+			answers[i].Err = wire.ErrInterrupted // unless there is an answer
 		}
 	}
 	if len(list) > 0 {
-		reply = server.Extend(ctx, list)
+		server.Extend(ctx, list, func(positions []int, some []wire.Extended) {
+			for n, position := range positions {
+				answers[sent[position]] = some[n]
+			}
+		})
 	}
 	return errs
 }

@@ -48,12 +48,15 @@ func (a *asked) breakIn(method string) {
 // extender is a server.
 type extender func(tokens []string) []wire.Extended
 
-func (e extender) Extend(_ context.Context, list []wire.Extension) []wire.Extended {
-	var tokens []string
-	for _, ask := range list {
-		tokens = append(tokens, ask.Token)
+func (e extender) Extend(_ context.Context, list []wire.Extension, answered func([]int, []wire.Extended)) {
+	var (
+		tokens    []string
+		positions []int
+	)
+	for i, ask := range list {
+		tokens, positions = append(tokens, ask.Token), append(positions, i)
 	}
-	return e(tokens)
+	answered(positions, e(tokens))
 }
 
 // What has no answer is asked for again, and nothing else is.

@@ -109,7 +109,7 @@ func (f *fixture) Close() []*item {
 	return items
 }
 
-func (f *fixture) ExtendAll(ctx context.Context, list []wire.Extension, answered func([]int, []wire.Extended)) {
+func (f *fixture) Extend(ctx context.Context, list []wire.Extension, answered func([]int, []wire.Extended)) {
 	f.mu.Lock()
 	f.rounds++
 	f.scripts += (len(list) + wire.Batch - 1) / wire.Batch

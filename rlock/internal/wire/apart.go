@@ -76,8 +76,14 @@ func placesOf[T any, K comparable](s calls, all []T, place func(T) K) (places []
 
 // atEach calls do for each place, at the same time.
 func atEach(places [][]int, do func(positions []int)) {
-	if len(places) == 1 {
-		do(places[0])
+	atOnce(len(places), func(i int) { do(places[i]) })
+}
+
+// atOnce calls do for each number below n, at the same time. If a call panics, the caller does, when all are
+// done.
+func atOnce(n int, do func(i int)) {
+	if n == 1 {
+		do(0)
 		return
 	}
 	var (
@@ -85,7 +91,7 @@ func atEach(places [][]int, do func(positions []int)) {
 		causes   []any      // of panics of the client
 		underway sync.WaitGroup
 	)
-	for _, positions := range places {
+	for i := range n {
 		underway.Go(func() {
 			defer func() {
 				if cause := recover(); cause != nil {
@@ -94,7 +100,7 @@ func atEach(places [][]int, do func(positions []int)) {
 					causes = append(causes, cause)
 				}
 			}()
-			do(positions)
+			do(i)
 		})
 	}
 	underway.Wait()

@@ -3,7 +3,6 @@ package wire
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/rlock-go/toolkit/gen"
@@ -29,10 +28,51 @@ type Extended struct {
 	Err  error  // see OutcomeOf; nil if Lost is set
 }
 
-// Extend sends a call for each part of each extension, all of them in one pipeline, and returns
-// the answers in the order of list. On a cluster, it returns when every node has answered. Where there are
-// former tokens, the keys get the Token and exactly the new lease.
-func (s *Server) Extend(ctx context.Context, list []Extension) []Extended {
+// Extend makes many extensions at once, up to Batch of them with one script. When a call to the server
+// returns, it calls answered with the positions in list of the extensions that the call was about, and with
+// their answers. It calls answered once for each extension, in goroutines that it starts, and returns when all
+// of them are done. If user code panics in one, those of its call have no answer, and Extend panics.
+//
+// If the server refuses a script, one of its keys may be the reason: the user may have lost the right to it, or
+// a cluster is moving it. Each extension then gets its own call, so that the other locks keep their lease.
+//
+// Where there are former tokens, the keys get the Token and exactly the new lease.
+func (s *Server) Extend(ctx context.Context, list []Extension, answered func(positions []int, answers []Extended)) {
+	each := func(positions []int) {
+		if len(positions) > 0 {
+			answered(positions, s.calls.extendEach(ctx, at(list, positions)))
+		}
+	}
+	many := func(batches [][]int) {
+		positions, answers, refused := s.calls.extendMany(ctx, list, batches)
+		if len(positions) > 0 {
+			answered(positions, answers)
+		}
+		each(refused)
+	}
+	batches, single := batchesOf(list, s.cluster)
+	var calls []func()
+	if s.cluster { // a node that is silent must not cost the locks on the others their leases; see apart
+		for i := range batches {
+			calls = append(calls, func() { many(batches[i : i+1]) })
+		}
+		for i := range single {
+			calls = append(calls, func() { each(single[i : i+1]) })
+		}
+	} else {
+		if len(batches) > 0 {
+			calls = append(calls, func() { many(batches) })
+		}
+		if len(single) > 0 {
+			calls = append(calls, func() { each(single) })
+		}
+	}
+	atOnce(len(calls), func(i int) { calls[i]() })
+}
+
+// extendEach sends a call for each part of each extension, all of them in one pipeline, and returns
+// the answers in the order of list. On a cluster, it returns when every node has answered.
+func (s calls) extendEach(ctx context.Context, list []Extension) []Extended {
 	var changes, plain []int
 	for i, e := range list {
 		if len(e.Former) > 0 {
@@ -42,28 +82,22 @@ func (s *Server) Extend(ctx context.Context, list []Extension) []Extended {
 		}
 	}
 	if changes == nil {
-		return s.calls.extend(ctx, list)
+		return s.extend(ctx, list)
 	}
 	answers := make([]Extended, len(list))
-	for n, answer := range s.calls.replace(ctx, at(list, changes)) {
+	for n, answer := range s.replace(ctx, at(list, changes)) {
 		answers[changes[n]] = answer
 	}
 	if plain != nil {
-		for n, answer := range s.calls.extend(ctx, at(list, plain)) {
+		for n, answer := range s.extend(ctx, at(list, plain)) {
 			answers[plain[n]] = answer
 		}
 	}
 	return answers
 }
 
-// extend is Extend where no token changes.
+// extend is extendEach where no token changes.
 func (s calls) extend(ctx context.Context, list []Extension) []Extended {
-	if len(list) == 1 && len(list[0].Parts) == 1 { // costs less than a pipeline of one
-		var reply [1]gen.Reply[int64]
-		lost, err := s.scripts.Extend(ctx, s.client, list[0].params(list[0].Parts[0]))
-		reply[0] = first(lost, err)
-		return []Extended{list[0].answer(reply[:])}
-	}
 	var params []gen.ExtendParams
 	for _, e := range list {
 		for _, keys := range e.Parts {
@@ -71,13 +105,13 @@ func (s calls) extend(ctx context.Context, list []Extension) []Extended {
 		}
 	}
 	replies := make([]gen.Reply[int64], 0, len(params))
-	for _, reply := range s.scripts.ExtendBatch(ctx, s.client, params) {
+	for _, reply := range s.extendScripts(ctx, params) {
 		replies = append(replies, first(reply.Value, reply.Err))
 	}
 	return answersOf(list, replies)
 }
 
-// replace is Extend where tokens change.
+// replace is extendEach where tokens change.
 func (s calls) replace(ctx context.Context, list []Extension) []Extended {
 	var params []gen.AttachParams
 	for _, e := range list {
@@ -92,6 +126,15 @@ func (s calls) replace(ctx context.Context, list []Extension) []Extended {
 		replies = append(replies, gen.Reply[int64]{Value: reply.Value.Position, Err: reply.Err})
 	}
 	return answersOf(list, replies)
+}
+
+// extendScripts runs extend.lua for each, in one pipeline; one alone costs less without.
+func (s calls) extendScripts(ctx context.Context, params []gen.ExtendParams) []gen.Reply[[]int64] {
+	if len(params) != 1 {
+		return s.scripts.ExtendBatch(ctx, s.client, params)
+	}
+	lost, err := s.scripts.Extend(ctx, s.client, params[0])
+	return []gen.Reply[[]int64]{{Value: lost, Err: err}}
 }
 
 // first returns the first of the positions of lost keys; 0: none is lost.
@@ -139,50 +182,6 @@ func (e *Extension) answer(replies []gen.Reply[int64]) Extended {
 	return Extended{Err: Combine(replies)}
 }
 
-// ExtendAll makes many extensions at once, up to Batch of them with one script. When a call to
-// the server returns, it calls answered with the positions in list of the extensions that the
-// call was about, and with their answers. It calls answered once for each extension, in
-// goroutines that it starts, and returns when all of them are done.
-//
-// If the server refuses a script, one of its keys may be the reason: the user may have lost
-// the right to it, or a cluster is moving it. Each extension then gets its own call, so that
-// the other locks keep their lease.
-func (s *Server) ExtendAll(ctx context.Context, list []Extension, answered func(positions []int, answers []Extended)) {
-	var calls sync.WaitGroup
-	defer calls.Wait()
-	each := func(positions []int) {
-		if len(positions) == 0 {
-			return
-		}
-		calls.Go(func() { answered(positions, s.Extend(ctx, at(list, positions))) })
-	}
-	many := func(batches [][]int) {
-		if len(batches) == 0 {
-			return
-		}
-		calls.Go(func() {
-			positions, answers, refused := s.calls.extendMany(ctx, list, batches)
-			each(refused)
-			if len(positions) > 0 {
-				answered(positions, answers)
-			}
-		})
-	}
-	batches, single := batchesOf(list, s.cluster)
-	if !s.cluster {
-		many(batches)
-		each(single)
-		return
-	}
-	// A node that is silent must not cost the locks on the others their leases; see apart.
-	for i := range batches {
-		many(batches[i : i+1])
-	}
-	for i := range single {
-		each(single[i : i+1])
-	}
-}
-
 // alike is equal for extensions that one script can make. The script gives all keys the same
 // TTL, and on a cluster its keys must be in one slot.
 type alike struct {
@@ -224,7 +223,7 @@ func (s calls) extendMany(ctx context.Context, list []Extension, batches [][]int
 		}
 		params[i] = p
 	}
-	for i, reply := range s.scripts.ExtendBatch(ctx, s.client, params) {
+	for i, reply := range s.extendScripts(ctx, params) {
 		if OutcomeOf(reply.Err) == Refused && len(batches[i]) > 1 {
 			refused = append(refused, batches[i]...)
 			continue

@@ -43,7 +43,7 @@ func TestExtend(t *testing.T) {
 	eternal, renamed := extension("eternal"), extension("renamed")
 	eternal.TTL = clock.NoExpiry
 	renamed.Token, renamed.Former = "new", []string{"old", "token"}
-	answers := server.Extend(t.Context(), []wire.Extension{
+	answers := extend(t.Context(), t, server, []wire.Extension{
 		extension("mine"),
 		extension("a", "others"),
 		{Parts: [][]string{{"b"}, {"c", "gone"}}, Token: "token", TTL: time.Hour},
@@ -58,11 +58,11 @@ func TestExtend(t *testing.T) {
 	require.Equal(t, -time.Millisecond, ttl(t, client, "eternal"))
 	require.Equal(t, "new", owner(t, client, "renamed"))
 
-	require.Equal(t, []wire.Extended{{Lost: "others"}}, server.Extend(t.Context(), []wire.Extension{extension("others")}))
-	require.Empty(t, server.Extend(t.Context(), nil))
+	require.Equal(t, []wire.Extended{{Lost: "others"}}, extend(t.Context(), t, server, []wire.Extension{extension("others")}))
+	require.Empty(t, extend(t.Context(), t, server, nil))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	answers = server.Extend(ctx, []wire.Extension{extension("mine"), extension("a")})
+	answers = extend(ctx, t, server, []wire.Extension{extension("mine"), extension("a")})
 	for _, answer := range answers {
 		require.ErrorIs(t, answer.Err, context.Canceled)
 	}
@@ -77,7 +77,7 @@ func TestExtendInSomeSlots(t *testing.T) {
 	for _, secret := range []string{"token", "long-former-token"} {
 		e := wire.Extension{Parts: [][]string{{"a"}, {"b"}}, Token: "token", Former: []string{"long-former-token"}, TTL: time.Hour}
 		embedded.FailNext(rlocktest.Script(gen.AttachSHA1), refusal+secret)
-		answers := server.Extend(t.Context(), []wire.Extension{e})
+		answers := extend(t.Context(), t, server, []wire.Extension{e})
 		require.ErrorContains(t, answers[0].Err, "in some of the slots: NOPERM")
 		require.NotContains(t, answers[0].Err.Error(), secret)
 		require.Equal(t, wire.Indeterminate, wire.OutcomeOf(answers[0].Err))
@@ -85,18 +85,18 @@ func TestExtendInSomeSlots(t *testing.T) {
 
 		e.Parts = e.Parts[:1]
 		embedded.FailNext(rlocktest.Script(gen.AttachSHA1), refusal+secret)
-		answers = server.Extend(t.Context(), []wire.Extension{e})
+		answers = extend(t.Context(), t, server, []wire.Extension{e})
 		require.NotContains(t, answers[0].Err.Error(), secret)
 		require.Equal(t, wire.Refused, wire.OutcomeOf(answers[0].Err))
 	}
 }
 
-// extendAll collects what ExtendAll answers, and checks that it answers each once.
-func extendAll(ctx context.Context, t *testing.T, server *wire.Server, list []wire.Extension) []wire.Extended {
+// extend collects what Extend answers, and checks that it answers each once.
+func extend(ctx context.Context, t *testing.T, server *wire.Server, list []wire.Extension) []wire.Extended {
 	t.Helper()
 	var mu sync.Mutex
 	all, empty := make([][]wire.Extended, len(list)), false
-	server.ExtendAll(ctx, list, func(positions []int, answers []wire.Extended) {
+	server.Extend(ctx, list, func(positions []int, answers []wire.Extended) {
 		mu.Lock()
 		defer mu.Unlock()
 		empty = empty || len(positions) == 0
@@ -159,7 +159,7 @@ func spyOn(t *testing.T, mode rueidis.ClientMode) (*spy, *wire.Server) {
 	s := &spy{Client: client, mode: mode, scripts: map[string]int{}}
 	scripts := gen.New(gen.WithoutRetry())
 	server := wire.NewServer(s, scripts, "process")
-	server.Extend(t.Context(), []wire.Extension{extension("gone")})
+	extend(t.Context(), t, server, []wire.Extension{extension("gone")})
 	_, err := scripts.Attach(
 		t.Context(), client, gen.AttachParams{Keys: []string{"gone"}, Token: "token", TTL: time.Hour},
 	)
@@ -181,7 +181,7 @@ func many(t *testing.T, client rueidis.Client, n, slots int) []wire.Extension {
 }
 
 // Alike extensions share scripts, the others have one each.
-func TestExtendAll(t *testing.T) {
+func TestExtendTogether(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		mode            rueidis.ClientMode
@@ -208,7 +208,7 @@ func TestExtendAll(t *testing.T) {
 				wire.Extension{Parts: [][]string{{"split"}, {"gone"}}, Token: "token", TTL: time.Hour})
 
 			client.pipelines = 0
-			answers := extendAll(t.Context(), t, server, list)
+			answers := extend(t.Context(), t, server, list)
 			pipelines := client.pipelines
 			for i, answer := range answers {
 				want := wire.Extended{}
@@ -233,11 +233,11 @@ func TestExtendAll(t *testing.T) {
 		})
 	}
 	_, server := spyOn(t, rueidis.ClientModeStandalone)
-	require.Empty(t, extendAll(t.Context(), t, server, nil))
+	require.Empty(t, extend(t.Context(), t, server, nil))
 }
 
 // A refused script is taken apart, so that only the lock whose key is the reason is refused.
-func TestExtendAllTakesRefusedScriptsApart(t *testing.T) {
+func TestExtendTakesRefusedScriptsApart(t *testing.T) {
 	t.Parallel()
 	for name, mode := range map[string]rueidis.ClientMode{"one server": rueidis.ClientModeStandalone, "cluster": rueidis.ClientModeCluster} {
 		t.Run(name, func(t *testing.T) {
@@ -245,7 +245,7 @@ func TestExtendAllTakesRefusedScriptsApart(t *testing.T) {
 			client, server := spyOn(t, mode)
 			list := many(t, client, wire.Batch+1, 1)
 			client.refused = "{0}:3"
-			for i, answer := range extendAll(t.Context(), t, server, list) {
+			for i, answer := range extend(t.Context(), t, server, list) {
 				if i == 3 {
 					require.Equal(t, wire.Refused, wire.OutcomeOf(answer.Err))
 				} else {
@@ -255,7 +255,7 @@ func TestExtendAllTakesRefusedScriptsApart(t *testing.T) {
 			require.Equal(t, 2+wire.Batch, client.scripts[gen.ExtendSHA1])
 
 			client.scripts[gen.ExtendSHA1] = 0
-			answers := extendAll(t.Context(), t, server, list[3:4])
+			answers := extend(t.Context(), t, server, list[3:4])
 			require.Equal(t, wire.Refused, wire.OutcomeOf(answers[0].Err))
 			require.Equal(t, 1, client.scripts[gen.ExtendSHA1], "one lock by itself is not asked about again")
 		})
@@ -263,7 +263,7 @@ func TestExtendAllTakesRefusedScriptsApart(t *testing.T) {
 }
 
 // No error of a batch shows a token of any lock in it.
-func TestExtendAllShowsNoToken(t *testing.T) {
+func TestExtendShowsNoToken(t *testing.T) {
 	t.Parallel()
 	embedded, client, server := start(t)
 	list := many(t, client, 3, 1)
@@ -271,16 +271,16 @@ func TestExtendAllShowsNoToken(t *testing.T) {
 	refused := embedded.FailNext(
 		rlocktest.Script(gen.ExtendSHA1), "NOPERM proxy refuses EVALSHA long-secret-token",
 	)
-	extendAll(t.Context(), t, server, list)
+	extend(t.Context(), t, server, list)
 	<-refused
 	embedded.FailNext(rlocktest.Script(gen.ExtendSHA1), "NOPERM proxy refuses EVALSHA long-secret-token")
-	answers := extendAll(t.Context(), t, server, list[1:2])
+	answers := extend(t.Context(), t, server, list[1:2])
 	require.ErrorContains(t, answers[0].Err, "NOPERM")
 	require.NotContains(t, answers[0].Err.Error(), "secret")
 }
 
 // On a cluster, a node that is silent does not keep the answers of the others back.
-func TestExtendAllWithASilentNode(t *testing.T) {
+func TestExtendWithASilentNode(t *testing.T) {
 	t.Parallel()
 	client, server := spyOn(t, rueidis.ClientModeCluster)
 	list := many(t, client, 8, 4)
@@ -294,7 +294,7 @@ func TestExtendAllWithASilentNode(t *testing.T) {
 		order   []int
 		answers = map[int]wire.Extended{}
 	)
-	server.ExtendAll(ctx, list, func(positions []int, some []wire.Extended) {
+	server.Extend(ctx, list, func(positions []int, some []wire.Extended) {
 		mu.Lock()
 		defer mu.Unlock()
 		for i, position := range positions {

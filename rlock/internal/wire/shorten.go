@@ -43,7 +43,7 @@ func shortenEach(ctx context.Context, s *Server, some []*Shortening) []error {
 		left = max(left+time.Millisecond-1, time.Millisecond).Truncate(time.Millisecond)
 		list[i] = Extension{Parts: sh.Claim.BySlot(), Token: sh.Token, Former: sh.Former, TTL: left}
 	}
-	for i, answer := range s.Extend(ctx, list) {
+	for i, answer := range s.calls.extendEach(ctx, list) {
 		sh := some[i]
 		sh.Err, errs[i] = answer.Err, answer.Err
 		switch {
@@ -74,7 +74,7 @@ func shortenRest(ctx context.Context, s *Server, e Extension) error {
 		return nil
 	}
 	e.Parts = parts
-	return s.Extend(ctx, []Extension{e})[0].Err
+	return s.calls.extendEach(ctx, []Extension{e})[0].Err
 }
 
 // perhapsFreed notes that a release has got no answer.
