@@ -1,8 +1,10 @@
 package failure
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync/atomic"
 	"testing"
@@ -39,6 +41,47 @@ func TestReleaseOutlastsAnOutage(t *testing.T) {
 		require.NoError(t, lock.Release(t.Context()), "it may be called again")
 		require.Empty(t, env.Get(t, direct, "job"))
 	})
+}
+
+// Very many locks are released one pipeline after the other, so that those of the first are known to be free
+// when a later one gets no answer.
+func TestReleaseOfVeryMany(t *testing.T) {
+	t.Parallel()
+	const all, first = 10_000, 1 << 13
+	server := env.Start(t)
+	proxy := env.NewProxy(t, server.Addr())
+	locker := env.OpenLocker(t, rueidis.ClientOption{InitAddress: []string{proxy.Addr()}}, rlock.WithTTL(time.Hour))
+	keys := make([]string, all)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("key-%05d", i)
+	}
+	results, err := locker.TryAcquireEach(t.Context(), keys)
+	require.NoError(t, err)
+	locks := make([]*rlock.Lock, all)
+	for i, r := range results {
+		require.NoError(t, r.Err)
+		locks[i] = r.Lock
+	}
+	later := []byte(keys[first])
+	release := proxy.Hold(func(request []byte) bool { return bytes.Contains(request, later) })
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	freed := 0
+	for i, err := range locker.ReleaseEach(ctx, locks) {
+		if err == nil {
+			freed++
+			continue
+		}
+		require.GreaterOrEqual(t, i, first)
+		require.ErrorIs(t, err, rlock.ErrNoAnswer)
+	}
+	require.Equal(t, first, freed)
+	release()
+	direct := server.Client(t)
+	env.Soon(t, func() bool {
+		n, err := direct.Do(t.Context(), direct.B().Exists().Key(keys...).Build()).AsInt64()
+		return err == nil && n == 0
+	}, "the others are free too")
 }
 
 // A lock whose lease has ended is not taken for one that lasted, although the server does not answer when it is

@@ -144,7 +144,8 @@ func (t *together) oneByOne(ctx context.Context) {
 	for n, c := range t.single {
 		params[n] = t.releaseParams(c.keys[0], c.token)
 	}
-	for n, reply := range t.scripts.ReleaseBatch(ctx, t.client, params) {
+	run := func(some []gen.ReleaseParams) []gen.Reply[int64] { return t.scripts.ReleaseBatch(ctx, t.client, some) }
+	for n, reply := range inPipelines(params, longPipeline, run) {
 		i := t.of[n]
 		r := &t.replies[i]
 		r.Value += reply.Value
@@ -176,7 +177,23 @@ func (s calls) withoutQueues(ctx context.Context, all []releaseCall) []gen.Reply
 	return replies
 }
 
-// releaseGroups runs release_many.lua for each group, in one pipeline.
+// longPipeline is how many keys a pipeline gives up at most, which takes some 20 ms. A pipeline whose context
+// ends has no answer to any of its calls, so of very many releases those of the first pipelines succeed.
+const longPipeline = 1 << 13
+
+// inPipelines runs calls in pipelines of so many, one after the other.
+func inPipelines[P, R any](calls []P, size int, run func(some []P) []gen.Reply[R]) []gen.Reply[R] {
+	if len(calls) <= size {
+		return run(calls)
+	}
+	replies := make([]gen.Reply[R], 0, len(calls))
+	for some := range slices.Chunk(calls, size) {
+		replies = append(replies, run(some)...)
+	}
+	return replies
+}
+
+// releaseGroups runs release_many.lua for each group.
 func (s calls) releaseGroups(ctx context.Context, groups []group, queues bool) []gen.Reply[[]int64] {
 	if len(groups) == 0 {
 		return nil
@@ -188,7 +205,9 @@ func (s calls) releaseGroups(ctx context.Context, groups []group, queues bool) [
 			params[n].Keys = withNames(g.keys, 0)
 		}
 	}
-	replies := s.scripts.ReleaseManyBatch(ctx, s.client, params)
+	replies := inPipelines(params, longPipeline/maxCalls, func(some []gen.ReleaseManyParams) []gen.Reply[[]int64] {
+		return s.scripts.ReleaseManyBatch(ctx, s.client, some)
+	})
 	for n, g := range groups {
 		replies[n].Err = complete(replies[n].Err, len(g.keys), len(replies[n].Value))
 	}
