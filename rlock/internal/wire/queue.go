@@ -126,38 +126,6 @@ func waitAnswer(c *Claim, r gen.WaitResult) Answer {
 	return Answer{Acquired: r.Granted, Fence: uint64(r.Fence), Held: c.key[0], Left: remaining(r.Remaining)}
 }
 
-// Passed is what Pass has done.
-type Passed struct {
-	Freed bool // the key had the token, and has it no longer
-	Standing
-}
-
-// Pass releases a key that has token. The first in the queue has the key then; if another process
-// waits, next gets a place behind all others, and otherwise the key. It sends one command, once.
-// After an error, nobody knows what has happened.
-func (q *Queues) Pass(ctx context.Context, c *Claim, token string, next Request, silent bool) (p Passed, err error) {
-	names := slot.NamesOf(c.key[0])
-	params := gen.RequeueParams{
-		Lock: c.key[0], Queue: names.Queue, Waiters: names.Waiters, Holders: names.Holders,
-		Grants: q.calls.queue.grants(c.key[0]), Counter: slot.FenceCounter(c.key[0]),
-		Token: token, Again: next.Token, TTL: ttlParam(next.TTL),
-		Process: q.calls.queue.process, Barging: q.calls.queue.barging,
-	}
-	if silent {
-		params.Process = ""
-	}
-	c.tally.perhaps = true // until there is an answer
-	sent := clock.Now()
-	reply, err := q.calls.scripts.Requeue(ctx, q.calls.client, params)
-	err = Redact(err, token, next.Token)
-	if OutcomeOf(err) != Indeterminate {
-		c.tally.perhaps = false
-	}
-	p.Freed = err == nil && reply.Freed
-	p.Standing = Standing{Answer{Sent: sent, Acquired: reply.Granted, Fence: uint64(reply.Fence), Left: remaining(reply.Remaining)}, reply.Score, 0}
-	return p, err
-}
-
 // releaseParams are those of a call that gives up what a token has of a key: the key, a share of it, or a
 // place in its queue.
 func (s calls) releaseParams(key, token string) gen.ReleaseParams {

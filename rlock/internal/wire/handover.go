@@ -1,0 +1,155 @@
+package wire
+
+import (
+	"context"
+	"time"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/slot"
+)
+
+// A key gets another token in one of three ways: it is handed over to the next caller of this process, passed
+// on to the process that waits first, or attached by whoever has a Handoff of it.
+
+// Handed is what HandOver has done.
+type Handed struct {
+	Over     bool // the key has the next token
+	Sent     clock.Instant
+	Fence    uint64 // the first of those reserved
+	Reserved int
+	Waits    time.Duration // for how long another process has waited for the key; 0: none waits
+}
+
+// HandOver gives the key another token and a lease of its own, if it has token, and reserves
+// fences if next is fenced. It is sent once. After an error that is Indeterminate, the key may
+// have either token.
+func (s *Server) HandOver(ctx context.Context, c *Claim, token string, next Request, fences int) (h Handed, err error) {
+	c.tally.perhaps = true // until there is an answer
+	h, err = handOver(ctx, s, c.key[0], token, next, fences)
+	if OutcomeOf(err) != Indeterminate {
+		c.tally.perhaps = false
+	}
+	return h, err
+}
+
+// Ask is what HandOver says of a key that has token, and also reserves fences if it is to. It changes
+// neither the token of the key nor its lease: the script takes it for a repetition of a hand-over to that
+// token, and keeps the longer lease. So it may arrive late.
+func Ask(ctx context.Context, s *Server, key, token string, fenced bool, fences int) (Handed, error) {
+	return handOver(ctx, s, key, NewToken(""), Request{Token: token, TTL: time.Millisecond, Fenced: fenced}, fences)
+}
+
+func handOver(ctx context.Context, s *Server, key, token string, next Request, fences int) (h Handed, err error) {
+	params := gen.HandOverParams{Lock: key, Queue: key, Token: token, Next: next.Token, TTL: ttlParam(next.TTL), Fences: int64(fences)}
+	if next.Fenced {
+		params.Counter = slot.FenceCounter(key)
+	}
+	if s.queues.Used() {
+		params.Queue, params.Barging = slot.Queue(key), s.calls.queue.barging
+	}
+	h.Sent = clock.Now()
+	reply, err := s.calls.scripts.HandOver(ctx, s.calls.client, params)
+	err = Redact(err, token, next.Token)
+	if OutcomeOf(err) != Indeterminate {
+		s.roundTrip.note(h.Sent)
+	}
+	h.Over, h.Fence, h.Reserved = err == nil && reply.HandedOver, uint64(reply.Fence), int(reply.Fences)
+	h.Waits = time.Duration(reply.Waits) * time.Microsecond
+	return h, err
+}
+
+// Passed is what Pass has done.
+type Passed struct {
+	Freed bool // the key had the token, and has it no longer
+	Standing
+}
+
+// Pass releases a key that has token. The first in the queue has the key then; if another process
+// waits, next gets a place behind all others, and otherwise the key. It sends one command, once.
+// After an error, nobody knows what has happened.
+func (q *Queues) Pass(ctx context.Context, c *Claim, token string, next Request, silent bool) (p Passed, err error) {
+	names := slot.NamesOf(c.key[0])
+	params := gen.RequeueParams{
+		Lock: c.key[0], Queue: names.Queue, Waiters: names.Waiters, Holders: names.Holders,
+		Grants: q.calls.queue.grants(c.key[0]), Counter: slot.FenceCounter(c.key[0]),
+		Token: token, Again: next.Token, TTL: ttlParam(next.TTL),
+		Process: q.calls.queue.process, Barging: q.calls.queue.barging,
+	}
+	if silent {
+		params.Process = ""
+	}
+	c.tally.perhaps = true // until there is an answer
+	sent := clock.Now()
+	reply, err := q.calls.scripts.Requeue(ctx, q.calls.client, params)
+	err = Redact(err, token, next.Token)
+	if OutcomeOf(err) != Indeterminate {
+		c.tally.perhaps = false
+	}
+	p.Freed = err == nil && reply.Freed
+	p.Standing = Standing{Answer{Sent: sent, Acquired: reply.Granted, Fence: uint64(reply.Fence), Left: remaining(reply.Remaining)}, reply.Score, 0}
+	return p, err
+}
+
+// Attached is what Attach has found.
+type Attached struct {
+	Lost      bool          // a key has none of the tokens
+	Key       string        // that one, or one of those that an error is about
+	End       clock.Instant // of the lease, at the earliest
+	Remaining time.Duration // of the longest lease; clock.NoExpiry: one of them never ends
+}
+
+// Attach gives the keys a token in place of those of a Handoff, while ctx lasts, and within Patience
+// for each slot. A share gets a new lease of ttl; keys keep theirs. It asks the slots one after the
+// other, so that of two callers with the same former tokens only one gets past the first slot. If a key
+// is lost, the keys of its slot have not changed. The reaper frees those of the slots before, unless the
+// caller chose the token. After an error the keys may have the new token. After an answer nobody has the
+// former ones, and the reaper takes back what late calls take for them.
+func (s *Server) Attach(ctx context.Context, c *Claim, token string, h *Handoff, ttl time.Duration) (Attached, error) {
+	a, err := attachEach(ctx, s, c, token, h.Tokens(), ttl)
+	if err == nil && h.Late {
+		former := s.All(c.Keys(), true)
+		former.Unsettle(h.Tokens()[0])
+		s.Abandon(&former, h.Tokens(), clock.NoExpiry)
+	}
+	return a, err
+}
+
+func attachEach(ctx context.Context, s *Server, c *Claim, token string, former []string, ttl time.Duration) (Attached, error) {
+	whole := Attached{End: clock.Never}
+	for done, keys := range c.BySlot() {
+		lost, sent, left, err := s.calls.attach(ctx, keys, token, former, ttl)
+		switch {
+		case err != nil:
+			return Attached{Key: keys[0]}, err
+		case lost != "":
+			if done > 0 {
+				s.Abandon(c, []string{token}, clock.NoExpiry)
+			}
+			return Attached{Lost: true, Key: lost}, nil
+		}
+		whole.End = min(whole.End, clock.LeaseEnd(sent, left))
+		whole.Remaining = max(whole.Remaining, left)
+	}
+	return whole, nil
+}
+
+// attach is Attach for keys of one slot.
+func (s calls) attach(
+	ctx context.Context, keys []string, token string, former []string, ttl time.Duration,
+) (lost string, sent clock.Instant, left time.Duration, err error) {
+	p := gen.AttachParams{Keys: keysOf(keys, token), Token: token, Keep: true, Former: former}
+	if isShare(token) {
+		p.Keep, p.TTL = false, ttlParam(ttl)
+	}
+	err = RetryFor(ctx, Patience, func(ctx context.Context) error {
+		sent = clock.Now()
+		r, err := s.scripts.Attach(ctx, s.client, p)
+		if err == nil && r.Position != 0 {
+			lost = slot.KeyAt(keys, r.Position)
+		}
+		left = remaining(r.Remaining)
+		return err
+	})
+	return lost, sent, left, Redact(Redact(err, token), former...)
+}
