@@ -117,7 +117,7 @@ func (l *Lock) Detach() (Handoff, error) {
 	}
 	l.needExtras()
 	if l.handoff == nil {
-		l.handoff = wire.HandoffOf(l.locker.wire, &l.claim, l.terms.Tokens(), l.fence)
+		l.handoff = l.locker.wire.HandoffOf(&l.claim, l.terms.Tokens(), l.fence)
 		if until := l.keptUntil(); until != clock.Past {
 			l.handoff.AtLeast = max(until.Until(), 0)
 		}

@@ -235,7 +235,7 @@ func (l *Locker) releaseTogether(ctx context.Context, some []*releasing) {
 		l.wire.ReleaseEach(ctx, freeing)
 	}
 	if len(shortening) > 0 {
-		wire.ShortenEach(ctx, l.wire, shortening)
+		l.wire.ShortenEach(ctx, shortening)
 	}
 	for _, r := range some {
 		r.freed, r.err = r.call.Freed, r.call.Err

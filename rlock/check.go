@@ -117,7 +117,7 @@ func (l *Lock) Verify(ctx context.Context) (State, error) {
 	if ctx.Err() != nil {
 		return State{}, &LockError{"verify", l.claim.Key(), clock.ContextError(ctx, nil)}
 	}
-	holders, err := wire.Confirm(ctx, l.locker.wire, &l.claim, tokens)
+	holders, err := l.locker.wire.Confirm(ctx, &l.claim, tokens)
 	if err != nil {
 		return State{}, unanswered(ctx, "verify", l.claim.Key(), err)
 	}
@@ -176,7 +176,7 @@ func (l *Locker) Waiters(ctx context.Context, key string) ([]Waiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := wire.Waiters(ctx, l.wire, full)
+	found, err := l.wire.Waiters(ctx, full)
 	if err != nil {
 		return nil, unanswered(ctx, "list waiters", full, err)
 	}
@@ -192,7 +192,7 @@ func (l *Locker) Waiters(ctx context.Context, key string) ([]Waiter, error) {
 
 // inspectShared asks the server who shares a key.
 func (l *Locker) inspectShared(ctx context.Context, op, key string) (State, error) {
-	found, err := wire.InspectShared(ctx, l.wire, key)
+	found, err := l.wire.InspectShared(ctx, key)
 	if err != nil {
 		return State{}, unanswered(ctx, op, key, err)
 	}

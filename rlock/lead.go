@@ -93,7 +93,7 @@ func (l *Locker) Leaders(ctx context.Context, key string) iter.Seq2[State, error
 				first, last = false, s
 			}
 			pause := lookForLeader
-			if err != nil || wire.Uncached(l.wire) {
+			if err != nil || l.wire.Uncached() {
 				pause = lookForLeaderUncached
 			}
 			if clock.Sleep(ctx, pause, l.closed) == clock.ErrStopped {

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // noteLeftover notes that the keys of a lock which has expired here may have its token for a little longer:
@@ -30,7 +29,7 @@ func (l *Lock) freeExpired(ttl time.Duration) {
 		return
 	}
 	if until := l.keptUntil(); until > clock.Now() {
-		wire.FreeLater(l.locker.wire, &l.claim, l.terms.Token(), l.terms.Former(), until)
+		l.locker.wire.FreeLater(&l.claim, l.terms.Token(), l.terms.Former(), until)
 		return
 	}
 	l.locker.wire.Abandon(&l.claim, l.terms.Tokens(), ttl)

@@ -7,7 +7,6 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/attempt"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/line"
-	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // kind returns in which line of this process the acquisition has a place. It reports false if in none:
@@ -289,7 +288,7 @@ func askMeanwhile(s *lease, g line.Grant, set *settings) {
 			_ = recover() // the client's hooks may panic: they do so again in the next hand-over
 			q.Unheard()
 		}()
-		said, err := wire.Ask(l.background, l.wire, key, token, !set.unfenced, g.Reserve)
+		said, err := l.wire.AskHeld(l.background, key, token, !set.unfenced, g.Reserve)
 		if err == nil && said.Over {
 			q.Heard(said.Fence, said.Reserved, said.Waits, said.Sent)
 		}

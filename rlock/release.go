@@ -112,7 +112,7 @@ func (r *releasing) ask(ctx context.Context) {
 	f, until := r.freeing()
 	if r.shortens() {
 		s := &wire.Shortening{Freeing: f, Until: until}
-		wire.ShortenEach(ctx, server, []*wire.Shortening{s})
+		server.ShortenEach(ctx, []*wire.Shortening{s})
 		r.freed, r.err = s.Freed, s.Err
 		return
 	}

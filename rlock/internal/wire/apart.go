@@ -12,7 +12,7 @@ import (
 // one server or in one slot, those of a kind go in one pipeline.
 func (s calls) releaseAll(ctx context.Context, all []releaseCall) []gen.Reply[int64] {
 	return apart(s, all, func(c releaseCall) string { return c.keys[0] }, func(some []releaseCall) []gen.Reply[int64] {
-		return releaseTogether(ctx, s, some)
+		return s.releaseTogether(ctx, some)
 	})
 }
 

@@ -180,7 +180,7 @@ func (s *Server) Abandon(c *Claim, tokens []string, ttl time.Duration) {
 }
 
 // abandonLate is Abandon for commands with a token that the lock has no longer: none of tokens.
-func abandonLate(s *Server, c *Claim, tokens []string) {
+func (s *Server) abandonLate(c *Claim, tokens []string) {
 	if !c.Settled() && !slices.Contains(tokens, c.rare.loose) {
 		s.Abandon(c, nil, clock.NoExpiry)
 	}

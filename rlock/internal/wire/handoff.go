@@ -37,10 +37,10 @@ func NewHandoff(keys, tokens []string, fence uint64) *Handoff {
 
 // HandoffOf returns the Handoff of the keys of a Claim. Whoever takes the keys over does not know tokens that
 // they have no longer, so commands with these are undone.
-func HandoffOf(s *Server, c *Claim, tokens []string, fence uint64) *Handoff {
+func (s *Server) HandoffOf(c *Claim, tokens []string, fence uint64) *Handoff {
 	h := NewHandoff(slices.Clone(c.Keys()), tokens, fence)
 	h.Late = !c.Settled() && !c.Chosen()
-	abandonLate(s, c, tokens)
+	s.abandonLate(c, tokens)
 	return h
 }
 

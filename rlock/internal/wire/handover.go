@@ -26,21 +26,21 @@ type Handed struct {
 // have either token.
 func (s *Server) HandOver(ctx context.Context, c *Claim, token string, next Request, fences int) (h Handed, err error) {
 	c.tally.perhaps = true // until there is an answer
-	h, err = handOver(ctx, s, c.key[0], token, next, fences)
+	h, err = s.handOver(ctx, c.key[0], token, next, fences)
 	if OutcomeOf(err) != Indeterminate {
 		c.tally.perhaps = false
 	}
 	return h, err
 }
 
-// Ask is what HandOver says of a key that has token, and also reserves fences if it is to. It changes
+// AskHeld asks what HandOver says of a key that has token, and also reserves fences if it is to. It changes
 // neither the token of the key nor its lease: the script takes it for a repetition of a hand-over to that
 // token, and keeps the longer lease. So it may arrive late.
-func Ask(ctx context.Context, s *Server, key, token string, fenced bool, fences int) (Handed, error) {
-	return handOver(ctx, s, key, NewToken(""), Request{Token: token, TTL: time.Millisecond, Fenced: fenced}, fences)
+func (s *Server) AskHeld(ctx context.Context, key, token string, fenced bool, fences int) (Handed, error) {
+	return s.handOver(ctx, key, NewToken(""), Request{Token: token, TTL: time.Millisecond, Fenced: fenced}, fences)
 }
 
-func handOver(ctx context.Context, s *Server, key, token string, next Request, fences int) (h Handed, err error) {
+func (s *Server) handOver(ctx context.Context, key, token string, next Request, fences int) (h Handed, err error) {
 	params := gen.HandOverParams{Lock: key, Queue: key, Token: token, Next: next.Token, TTL: ttlParam(next.TTL), Fences: int64(fences)}
 	if next.Fenced {
 		params.Counter = slot.FenceCounter(key)
@@ -106,7 +106,7 @@ type Attached struct {
 // caller chose the token. After an error the keys may have the new token. After an answer nobody has the
 // former ones, and the reaper takes back what late calls take for them.
 func (s *Server) Attach(ctx context.Context, c *Claim, token string, h *Handoff, ttl time.Duration) (Attached, error) {
-	a, err := attachEach(ctx, s, c, token, h.Tokens(), ttl)
+	a, err := s.attachEach(ctx, c, token, h.Tokens(), ttl)
 	if err == nil && h.Late {
 		former := s.All(c.Keys(), true)
 		former.Unsettle(h.Tokens()[0])
@@ -115,7 +115,7 @@ func (s *Server) Attach(ctx context.Context, c *Claim, token string, h *Handoff,
 	return a, err
 }
 
-func attachEach(ctx context.Context, s *Server, c *Claim, token string, former []string, ttl time.Duration) (Attached, error) {
+func (s *Server) attachEach(ctx context.Context, c *Claim, token string, former []string, ttl time.Duration) (Attached, error) {
 	whole := Attached{End: clock.Never}
 	for done, keys := range c.BySlot() {
 		lost, sent, left, err := s.calls.attach(ctx, keys, token, former, ttl)

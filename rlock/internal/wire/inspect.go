@@ -38,11 +38,11 @@ func (s *Server) Inspect(ctx context.Context, c *Claim) ([]Holder, error) {
 
 // Confirm asks about each key of a Claim whose lock has, or may have, one of tokens. The Token of a Holder
 // is one of them if the lock has the key. The order is that of Inspect.
-func Confirm(ctx context.Context, s *Server, c *Claim, tokens []string) ([]Holder, error) {
+func (s *Server) Confirm(ctx context.Context, c *Claim, tokens []string) ([]Holder, error) {
 	if !c.IsShare() {
 		return s.Inspect(ctx, c)
 	}
-	h, err := holderOf(ctx, s, c, tokens)
+	h, err := s.holderOf(ctx, c, tokens)
 	return []Holder{h}, err
 }
 
@@ -135,7 +135,7 @@ func (s *Server) Peek(ctx context.Context, key string, ttl time.Duration) (Peeke
 }
 
 // Uncached reports whether a Peek has found that the client has no cache.
-func Uncached(s *Server) bool { return s.uncached.Load() }
+func (s *Server) Uncached() bool { return s.uncached.Load() }
 
 // holders reads the answer of inspect.lua to a call that was sent at sent.
 func holders(keys []string, r gen.InspectResult, sent clock.Instant, err error) ([]Holder, error) {
@@ -165,7 +165,7 @@ type Waiter struct {
 const mostWaiters = 1000
 
 // Waiters asks who waits in the queue of a key, in its order.
-func Waiters(ctx context.Context, s *Server, key string) (all []Waiter, err error) {
+func (s *Server) Waiters(ctx context.Context, key string) (all []Waiter, err error) {
 	r, _, err := s.calls.inspectOne(ctx, key, mostWaiters)
 	for reply := r.Waiting; len(reply) > 1; reply = reply[2:] {
 		if score, wrong := strconv.ParseFloat(reply[1], 64); wrong == nil {

@@ -173,12 +173,12 @@ func (s *Server) released(c *Claim, token string, former []string, err error) (f
 // until.
 func (s *Server) ReleaseLater(c *Claim, token string, former []string, until clock.Instant) {
 	c.perhapsFreed()
-	FreeLater(s, c, token, former, until)
+	s.FreeLater(c, token, former, until)
 }
 
 // FreeLater has the reaper free keys that nobody uses any more, and nothing before until. Like Abandon, it
 // may run beside a release: it leaves alone what the Claim adds up.
-func FreeLater(s *Server, c *Claim, token string, former []string, until clock.Instant) {
+func (s *Server) FreeLater(c *Claim, token string, former []string, until clock.Instant) {
 	// An extension without an answer may have made the lease longer than any TTL that is known.
 	abandon := func() { s.Abandon(c, tokens(token, former), clock.NoExpiry) }
 	if now := clock.Now(); now < until && !c.Chosen() {

@@ -44,7 +44,7 @@ func (s calls) acquireSet(ctx context.Context, keys, counters []string, r *Reque
 			var reply gen.AcquireAllResult
 			reply, err = s.scripts.AcquireAll(ctx, s.client, params)
 			a = setAnswer(keys, reply, r)
-			if err != nil || r.Keep != nil || reply.Remaining != absent || !help(ctx, s, &a, r) {
+			if err != nil || r.Keep != nil || reply.Remaining != absent || !s.help(ctx, &a, r) {
 				break
 			}
 		}
@@ -72,7 +72,7 @@ func setAnswer(keys []string, reply gen.AcquireAllResult, r *Request) Answer {
 // help passes the key that stands in the way of a set, and is free or shared, on to the process that waits
 // first for it, as far as it is free. It reports whether it is and nobody took it. The set asks for all or
 // none, so its token waits in no queue.
-func help(ctx context.Context, s calls, a *Answer, r *Request) (free bool) {
+func (s calls) help(ctx context.Context, a *Answer, r *Request) (free bool) {
 	c := One(a.Held)
 	params := s.waitParams(&c, r, gen.WaitHowHeartbeat)
 	params.Counter = slot.FenceCounter(a.Held)

@@ -113,7 +113,7 @@ type Shared struct {
 }
 
 // InspectShared asks who has a key, and who shares it.
-func InspectShared(ctx context.Context, s *Server, key string) (Shared, error) {
+func (s *Server) InspectShared(ctx context.Context, key string) (Shared, error) {
 	r, sent, err := s.calls.inspectOne(ctx, key, 0)
 	if err != nil {
 		return Shared{}, err
@@ -149,8 +149,8 @@ func InspectShared(ctx context.Context, s *Server, key string) (Shared, error) {
 
 // holderOf returns what the server says of a share: its Token is that one of tokens which has the
 // share, and empty if none has.
-func holderOf(ctx context.Context, s *Server, c *Claim, tokens []string) (Holder, error) {
-	found, err := InspectShared(ctx, s, c.key[0])
+func (s *Server) holderOf(ctx context.Context, c *Claim, tokens []string) (Holder, error) {
+	found, err := s.InspectShared(ctx, c.key[0])
 	if err != nil {
 		return Holder{}, err
 	}

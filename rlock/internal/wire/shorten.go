@@ -18,9 +18,9 @@ type Shortening struct {
 // ShortenEach sends a call for each, whether or not ctx has ended, in one round trip. It sets Freed or
 // Err of each. After an error, the keys stay until Until or the end of their lease, whichever is
 // earlier, and the call may be made again. If user code panics, the caller must call ReleaseLater.
-func ShortenEach(ctx context.Context, s *Server, all []*Shortening) {
+func (s *Server) ShortenEach(ctx context.Context, all []*Shortening) {
 	_ = RetryDetached(ctx, Patience, Remaining(all, func(ctx context.Context, some []*Shortening) []error {
-		return shortenEach(ctx, s, some)
+		return s.shortenEach(ctx, some)
 	}))
 	for _, sh := range all {
 		switch c := sh.Claim; {
@@ -35,7 +35,7 @@ func ShortenEach(ctx context.Context, s *Server, all []*Shortening) {
 }
 
 // shortenEach makes one try for each, in one pipeline.
-func shortenEach(ctx context.Context, s *Server, some []*Shortening) []error {
+func (s *Server) shortenEach(ctx context.Context, some []*Shortening) []error {
 	list, errs := make([]Extension, len(some)), make([]error, len(some))
 	now := clock.Now()
 	for i, sh := range some {
@@ -54,7 +54,7 @@ func shortenEach(ctx context.Context, s *Server, some []*Shortening) []error {
 			sh.Freed = Free
 		default:
 			sh.Freed = sh.Claim.tallyOf(0).state(sh.Claim.Keys())
-			sh.Err = shortenRest(ctx, s, list[i])
+			sh.Err = s.shortenRest(ctx, list[i])
 			errs[i] = sh.Err
 		}
 	}
@@ -63,7 +63,7 @@ func shortenEach(ctx context.Context, s *Server, some []*Shortening) []error {
 
 // shortenRest makes the call for each key by itself, because one of the set is another's: the others
 // are to have the short lease all the same.
-func shortenRest(ctx context.Context, s *Server, e Extension) error {
+func (s *Server) shortenRest(ctx context.Context, e Extension) error {
 	var parts [][]string
 	for _, keys := range e.Parts {
 		for i := range keys {

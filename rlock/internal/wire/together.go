@@ -25,7 +25,7 @@ func (s calls) passes(c *releaseCall) bool {
 // releaseOne frees keys of one slot.
 func (s calls) releaseOne(ctx context.Context, c releaseCall) gen.Reply[int64] {
 	if !s.passes(&c) {
-		return releaseTogether(ctx, s, []releaseCall{c})[0]
+		return s.releaseTogether(ctx, []releaseCall{c})[0]
 	}
 	with := func() (int64, error) { return s.release(ctx, c) }
 	if isShare(c.token) {
@@ -44,7 +44,7 @@ func replied(value int64, err error) gen.Reply[int64] {
 // releaseTogether makes all the calls, and returns their replies in the same order. Keys for which nobody
 // waits go together in as few scripts as possible. Then the others go one by one, in one pipeline: keys that
 // are passed on, shares and places. What is refused for its queue goes without it, in another pipeline.
-func releaseTogether(ctx context.Context, s calls, all []releaseCall) []gen.Reply[int64] {
+func (s calls) releaseTogether(ctx context.Context, all []releaseCall) []gen.Reply[int64] {
 	t := &together{calls: s, all: all, replies: make([]gen.Reply[int64], len(all))}
 	t.inGroups(ctx, t.groups())
 	t.oneByOne(ctx)
