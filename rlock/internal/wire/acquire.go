@@ -18,9 +18,14 @@ type Request struct {
 	Token  string
 	TTL    time.Duration
 	Fenced bool
-	Keep   []string // the keys of a set, sorted: keep those that are free, slot by slot, up to the first that is held; nil: all or none
 
-	Patience time.Duration // for how long each of several slots may be silent; 0: as long as the client and the context let it
+	// Keep are the keys of a set, sorted: keep those that are free, slot by slot, up to the first that is
+	// held. nil: all or none.
+	Keep []string
+
+	// Patience is for how long each of several slots may be silent. 0: as long as the client and the
+	// context let it.
+	Patience time.Duration
 }
 
 // Answer is what the server says to a Request.
@@ -30,7 +35,7 @@ type Answer struct {
 	Fence    uint64
 	Held     string        // key that has another token
 	Left     time.Duration // of that one's lease; 0: not known
-	Kept     int           // how many keys of a Request with Keep have the token, in the order in which it takes them
+	Kept     int           // how many keys of a Request with Keep have the token, in their order
 }
 
 // Acquire makes one attempt to take the keys. It repeats a command that got no answer, which is
@@ -141,12 +146,15 @@ func (s *Server) acquireParts(ctx context.Context, c *Claim, r Request) (Answer,
 
 // raiseFence raises the counters of all parts to the fence of the set, which is the largest of
 // theirs. It returns a key that was lost meanwhile.
-func (s calls) raiseFence(ctx context.Context, parts [][]string, fences []uint64, fence uint64, token string) (lost string, err error) {
+func (s calls) raiseFence(
+	ctx context.Context, parts [][]string, fences []uint64, fence uint64, token string,
+) (lost string, err error) {
 	var params []gen.RaiseFenceParams
 	for i, keys := range parts {
 		if fences[i] < fence {
 			params = append(params, gen.RaiseFenceParams{
-				Keys: slices.Concat(keys, slot.FenceCounter(keys[0])), Token: token, Fence: int64(fence), Locks: int64(len(keys)),
+				Keys: slices.Concat(keys, slot.FenceCounter(keys[0])), Locks: int64(len(keys)),
+				Token: token, Fence: int64(fence),
 			})
 		}
 	}

@@ -155,9 +155,9 @@ func (c *Claim) GoOn(from *Claim) {
 // Settled reports whether no command can take the keys, or a place, without a holder who knows of it.
 func (c *Claim) Settled() bool { return c.rare == nil || c.rare.loose == "" }
 
-// Abandon has the reaper free the keys that have one of the tokens, or that of commands without an answer. ttl
-// is the longest lease that such a command could have started. A join may have left a place too, and a command
-// that replaces one of several tokens may come late.
+// Abandon has the reaper free the keys that have one of the tokens, or that of commands without an answer.
+// ttl is the longest lease that such a command could have started. A join may have left a place too, and a
+// command that replaces one of several tokens may come late.
 func (s *Server) Abandon(c *Claim, tokens []string, ttl time.Duration) {
 	if c.Chosen() {
 		return

@@ -46,9 +46,9 @@ type combiner[P, R any] struct {
 	mu          *sync.Mutex
 	underway    int           // scripts that have no answer so far
 	stuck       int           // about how many of those are not waited for any more; see longestStop
-	due         clock.Instant // when the server should be done with the last one; kept once enoughScripts are under way
+	due         clock.Instant // when the server should be done with the last; kept while enough are under way
 	first, last *member[P, R] // the calls that wait
-	aloneUntil  clock.Instant // until then all calls go by themselves, because the user was refused or the slot moves; 0: never
+	aloneUntil  clock.Instant // until then calls go by themselves: one was refused, or the slot moves; 0: never
 	timer       *time.Timer   // sends what waits when it is due, if no answer comes before
 	armed       bool          // timer runs; it does while calls wait
 	fires       clock.Instant // when it does, if armed
@@ -293,9 +293,9 @@ func (c *combiner[P, R]) run(batch []*member[P, R]) {
 		c.answer(batch, c.send(context.Background(), batch))
 		clear(batch)
 		c.mu.Lock()
-		if batch = batch[:0]; c.counted() <= enoughScripts { // otherwise the answers to come send what waits, or the timer
+		if batch = batch[:0]; c.counted() <= enoughScripts {
 			batch = c.take(batch)
-		} else if c.first != nil {
+		} else if c.first != nil { // the answers to come send what waits, or the timer
 			c.arm(clock.Now())
 		}
 		if len(batch) == 0 {

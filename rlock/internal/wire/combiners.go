@@ -124,8 +124,8 @@ func (p *pair) leave() {
 	p.rest()
 }
 
-// rest drops the pair of a slot after its last call. Callers may leave before their scripts have an answer, so
-// that is when there are neither callers nor scripts. Whoever calls it has locked the mutex of the pair.
+// rest drops the pair of a slot after its last call. Callers may leave before their scripts have an answer,
+// so that is when there are neither callers nor scripts. Whoever calls it has locked the mutex of the pair.
 func (p *pair) rest() {
 	if !p.used || p.calls.Load() > 0 || p.tries.underway > 0 || p.releases.underway > 0 {
 		return

@@ -30,14 +30,16 @@ type Extended struct {
 
 // Extend makes many extensions at once, up to Batch of them with one script. When a call to the server
 // returns, it calls answered with the positions in list of the extensions that the call was about, and with
-// their answers. It calls answered once for each extension, in goroutines that it starts, and returns when all
-// of them are done. If user code panics in one, those of its call have no answer, and Extend panics.
+// their answers. It calls answered once for each extension, in goroutines that it starts, and returns when
+// all of them are done. If user code panics in one, those of its call have no answer, and Extend panics.
 //
-// If the server refuses a script, one of its keys may be the reason: the user may have lost the right to it, or
-// a cluster is moving it. Each extension then gets its own call, so that the other locks keep their lease.
+// If the server refuses a script, one of its keys may be the reason: the user may have lost the right to it,
+// or a cluster is moving it. Each extension then gets its own call, so that the other locks keep their lease.
 //
 // Where there are former tokens, the keys get the Token and exactly the new lease.
-func (s *Server) Extend(ctx context.Context, list []Extension, answered func(positions []int, answers []Extended)) {
+func (s *Server) Extend(
+	ctx context.Context, list []Extension, answered func(positions []int, answers []Extended),
+) {
 	each := func(positions []int) {
 		if len(positions) > 0 {
 			answered(positions, s.calls.extendEach(ctx, at(list, positions)))
@@ -195,7 +197,8 @@ type alike struct {
 func batchesOf(list []Extension, cluster bool) (batches [][]int, single []int) {
 	together := map[alike][]int{}
 	for i, e := range list {
-		if len(e.Parts) > 1 || len(e.Parts[0]) > 1 || len(e.Former) > 0 || e.TTL == clock.NoExpiry || isShare(e.Token) {
+		several := len(e.Parts) > 1 || len(e.Parts[0]) > 1 || len(e.Former) > 0
+		if several || e.TTL == clock.NoExpiry || isShare(e.Token) {
 			single = append(single, i)
 			continue
 		}
@@ -213,7 +216,9 @@ func batchesOf(list []Extension, cluster bool) (batches [][]int, single []int) {
 
 // extendMany runs extend.lua once for each batch, in one pipeline. The extensions of
 // batches that were refused are in refused and have no answer.
-func (s calls) extendMany(ctx context.Context, list []Extension, batches [][]int) (positions []int, answers []Extended, refused []int) {
+func (s calls) extendMany(
+	ctx context.Context, list []Extension, batches [][]int,
+) (positions []int, answers []Extended, refused []int) {
 	params := make([]gen.ExtendParams, len(batches))
 	for i, batch := range batches {
 		p := gen.ExtendParams{TTL: list[batch[0]].TTL}

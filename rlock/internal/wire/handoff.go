@@ -14,11 +14,19 @@ import (
 
 // Handoff is what another process needs to take keys over. It is safe for concurrent use.
 type Handoff struct {
-	Keys    []string
-	Fence   uint64
-	AtLeast time.Duration // for how long whoever takes the keys over must keep others out; whole milliseconds travel as text
-	Late    bool          // calls without an answer may still take keys for the tokens: whoever takes the keys over takes those back
-	secret  *secret       // a second pointer, because package fmt may follow the first, if that is in an unexported field
+	Keys  []string
+	Fence uint64
+
+	// AtLeast is for how long whoever takes the keys over must keep others out. Whole milliseconds travel as
+	// text.
+	AtLeast time.Duration
+	// Late means that calls without an answer may still take keys for the tokens. Whoever takes the keys over
+	// takes those back.
+	Late bool
+
+	// secret is behind a second pointer, because package fmt may follow the first if that is in an unexported
+	// field.
+	secret *secret
 }
 
 // secret has what it takes to become the owner of the keys.
@@ -108,7 +116,8 @@ func (h *Handoff) Text() []byte {
 
 // What is wrong with a text that ParseHandoff refuses.
 var (
-	errForeignHandoff = errors.New("the text does not start with " + handoffVersion + "; another version of rlock has written it, or it is something else")
+	errForeignHandoff = errors.New("the text does not start with " + handoffVersion +
+		"; another version of rlock has written it, or it is something else")
 	errDamagedHandoff = errors.New("the text is damaged; store it whole, as MarshalText returns it")
 )
 

@@ -24,7 +24,9 @@ type Handed struct {
 // HandOver gives the key another token and a lease of its own, if it has token, and reserves
 // fences if next is fenced. It is sent once. After an error that is Indeterminate, the key may
 // have either token.
-func (s *Server) HandOver(ctx context.Context, c *Claim, token string, next Request, fences int) (h Handed, err error) {
+func (s *Server) HandOver(
+	ctx context.Context, c *Claim, token string, next Request, fences int,
+) (h Handed, err error) {
 	c.tally.perhaps = true // until there is an answer
 	h, err = s.handOver(ctx, c.key[0], token, next, fences)
 	if OutcomeOf(err) != Indeterminate {
@@ -37,11 +39,16 @@ func (s *Server) HandOver(ctx context.Context, c *Claim, token string, next Requ
 // neither the token of the key nor its lease: the script takes it for a repetition of a hand-over to that
 // token, and keeps the longer lease. So it may arrive late.
 func (s *Server) AskHeld(ctx context.Context, key, token string, fenced bool, fences int) (Handed, error) {
-	return s.handOver(ctx, key, NewToken(""), Request{Token: token, TTL: time.Millisecond, Fenced: fenced}, fences)
+	next := Request{Token: token, TTL: time.Millisecond, Fenced: fenced}
+	return s.handOver(ctx, key, NewToken(""), next, fences)
 }
 
-func (s *Server) handOver(ctx context.Context, key, token string, next Request, fences int) (h Handed, err error) {
-	params := gen.HandOverParams{Lock: key, Queue: key, Token: token, Next: next.Token, TTL: ttlParam(next.TTL), Fences: int64(fences)}
+func (s *Server) handOver(
+	ctx context.Context, key, token string, next Request, fences int,
+) (h Handed, err error) {
+	params := gen.HandOverParams{
+		Lock: key, Queue: key, Token: token, Next: next.Token, TTL: ttlParam(next.TTL), Fences: int64(fences),
+	}
 	if next.Fenced {
 		params.Counter = slot.FenceCounter(key)
 	}
@@ -68,7 +75,9 @@ type Passed struct {
 // Pass releases a key that has token. The first in the queue has the key then; if another process
 // waits, next gets a place behind all others, and otherwise the key. It sends one command, once.
 // After an error, nobody knows what has happened.
-func (q *Queues) Pass(ctx context.Context, c *Claim, token string, next Request, silent bool) (p Passed, err error) {
+func (q *Queues) Pass(
+	ctx context.Context, c *Claim, token string, next Request, silent bool,
+) (p Passed, err error) {
 	names := slot.NamesOf(c.key[0])
 	params := gen.RequeueParams{
 		Lock: c.key[0], Queue: names.Queue, Waiters: names.Waiters, Holders: names.Holders,
@@ -87,7 +96,10 @@ func (q *Queues) Pass(ctx context.Context, c *Claim, token string, next Request,
 		c.tally.perhaps = false
 	}
 	p.Freed = err == nil && reply.Freed
-	p.Standing = Standing{Answer{Sent: sent, Acquired: reply.Granted, Fence: uint64(reply.Fence), Left: remaining(reply.Remaining)}, reply.Score, 0}
+	p.Standing.Answer = Answer{
+		Sent: sent, Acquired: reply.Granted, Fence: uint64(reply.Fence), Left: remaining(reply.Remaining),
+	}
+	p.Score = reply.Score
 	return p, err
 }
 
@@ -105,7 +117,9 @@ type Attached struct {
 // is lost, the keys of its slot have not changed. The reaper frees those of the slots before, unless the
 // caller chose the token. After an error the keys may have the new token. After an answer nobody has the
 // former ones, and the reaper takes back what late calls take for them.
-func (s *Server) Attach(ctx context.Context, c *Claim, token string, h *Handoff, ttl time.Duration) (Attached, error) {
+func (s *Server) Attach(
+	ctx context.Context, c *Claim, token string, h *Handoff, ttl time.Duration,
+) (Attached, error) {
 	a, err := s.attachEach(ctx, c, token, h.Tokens(), ttl)
 	if err == nil && h.Late {
 		former := s.All(c.Keys(), true)
@@ -115,7 +129,9 @@ func (s *Server) Attach(ctx context.Context, c *Claim, token string, h *Handoff,
 	return a, err
 }
 
-func (s *Server) attachEach(ctx context.Context, c *Claim, token string, former []string, ttl time.Duration) (Attached, error) {
+func (s *Server) attachEach(
+	ctx context.Context, c *Claim, token string, former []string, ttl time.Duration,
+) (Attached, error) {
 	whole := Attached{End: clock.Never}
 	for done, keys := range c.BySlot() {
 		lost, sent, left, err := s.calls.attach(ctx, keys, token, former, ttl)

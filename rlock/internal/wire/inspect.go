@@ -139,7 +139,8 @@ func (s *Server) Uncached() bool { return s.uncached.Load() }
 
 // holders reads the answer of inspect.lua to a call that was sent at sent.
 func holders(keys []string, r gen.InspectResult, sent clock.Instant, err error) ([]Holder, error) {
-	if err == nil && (len(r.Values) != len(keys) || len(r.Remaining) != len(keys) || len(r.Members) != len(r.Left)) {
+	whole := len(r.Values) == len(keys) && len(r.Remaining) == len(keys) && len(r.Members) == len(r.Left)
+	if err == nil && !whole {
 		err = &gen.ReplyError{Script: "Inspect", Reason: errors.New("is about another number of keys or holders")}
 	}
 	if err != nil {

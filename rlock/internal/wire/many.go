@@ -158,7 +158,8 @@ func (s calls) releaseMany(ctx context.Context, batch []*member[releaseCall, int
 // complete refuses an answer that has not a reply for each call.
 func complete(err error, calls, replies int) error {
 	if err == nil && replies != calls {
-		return fmt.Errorf("the server answers %d calls with %d replies: something between them changes answers", calls, replies)
+		return fmt.Errorf(
+			"the server answers %d calls with %d replies: something between them changes answers", calls, replies)
 	}
 	return err
 }

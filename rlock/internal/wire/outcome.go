@@ -33,7 +33,9 @@ const (
 
 // ErrInterrupted is the error of an operation that user code has ended with a panic or
 // runtime.Goexit. Only observers see it. Its outcome is Indeterminate.
-var ErrInterrupted = errors.New("rlock: a panic or runtime.Goexit in a RetryFunc, an Observer, a hook of the client or the context ended the call")
+var ErrInterrupted = errors.New(
+	"rlock: a panic or runtime.Goexit in a RetryFunc, an Observer, a hook of the client or the context " +
+		"ended the call")
 
 // OutcomeOf tells what the error of a call says about the command. It knows the errors of the
 // server, of the client and of package gen. For any other error it returns Indeterminate.
@@ -82,7 +84,8 @@ func Transient(err error) bool {
 	}
 	var server *rueidis.RedisError
 	if errors.As(err, &server) {
-		return server.IsTryAgain() || server.IsLoading() || server.IsClusterDown() || strings.HasPrefix(server.Error(), "MASTERDOWN")
+		return server.IsTryAgain() || server.IsLoading() || server.IsClusterDown() ||
+			strings.HasPrefix(server.Error(), "MASTERDOWN")
 	}
 	var garbled *gen.ReplyError
 	return OutcomeOf(err) == Indeterminate && !errors.As(err, &garbled)

@@ -40,7 +40,9 @@ func (s *Server) Release(ctx context.Context, c *Claim, token string, former []s
 // while ctx lasts, and leaves nothing to the reaper.
 func (s *Server) ReleaseWhile(ctx context.Context, key, token string) (freed Freed, err error) {
 	c := One(key)
-	err = RetryFor(ctx, Patience, func(ctx context.Context) error { return s.calls.tryRelease(ctx, &c, token, nil) })
+	err = RetryFor(ctx, Patience, func(ctx context.Context) error {
+		return s.calls.tryRelease(ctx, &c, token, nil)
+	})
 	if err != nil {
 		return Missing, err
 	}
@@ -131,7 +133,8 @@ func (t *tally) state(keys []string) Freed {
 func (t *tally) wrong(keys []string) error {
 	if n := len(keys); int(t.freed) > n {
 		t.freed = 0
-		return fmt.Errorf("the server answers that it freed a number of keys that is not between 0 and %d: something between them changes answers", n)
+		return fmt.Errorf("the server answers that it freed a number of keys that is not between 0 and %d: "+
+			"something between them changes answers", n)
 	}
 	return nil
 }

@@ -53,7 +53,9 @@ func RetryDetached(ctx context.Context, limit time.Duration, f func(ctx context.
 	return err
 }
 
-func retry(ctx context.Context, f func(ctx context.Context) error, more func(made int, err error) bool) error {
+func retry(
+	ctx context.Context, f func(ctx context.Context) error, more func(made int, err error) bool,
+) error {
 	for made := 1; ; made++ {
 		err := f(ctx)
 		if OutcomeOf(err) != Indeterminate || ctx.Err() != nil || !more(made, err) {
@@ -77,7 +79,9 @@ func permanent(err error) bool {
 // RetryDetached. Its first call tries all items, and each later call tries those that got no
 // answer. try returns an error for each item. Of those that got no answer, the function returns
 // an error that more calls can mend, if there is one, so that RetryFor goes on for that item.
-func Remaining[T any](items []T, try func(ctx context.Context, items []T) []error) func(context.Context) error {
+func Remaining[T any](
+	items []T, try func(ctx context.Context, items []T) []error,
+) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var (
 			rest []T

@@ -38,7 +38,8 @@ type calls struct {
 // in the queues; it has no colon.
 func NewServer(client rueidis.Client, scripts *gen.Scripts, process string) *Server {
 	cluster := client.Mode() == rueidis.ClientModeCluster
-	s := &Server{calls: calls{client, scripts, &queueing{process: process, slots: cluster}, nil}, cluster: cluster}
+	q := &queueing{process: process, slots: cluster}
+	s := &Server{calls: calls{client, scripts, q, nil}, cluster: cluster}
 	s.calls.combiners = newCombiners(cluster, s.calls.tryMany, s.calls.releaseMany)
 	s.reapers = reapers{release: s.calls.releaseAll, of: map[uint16]*reaper{}}
 	s.queues = Queues{s.calls, s}

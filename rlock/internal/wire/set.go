@@ -29,7 +29,9 @@ const mostHelps = 3
 // acquireSet takes keys of one slot, all or none, or those before the first that cannot be had. It does not
 // overtake those who wait for one of them.
 func (s calls) acquireSet(ctx context.Context, keys, counters []string, r *Request) (Answer, error) {
-	params := gen.AcquireAllParams{Token: r.Token, TTL: ttlParam(r.TTL), Locks: int64(len(keys)), Partial: r.Keep != nil}
+	params := gen.AcquireAllParams{
+		Token: r.Token, TTL: ttlParam(r.TTL), Locks: int64(len(keys)), Partial: r.Keep != nil,
+	}
 	without := func() (Answer, error) {
 		params.Keys, params.Queued = slices.Concat(keys, counters), false
 		reply, err := s.scripts.AcquireAll(ctx, s.client, params)
@@ -59,7 +61,9 @@ func withNames(keys []string, more int) []string {
 }
 
 func setAnswer(keys []string, reply gen.AcquireAllResult, r *Request) Answer {
-	a := Answer{Acquired: reply.Acquired, Fence: uint64(reply.Fence), Held: keys[0], Left: remaining(reply.Remaining)}
+	a := Answer{
+		Acquired: reply.Acquired, Fence: uint64(reply.Fence), Held: keys[0], Left: remaining(reply.Remaining),
+	}
 	if reply.Held != 0 {
 		a.Held = slot.KeyAt(keys, reply.Held)
 		if r.Keep != nil {

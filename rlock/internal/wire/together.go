@@ -16,8 +16,8 @@ type releaseCall struct {
 	late  bool // a command without an answer may give it the keys, or a place, after any release
 }
 
-// passes reports whether others may wait for the key of a call, so that release.lua makes it, which passes the
-// key on and gives up places. That of a share does always, because there is no other way.
+// passes reports whether others may wait for the key of a call, so that release.lua makes it, which passes
+// the key on and gives up places. That of a share does always, because there is no other way.
 func (s calls) passes(c *releaseCall) bool {
 	return len(c.keys) == 1 && (s.queue.queued() || isShare(c.token))
 }
@@ -144,8 +144,9 @@ func (t *together) oneByOne(ctx context.Context) {
 	for n, c := range t.single {
 		params[n] = t.releaseParams(c.keys[0], c.token)
 	}
-	run := func(some []gen.ReleaseParams) []gen.Reply[int64] { return t.scripts.ReleaseBatch(ctx, t.client, some) }
-	for n, reply := range inPipelines(params, longPipeline, run) {
+	for n, reply := range inPipelines(params, longPipeline, func(some []gen.ReleaseParams) []gen.Reply[int64] {
+		return t.scripts.ReleaseBatch(ctx, t.client, some)
+	}) {
 		i := t.of[n]
 		r := &t.replies[i]
 		r.Value += reply.Value
@@ -205,9 +206,10 @@ func (s calls) releaseGroups(ctx context.Context, groups []group, queues bool) [
 			params[n].Keys = withNames(g.keys, 0)
 		}
 	}
-	replies := inPipelines(params, longPipeline/maxCalls, func(some []gen.ReleaseManyParams) []gen.Reply[[]int64] {
+	run := func(some []gen.ReleaseManyParams) []gen.Reply[[]int64] {
 		return s.scripts.ReleaseManyBatch(ctx, s.client, some)
-	})
+	}
+	replies := inPipelines(params, longPipeline/maxCalls, run)
 	for n, g := range groups {
 		replies[n].Err = complete(replies[n].Err, len(g.keys), len(replies[n].Value))
 	}

@@ -33,10 +33,14 @@ const tokenLength = 36
 // what NewToken makes is somebody else's, and is not taken apart.
 func OwnerIn(token string) string {
 	_, token, _ = ShareOf(token)
-	if len(token) < tokenLength+2 || token[tokenLength] != ' ' || WrongOwner(token[tokenLength+1:]) != "" || !startsAsNew(token) {
+	if len(token) < tokenLength+2 || token[tokenLength] != ' ' || !startsAsNew(token) {
 		return ""
 	}
-	return token[tokenLength+1:]
+	owner := token[tokenLength+1:]
+	if WrongOwner(owner) != "" {
+		return ""
+	}
+	return owner
 }
 
 // startsAsNew reports whether a token has in front what NewToken makes.
