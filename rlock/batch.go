@@ -164,9 +164,9 @@ func (b *batch) deliver() {
 	events.Each(locks, func(l *Lock) { l.events.tell(false) })
 }
 
-// ReleaseEach is Release for many locks of this Locker in one round trip for each 8,192. It returns an error
-// for each lock, in their order: nil, or what Release would have returned. A lock that fails does not affect
-// the others. A nil Lock, one of another Locker, and one that was named before get an *ArgumentError.
+// ReleaseEach is Release for many locks of this Locker, in one round trip for each 8,192 keys. It returns an
+// error for each lock, in their order: nil, or what Release would have returned. A lock that fails does not
+// affect the others. A nil Lock, one of another Locker, and one that was named before get an *ArgumentError.
 func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 	errs := l.checkLocks(ctx, locks)
 	defer events.Each(locks, (*Lock).deliver)

@@ -54,9 +54,6 @@ func New(s *wire.Server, g *notify.Grants, c *wire.Claim, w Want) *Place {
 	}
 }
 
-// SetClaim has the Place go on for a Claim of the same key.
-func (p *Place) SetClaim(c *wire.Claim) { p.claim = c }
-
 // Key returns the key for which the place waits.
 func (p *Place) Key() string { return p.claim.Key() }
 

@@ -206,6 +206,13 @@ func (s *Server) AcquireEach(ctx context.Context, tries []*Try) {
 	for _, t := range tries {
 		t.Err = errSenderEnded // unless its call returns
 	}
+	defer func() {
+		for _, t := range tries {
+			if t.Err == errSenderEnded { // user code has ended its goroutine
+				t.Claim.Unsettle(t.Token)
+			}
+		}
+	}()
 	atEach(together, func(positions []int) {
 		alone := at(tries, positions)
 		if len(alone) > 1 && s.calls.queue.queued() {

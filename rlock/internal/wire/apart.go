@@ -9,7 +9,7 @@ import (
 )
 
 // releaseAll makes all the calls, and returns their replies in the same order. Where the keys of all are on
-// one server or in one slot, those of a kind go in one pipeline.
+// one server or in one slot, those of a kind go together.
 func (s calls) releaseAll(ctx context.Context, all []releaseCall) []gen.Reply[int64] {
 	key := func(c releaseCall) string { return c.keys[0] }
 	return apart(s, all, key, func(some []releaseCall) []gen.Reply[int64] {

@@ -31,10 +31,12 @@ type Extended struct {
 // Extend makes many extensions at once, up to Batch of them with one script. When a call to the server
 // returns, it calls answered with the positions in list of the extensions that the call was about, and with
 // their answers. It calls answered once for each extension, in goroutines that it starts, and returns when
-// all of them are done. If user code panics in one, those of its call have no answer, and Extend panics.
+// all of them are done. If user code panics in one, those of its call have no answer, and Extend panics; if it
+// ends the goroutine, they have none.
 //
 // If the server refuses a script, one of its keys may be the reason: the user may have lost the right to it,
 // or a cluster is moving it. Each extension then gets its own call, so that the other locks keep their lease.
+// A key that is of another type by now is lost in a script for several, and an error in one of its own.
 //
 // Where there are former tokens, the keys get the Token and exactly the new lease.
 func (s *Server) Extend(
@@ -47,10 +49,13 @@ func (s *Server) Extend(
 	}
 	many := func(batches [][]int) {
 		positions, answers, refused := s.calls.extendMany(ctx, list, batches)
-		if len(positions) > 0 {
-			answered(positions, answers)
-		}
-		each(refused)
+		atOnce(2, func(i int) { // what is refused does not wait for what the others do with their answers
+			if i == 0 {
+				each(refused)
+			} else if len(positions) > 0 {
+				answered(positions, answers)
+			}
+		})
 	}
 	batches, single := batchesOf(list, s.cluster)
 	var calls []func()

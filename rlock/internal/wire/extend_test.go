@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -313,4 +314,33 @@ func TestExtendWithASilentNode(t *testing.T) {
 			require.Equal(t, wire.Extended{}, answer, position)
 		}
 	}
+}
+
+// What was refused in a script with others does not wait for what those do with their answers.
+func TestRefusedExtensionsDoNotWait(t *testing.T) {
+	t.Parallel()
+	e, client, server := start(t)
+	require.NoError(t, gen.New().Load(t.Context(), client))
+	var list []wire.Extension
+	for i := range 4 {
+		key := fmt.Sprint("k", i)
+		give(t, client, key, "token")
+		of := time.Hour * time.Duration(1+i/2) // of two scripts
+		list = append(list, wire.Extension{Parts: [][]string{{key}}, Token: "token", TTL: of})
+	}
+	e.FailNext(rlocktest.Script(gen.ExtendSHA1), "NOPERM no right")
+	var calls atomic.Int32
+	other := make(chan struct{})
+	server.Extend(t.Context(), list, func([]int, []wire.Extended) {
+		if calls.Add(1) > 1 {
+			close(other)
+			return
+		}
+		select {
+		case <-other:
+		case <-time.After(30 * time.Second):
+			t.Error("it waits")
+		}
+	})
+	require.Equal(t, int32(2), calls.Load())
 }

@@ -115,13 +115,13 @@ type Attached struct {
 // for each slot. A share gets a new lease of ttl; keys keep theirs. It asks the slots one after the
 // other, so that of two callers with the same former tokens only one gets past the first slot. If a key
 // is lost, the keys of its slot have not changed. The reaper frees those of the slots before, unless the
-// caller chose the token. After an error the keys may have the new token. After an answer nobody has the
-// former ones, and the reaper takes back what late calls take for them.
+// caller chose the token. After an error the keys may have the new token. If none is lost, nobody has the
+// former tokens any more, and the reaper takes back what late calls take for them.
 func (s *Server) Attach(
 	ctx context.Context, c *Claim, token string, h *Handoff, ttl time.Duration,
 ) (Attached, error) {
 	a, err := s.attachEach(ctx, c, token, h.Tokens(), ttl)
-	if err == nil && h.Late {
+	if err == nil && h.Late && !a.Lost { // or else another Attach may get the keys, and does so
 		former := s.All(c.Keys(), true)
 		former.Unsettle(h.Tokens()[0])
 		s.Abandon(&former, h.Tokens(), clock.NoExpiry)

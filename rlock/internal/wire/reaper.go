@@ -21,13 +21,13 @@ import (
 // minute after that, the reaper goes on, and its intervals do not grow: nobody answers, until the lease is
 // over; or the server refuses it because the slot of the key moves to another node.
 
-// releaseAll makes the calls, and returns their replies in the same order.
-type releaseAll func(ctx context.Context, all []releaseCall) []gen.Reply[int64]
+// releaseFunc makes the calls, and returns their replies in the same order.
+type releaseFunc func(ctx context.Context, all []releaseCall) []gen.Reply[int64]
 
 // reapers has a reaper for each slot of a cluster, whose node may be silent, and then keeps nothing of
 // another waiting. A server that is no cluster has one.
 type reapers struct {
-	release releaseAll
+	release releaseFunc
 
 	mu     sync.Mutex
 	of     map[uint16]*reaper
@@ -37,7 +37,7 @@ type reapers struct {
 // reaper has the calls of one slot that may still have to be made. However many there are, it has one timer,
 // and makes one call at a time.
 type reaper struct {
-	release releaseAll
+	release releaseFunc
 
 	mu      sync.Mutex
 	pending []*pending
@@ -68,7 +68,7 @@ const (
 	whileSilent   = time.Second     // likewise, while nobody answers or the server refuses; see TestOutage
 	mostPending   = 1 << 14         // with more, the last try is not put off any more
 	callTimeout   = 2 * time.Second
-	callItems     = 1000 // in one call
+	mostReleases  = 1000 // in one call
 )
 
 // add has a call made that is about a slot; see reaper.add.
@@ -134,7 +134,7 @@ func (r *reaper) close(limit time.Duration) {
 	}
 }
 
-// armNext has the next round run when its first item is due. The caller holds mu.
+// armNext has the next round run when its first call is due. The caller holds mu.
 func (r *reaper) armNext() {
 	if len(r.pending) == 0 {
 		return
@@ -156,7 +156,7 @@ func (r *reaper) arm(next clock.Instant) {
 	r.timer = time.AfterFunc(max(next.Until(), 0), r.round)
 }
 
-// round tries what is due. A call in which nobody answers for any item is the last of its round, so that a
+// round tries what is due. A call in which nobody answers for any of its releases is the last of its round, so that a
 // server that is down costs one call at a time, however much there is to free. Those of that call come
 // last in the next round: those behind them may be at another server.
 func (r *reaper) round() {
@@ -172,7 +172,7 @@ func (r *reaper) round() {
 	r.mu.Unlock()
 	tried := 0
 	defer func() { r.endRound(due, tried, prolong) }() // also when a hook ends the goroutine
-	for some := range slices.Chunk(due, callItems) {
+	for some := range slices.Chunk(due, mostReleases) {
 		tried += len(some)
 		if !r.reap(some, prolong) && !closed {
 			break

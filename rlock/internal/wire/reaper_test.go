@@ -53,7 +53,7 @@ func noAnswers(due []releaseCall) []gen.Reply[int64] {
 	return slices.Repeat([]gen.Reply[int64]{{Err: context.DeadlineExceeded}}, len(due))
 }
 
-func newReaper(release releaseAll) *reaper { return &reaper{release: release} }
+func newReaper(release releaseFunc) *reaper { return &reaper{release: release} }
 
 func (s *reaped) times(token string) (times []time.Duration) {
 	for _, try := range s.tries {

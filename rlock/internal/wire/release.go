@@ -67,7 +67,7 @@ type Freeing struct {
 	Err    error
 }
 
-// ReleaseEach is Release for many Claims, in one round trip. It sets Freed or Err of each.
+// ReleaseEach is Release for many Claims at once. It sets Freed or Err of each.
 func (s *Server) ReleaseEach(ctx context.Context, all []*Freeing) {
 	_ = RetryDetached(ctx, Patience, Remaining(all, s.calls.tryReleaseEach))
 	for _, f := range all {

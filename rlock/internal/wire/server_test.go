@@ -2,8 +2,11 @@ package wire_test
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -295,4 +298,67 @@ func TestAsk(t *testing.T) {
 		require.Zero(t, said.Reserved)
 		require.Equal(t, before, owner(t, client, key))
 	}
+}
+
+// ending ends the goroutine of its first call, after the server has run it.
+type ending struct {
+	rueidis.Client
+	calls atomic.Int32
+}
+
+func (c *ending) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+	result := c.Client.Do(ctx, command)
+	if c.calls.Add(1) == 1 {
+		runtime.Goexit()
+	}
+	return result
+}
+
+// An attempt whose goroutine user code has ended may have taken its key.
+func TestGoexitInOneOfManyTries(t *testing.T) {
+	t.Parallel()
+	_, inner, _ := start(t)
+	require.NoError(t, gen.New().Load(t.Context(), inner))
+	s := wire.NewServer(&ending{Client: inner}, gen.New(gen.WithoutRetry()), "p")
+	s.Queues().Choose(wire.Polling)
+	var tries []*wire.Try
+	for i := range 2 {
+		c := wire.One(fmt.Sprint("g", i))
+		tries = append(tries, &wire.Try{Claim: &c, Request: wire.Request{Token: "token", TTL: time.Hour}})
+	}
+	s.AcquireEach(t.Context(), tries)
+	ended := 0
+	for _, try := range tries {
+		if try.Err == nil {
+			continue
+		}
+		ended++
+		require.Equal(t, "token", owner(t, inner, try.Claim.Key()))
+		require.False(t, try.Claim.Settled())
+	}
+	require.Equal(t, 1, ended)
+}
+
+// asCluster says that it is one.
+type asCluster struct{ rueidis.Client }
+
+func (asCluster) Mode() rueidis.ClientMode { return rueidis.ClientModeCluster }
+
+// Of two who attach a set, the one that loses leaves the other the keys that have the former token still.
+func TestAttachThatLosesLeavesTheOther(t *testing.T) {
+	t.Parallel()
+	_, inner, _ := start(t)
+	s := wire.NewServer(asCluster{inner}, gen.New(gen.WithoutRetry()), "p")
+	c, former := s.All([]string{"a", "b"}, true), s.All([]string{"a", "b"}, true)
+	second := c.BySlot()[1][0]
+	give(t, inner, c.BySlot()[0][0], "of the other")
+	give(t, inner, second, "former")
+	former.Unsettle("former")
+	h := s.HandoffOf(&former, []string{"former"}, 1)
+	require.True(t, h.Late)
+	a, err := s.Attach(t.Context(), &c, "new", h, time.Minute)
+	require.NoError(t, err)
+	require.True(t, a.Lost)
+	s.Close(time.Minute) // a last try of what is to be freed
+	require.Equal(t, "former", owner(t, inner, second))
 }

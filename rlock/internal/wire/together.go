@@ -42,8 +42,9 @@ func replied(value int64, err error) gen.Reply[int64] {
 }
 
 // releaseTogether makes all the calls, and returns their replies in the same order. Keys for which nobody
-// waits go together in as few scripts as possible. Then the others go one by one, in one pipeline: keys that
-// are passed on, shares and places. What is refused for its queue goes without it, in another pipeline.
+// waits go together in as few scripts as possible. Then the others go one by one: keys that are passed on,
+// shares and places. What is refused for its queue goes without it. Each of the three is a pipeline, or
+// several of very many.
 func (s calls) releaseTogether(ctx context.Context, all []releaseCall) []gen.Reply[int64] {
 	t := &together{calls: s, all: all, replies: make([]gen.Reply[int64], len(all))}
 	t.inGroups(ctx, t.groups())
@@ -144,7 +145,8 @@ func (t *together) oneByOne(ctx context.Context) {
 	for n, c := range t.single {
 		params[n] = t.releaseParams(c.keys[0], c.token)
 	}
-	for n, reply := range inPipelines(params, longPipeline, func(some []gen.ReleaseParams) []gen.Reply[int64] {
+	one := func(*gen.ReleaseParams) int64 { return 1 }
+	for n, reply := range inPipelines(params, one, func(some []gen.ReleaseParams) []gen.Reply[int64] {
 		return t.scripts.ReleaseBatch(ctx, t.client, some)
 	}) {
 		i := t.of[n]
@@ -182,14 +184,24 @@ func (s calls) withoutQueues(ctx context.Context, all []releaseCall) []gen.Reply
 // ends has no answer to any of its calls, so of very many releases those of the first pipelines succeed.
 const longPipeline = 1 << 13
 
-// inPipelines runs calls in pipelines of so many, one after the other.
-func inPipelines[P, R any](calls []P, size int, run func(some []P) []gen.Reply[R]) []gen.Reply[R] {
-	if len(calls) <= size {
-		return run(calls)
-	}
+// inPipelines runs calls in pipelines, one after the other, until one gets no answer: the next would wait for
+// as long again. The calls that are left have its error then. keys is of how many keys a call is.
+func inPipelines[P, R any](
+	calls []P, keys func(call *P) int64, run func(some []P) []gen.Reply[R],
+) []gen.Reply[R] {
 	replies := make([]gen.Reply[R], 0, len(calls))
-	for some := range slices.Chunk(calls, size) {
-		replies = append(replies, run(some)...)
+	for len(calls) > 0 {
+		n, sum := 0, int64(0)
+		for n < len(calls) && (n == 0 || sum+keys(&calls[n]) <= longPipeline) {
+			sum += keys(&calls[n])
+			n++
+		}
+		some := run(calls[:n])
+		calls, replies = calls[n:], append(replies, some...)
+		if slices.ContainsFunc(some, func(r gen.Reply[R]) bool { return OutcomeOf(r.Err) != Indeterminate }) {
+			continue
+		}
+		return append(replies, slices.Repeat([]gen.Reply[R]{{Err: some[0].Err}}, len(calls))...)
 	}
 	return replies
 }
@@ -206,10 +218,10 @@ func (s calls) releaseGroups(ctx context.Context, groups []group, queues bool) [
 			params[n].Keys = withNames(g.keys, 0)
 		}
 	}
-	run := func(some []gen.ReleaseManyParams) []gen.Reply[[]int64] {
+	locks := func(p *gen.ReleaseManyParams) int64 { return p.Locks }
+	replies := inPipelines(params, locks, func(some []gen.ReleaseManyParams) []gen.Reply[[]int64] {
 		return s.scripts.ReleaseManyBatch(ctx, s.client, some)
-	}
-	replies := inPipelines(params, longPipeline/maxCalls, run)
+	})
 	for n, g := range groups {
 		replies[n].Err = complete(replies[n].Err, len(g.keys), len(replies[n].Value))
 	}
