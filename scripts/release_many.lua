@@ -13,14 +13,14 @@
 -- ARGV[2..] tokens string  token of each lock, or one of all
 -- returns: []int
 
-local n, replies = tonumber(ARGV[1]), {}
-if n == 1 and #KEYS == 1 then
-  if redis.call('GET', KEYS[1]) == ARGV[2] then
-    return {redis.call('DEL', KEYS[1])}
+local keys, tokens, n, replies = KEYS, ARGV, tonumber(ARGV[1]), {}
+if n == 1 and #keys == 1 then
+  if redis.call('GET', keys[1]) == tokens[2] then
+    return {redis.call('DEL', keys[1])}
   end
   return {0}
 end
-if not n or n < 1 or n > #KEYS then
+if not n or n < 1 or n > #keys then
   return redis.error_reply('ERR the number of locks does not fit the keys')
 end
 
@@ -29,36 +29,53 @@ end
 local values, waited = {}, false
 for first = 1, n, 1000 do
   local last = math.min(first + 999, n)
-  for _, value in ipairs(redis.call('MGET', unpack(KEYS, first, last))) do
-    values[#values + 1] = value
+  local some = redis.call('MGET', unpack(keys, first, last))
+  if n <= 1000 then
+    values = some
+  else
+    for _, value in ipairs(some) do
+      values[#values + 1] = value
+    end
   end
-  waited = waited or #KEYS > n and redis.call('EXISTS', unpack(KEYS, n + first, n + last)) > 0
+  waited = waited or #keys > n and redis.call('EXISTS', unpack(keys, n + first, n + last)) > 0
+end
+
+-- Mostly the tokens have all locks, and nobody waits: then there is nothing to sort out.
+local held, count, all, common = {}, n, not waited, tokens[2]
+for i = 1, all and n or 0 do
+  all = all and values[i] == (tokens[i + 1] or common)
+end
+if not all then
+  count = 0
+end
+for i = 1, n do
+  local freed = 1
+  if not all then
+    if values[i] == (tokens[i + 1] or common) and (not waited or redis.call('EXISTS', keys[n + i]) == 0) then
+      count = count + 1
+      held[count] = keys[i]
+    else
+      freed = 0
+    end
+  end
+  replies[i] = freed
 end
 
 -- One DEL frees a thousand. If it frees fewer, a lock is named twice, and the first one who has it has given
 -- it up.
-local held = {}
-for i = 1, n do
-  local freed = 0
-  if values[i] == (ARGV[i + 1] or ARGV[2]) and (not waited or redis.call('EXISTS', KEYS[n + i]) == 0) then
-    freed = 1
-    held[#held + 1] = KEYS[i]
-  end
-  replies[i] = freed
-end
 local deleted = 0
-for first = 1, #held, 1000 do
-  local some = redis.pcall('DEL', unpack(held, first, math.min(first + 999, #held)))
+for first = 1, count, 1000 do
+  local some = redis.pcall('DEL', unpack(all and keys or held, first, math.min(first + 999, count)))
   if type(some) == 'number' then
     deleted = deleted + some
   end
 end
-if deleted == #held then
+if deleted == count then
   return replies
 end
 local once, seen = {}, {}
 for i = 1, n do
-  local lock, freed = KEYS[i], 0
+  local lock, freed = keys[i], 0
   if replies[i] == 1 and not seen[lock] and redis.call('EXISTS', lock) == 0 then
     freed = 1
     seen[lock] = true

@@ -6,6 +6,7 @@ package argument
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
@@ -57,20 +58,29 @@ func Key(prefix, key string) (string, *Wrong) {
 	return full, nil
 }
 
+// fewKeys are compared with each other sooner than looked up.
+const fewKeys = 16
+
 // Distinct returns keys as Redis has them, after checking that each stands there once.
 func Distinct(prefix string, keys []string) ([]string, *Wrong) {
 	full := make([]string, len(keys))
-	seen := make(map[string]struct{}, len(keys))
+	var seen map[string]struct{}
+	if len(keys) > fewKeys {
+		seen = make(map[string]struct{}, len(keys))
+	}
 	for i, key := range keys {
 		var wrong *Wrong
 		if full[i], wrong = Key(prefix, key); wrong != nil {
 			wrong.Reason += fmt.Sprintf(" (number %d of the list)", i+1)
 			return nil, wrong
 		}
-		if _, twice := seen[key]; twice {
+		_, twice := seen[key]
+		if twice || seen == nil && slices.Contains(keys[:i], key) {
 			return nil, &Wrong{"keys", text.Quote(full[i]) + " stands twice in the list; name every key once", Duplicate}
 		}
-		seen[key] = struct{}{}
+		if seen != nil {
+			seen[key] = struct{}{}
+		}
 	}
 	return full, nil
 }

@@ -24,7 +24,10 @@ func (s calls) passes(c *releaseCall) bool {
 
 // releaseOne frees keys of one slot.
 func (s calls) releaseOne(ctx context.Context, c releaseCall) gen.Reply[int64] {
-	if !s.passes(&c) {
+	switch {
+	case len(c.keys) > 1 && s.queuesAll(c.keys):
+		return s.releaseSet(ctx, c)
+	case !s.passes(&c):
 		return s.releaseTogether(ctx, []releaseCall{c})[0]
 	}
 	with := func() (int64, error) { return s.release(ctx, c) }
@@ -37,6 +40,20 @@ func (s calls) releaseOne(ctx context.Context, c releaseCall) gen.Reply[int64] {
 	}))
 }
 
+// releaseSet frees a set, mostly with one script.
+func (s calls) releaseSet(ctx context.Context, c releaseCall) gen.Reply[int64] {
+	g := group{keys: c.keys, tokens: []string{c.token}}
+	freed, err := s.scripts.ReleaseMany(ctx, s.client, g.params(true))
+	err = complete(err, len(c.keys), len(freed))
+	if err == nil && !slices.ContainsFunc(freed, func(n int64) bool { return n != 1 }) {
+		return gen.Reply[int64]{Value: int64(len(c.keys))}
+	}
+	t := s.together([]releaseCall{c})
+	g.of = make([]int, len(c.keys))
+	t.take(&g, gen.Reply[[]int64]{Value: freed, Err: err})
+	return t.rest(ctx)[0]
+}
+
 func replied(value int64, err error) gen.Reply[int64] {
 	return gen.Reply[int64]{Value: value, Err: err}
 }
@@ -46,19 +63,12 @@ func replied(value int64, err error) gen.Reply[int64] {
 // shares and places. What is refused for its queue goes without it. Each of the three is a pipeline, or
 // several of very many.
 func (s calls) releaseTogether(ctx context.Context, all []releaseCall) []gen.Reply[int64] {
-	t := &together{calls: s, all: all, replies: make([]gen.Reply[int64], len(all))}
-	t.inGroups(ctx, t.groups())
-	t.oneByOne(ctx)
-	for n, reply := range s.withoutQueues(ctx, at(all, t.plain)) {
-		i := t.plain[n]
-		refusal := t.replies[i].Err
-		s.queue.went(refusal, reply.Err)
-		if stays := all[i].waits && reply.Err == nil && reply.Value == 0; stays && movesNow(refusal) {
-			continue // it is tried again, because the token may have a place in the queue
-		}
-		t.replies[i] = reply
+	t := s.together(all)
+	groups := t.groups()
+	for n, reply := range s.releaseGroups(ctx, groups, true) {
+		t.take(&groups[n], reply)
 	}
-	return t.replies
+	return t.rest(ctx)
 }
 
 // together are releases that are made at the same time. Calls are known by their positions.
@@ -71,10 +81,23 @@ type together struct {
 	plain   []int         // calls that go without the queues
 }
 
+func (s calls) together(all []releaseCall) *together {
+	return &together{calls: s, all: all, replies: make([]gen.Reply[int64], len(all))}
+}
+
 // group is what one release_many.lua gives up: a set, or keys of which each has a token of its own.
 type group struct {
 	keys, tokens []string
 	of           []int // which call each key is of
+}
+
+// params are those of the script, with the names of the queues of the keys or without.
+func (g *group) params(queues bool) gen.ReleaseManyParams {
+	p := gen.ReleaseManyParams{Keys: g.keys, Locks: int64(len(g.keys)), Tokens: g.tokens}
+	if queues {
+		p.Keys = withNames(g.keys, 0)
+	}
+	return p
 }
 
 // groups returns what goes together first. The other calls are single or plain then.
@@ -111,29 +134,41 @@ func (t *together) goesAlone(i int, key []string) {
 	t.single, t.of = append(t.single, releaseCall{keys: key, token: t.all[i].token}), append(t.of, i)
 }
 
-// inGroups runs release_many.lua for each group. It leaves keys that others wait for as they are.
-func (t *together) inGroups(ctx context.Context, groups []group) {
-	for n, reply := range t.releaseGroups(ctx, groups, true) {
-		g := &groups[n]
-		isSet := len(g.tokens) == 1
-		for k, i := range g.of {
-			switch r := &t.replies[i]; {
-			case isSet && t.queue.goesWithout(reply.Err):
-				if r.Err == nil {
-					t.plain = append(t.plain, i)
-				}
-				r.Err = reply.Err
-			case reply.Err == nil && reply.Value[k] == 0, !isSet && OutcomeOf(reply.Err) == Refused:
-				t.goesAlone(i, g.keys[k:k+1])
-			case reply.Err != nil:
-				r.Err = reply.Err
-			case reply.Value[k] == 1:
-				r.Value++
-			default:
-				r.Value = math.MinInt32 // which the tally refuses
+// take takes the answer of release_many.lua for a group. The script leaves keys that others wait for.
+func (t *together) take(g *group, reply gen.Reply[[]int64]) {
+	isSet := len(g.tokens) == 1
+	for k, i := range g.of {
+		switch r := &t.replies[i]; {
+		case isSet && t.queue.goesWithout(reply.Err):
+			if r.Err == nil {
+				t.plain = append(t.plain, i)
 			}
+			r.Err = reply.Err
+		case reply.Err == nil && reply.Value[k] == 0, !isSet && OutcomeOf(reply.Err) == Refused:
+			t.goesAlone(i, g.keys[k:k+1])
+		case reply.Err != nil:
+			r.Err = reply.Err
+		case reply.Value[k] == 1:
+			r.Value++
+		default:
+			r.Value = math.MinInt32 // which the tally refuses
 		}
 	}
+}
+
+// rest makes the calls that go by themselves, and those that go without the queues.
+func (t *together) rest(ctx context.Context) []gen.Reply[int64] {
+	t.oneByOne(ctx)
+	for n, reply := range t.withoutQueues(ctx, at(t.all, t.plain)) {
+		i := t.plain[n]
+		refusal := t.replies[i].Err
+		t.queue.went(refusal, reply.Err)
+		if stays := t.all[i].waits && reply.Err == nil && reply.Value == 0; stays && movesNow(refusal) {
+			continue // it is tried again, because the token may have a place in the queue
+		}
+		t.replies[i] = reply
+	}
+	return t.replies
 }
 
 // oneByOne runs release.lua for each single key.
@@ -213,10 +248,7 @@ func (s calls) releaseGroups(ctx context.Context, groups []group, queues bool) [
 	}
 	params := make([]gen.ReleaseManyParams, len(groups))
 	for n, g := range groups {
-		params[n] = gen.ReleaseManyParams{Keys: g.keys, Locks: int64(len(g.keys)), Tokens: g.tokens}
-		if queues {
-			params[n].Keys = withNames(g.keys, 0)
-		}
+		params[n] = g.params(queues)
 	}
 	locks := func(p *gen.ReleaseManyParams) int64 { return p.Locks }
 	replies := inPipelines(params, locks, func(some []gen.ReleaseManyParams) []gen.Reply[[]int64] {

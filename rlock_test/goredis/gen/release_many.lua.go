@@ -12,8 +12,8 @@ import (
 // The sums of release_many.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	ReleaseManySHA1   = "147aaea9015de9754a92494ef29c00c3a0c90a97"
-	ReleaseManySHA256 = "7c756c6670d8bb02b7ae28bf2f35eb5f88f3df8a1c8b447e5b9b2e6152d1dbe8"
+	ReleaseManySHA1   = "7638a92834e3f6a177c876355dca75c0ebb18388"
+	ReleaseManySHA256 = "42c602004eb0da3af375d1779048ca3158c51a8a4800647a92d43f914ab63270"
 )
 
 //go:embed release_many.lua
