@@ -41,15 +41,25 @@ func TestAllocationsBudget(t *testing.T) {
 		require.NoError(t, before.Release(ctx))
 		require.NoError(t, (<-next).Release(ctx))
 	}
+	sets := func() {
+		lock, err := locker.AcquireAll(ctx, []string{"one", "two"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := lock.Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
 	held, err := locker.Acquire(ctx, "held")
 	require.NoError(t, err)
 	for name, test := range map[string]struct {
 		most float64
 		run  func()
 	}{
-		"acquire and release":                {4, cycle(locker)},
-		"acquire and release, without fence": {4, cycle(unfenced)},
-		"acquire and release, after a wait":  {4, cycle(waited)},
+		"acquire and release":                {3, cycle(locker)},
+		"acquire and release, without fence": {3, cycle(unfenced)},
+		"acquire and release, after a wait":  {3, cycle(waited)},
+		"acquire and release a set of two":   {14, sets},
 		"valid":                              {0, func() { held.Valid() }},
 		"err":                                {0, func() { held.Err() }},
 	} {

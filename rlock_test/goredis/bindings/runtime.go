@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -552,7 +553,23 @@ func encodeDuration(script, param string, d time.Duration) (string, error) {
 	case d%time.Millisecond != 0:
 		return "", &ParamError{script, param, fmt.Sprintf("%v is not a whole number of milliseconds; truncate it", d)}
 	}
-	return strconv.FormatInt(d.Milliseconds(), 10), nil
+	n := d.Milliseconds()
+	last := &durations[n%int64(len(durations))]
+	if known := last.Load(); known != nil && known.n == n {
+		return known.text, nil
+	}
+	written := &durationText{n, strconv.FormatInt(n, 10)}
+	last.Store(written)
+	return written.text, nil
+}
+
+// durations are the last that encodeDuration has written. Most calls have one of few, such as that of a lease,
+// and allocate nothing for it then.
+var durations [31]atomic.Pointer[durationText]
+
+type durationText struct {
+	n    int64 // in milliseconds
+	text string
 }
 
 // encodeOptionalDuration writes zero, which is an absent duration, as the empty string.
