@@ -33,6 +33,7 @@ type Locker struct {
 	wire        *wire.Server
 	server      any                    // equal for Lockers that certainly use the same server
 	dialled     *conntrack.Tracker     // of a client that is the Locker's own
+	lone        *interrupt.Lone        // of the same Locker
 	timeOuts    *clientoption.TimeOuts // likewise; nil: nobody knows them
 	toldShort   atomic.Bool            // an observer was told that a lease is too short for them
 	toldPolling atomic.Bool            // an observer was told that the user lacks a right for the queue

@@ -2,8 +2,11 @@ package rlock
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"net"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -108,18 +111,56 @@ func Open(option rueidis.ClientOption, opts ...LockerOption) (*Locker, error) {
 	}
 	var dialled *conntrack.Tracker
 	health := interrupt.NewHealth(&option, func(n int64) bool { return dialled.Serves(n) }, timeOuts.Notices())
-	dialled = conntrack.New(health.Waited)
+	lone := newLone(&option, health, &timeOuts)
+	dialled = conntrack.New(func() bool { lone.GiveUp(); return health.Waited() })
 	client, err := rueidis.NewClient(dialled.Wrap(option))
 	if err != nil {
 		dialled.Abort()
 		return nil, fmt.Errorf("rlock: open: %w", err)
 	}
-	l := newLocker(client, interrupt.Opened(client, &option, health), set)
-	l.dialled, l.timeOuts = dialled, &timeOuts
+	l := newLocker(client, interrupt.Opened(client, &option, health).WithLone(lone), set)
+	l.dialled, l.timeOuts, l.lone = dialled, &timeOuts, lone
 	if l.listener != nil { // the server tells, unless what it is to tell was changed
 		l.listener.SetHeard(option.ClientTrackingOptions == nil)
 	}
 	return l, nil
+}
+
+// newLone returns what has the connection for calls of a client that are alone, nil if there is to be none:
+// the client chooses among servers, or its pings do not say for how long a connection is to be trusted.
+func newLone(
+	option *rueidis.ClientOption, health *interrupt.Health, timeOuts *clientoption.TimeOuts,
+) *interrupt.Lone {
+	chooses := len(option.InitAddress) != 1 || option.Sentinel.MasterSet != "" ||
+		len(option.Standalone.ReplicaAddress) > 0
+	if health == nil || chooses || option.ClientTrackingOptions != nil || timeOuts.Ping == 0 {
+		return nil
+	}
+	plain := *option
+	plain.DisableCache, plain.OnInvalidations, plain.AlwaysPipelining = true, nil, false
+	plain.ForceSingleClient, plain.DisableRetry, plain.PipelineMultiplex = true, true, -1
+	plain.RingScaleEachConn, plain.ReadBufferEachConn, plain.WriteBufferEachConn = 1, 1<<14, 1<<14
+	plain.Dialer.KeepAlive = -1 // a ping would have the client read in a goroutine
+	plain.ConnWriteTimeout = min(timeOuts.Notices(), time.Minute)
+	return interrupt.NewLone(func(ctx context.Context) (*interrupt.Wire, error) {
+		dialled := conntrack.New(func() bool { return false })
+		defer context.AfterFunc(ctx, dialled.Abort)()
+		option, wire := dialled.Wrap(plain), &interrupt.Wire{}
+		dial := option.DialCtxFn
+		option.DialCtxFn = func(
+			ctx context.Context, address string, dialer *net.Dialer, security *tls.Config,
+		) (conn net.Conn, err error) {
+			wire.Conn, err = dial(ctx, address, dialer, security)
+			return wire.Conn, err
+		}
+		client, err := rueidis.NewClient(option)
+		if err != nil {
+			dialled.Abort()
+			return nil, err
+		}
+		wire.Client, wire.Close = client, func() { dialled.Close(client, closingTime) }
+		return wire, nil
+	}, timeOuts.Ping)
 }
 
 // withInvalidations gives a client that is to be built the Invalidations of the settings, or a new one.
@@ -172,6 +213,9 @@ func (l *Locker) Close() {
 		defer func() {
 			l.wire.Close(closingTime)
 			l.calls.End()
+			var lone sync.WaitGroup
+			lone.Go(l.lone.Close)
+			defer lone.Wait()
 			if l.dialled != nil {
 				l.dialled.Close(l.client, closingTime)
 			}

@@ -11,7 +11,8 @@
 //
 // So a call has a goroutine of its own, and a context that ends no dial; its caller leaves when its own
 // context ends. With a client of Open for one server, calls spare the goroutine while no call has to dial and
-// the rings have room.
+// the rings have room. And calls that follow each other, and are alone, have a connection to themselves, see
+// Lone.
 //
 // The package never knows what a command does, nor what its answer means.
 package interrupt
@@ -31,6 +32,7 @@ import (
 type Client struct {
 	rueidis.Client
 	health    *Health       // nil: every call has a goroutine
+	lone      *Lone         // nil: no call has a connection to itself
 	outlasts  time.Duration // how long a dial goes on when the caller has left; 0: it ends
 	keeps     bool          // it is not known that nothing in the client keeps a context
 	lanes     []lane        // of one server, or of the slots of a cluster
@@ -73,8 +75,20 @@ func Opened(c rueidis.Client, option *rueidis.ClientOption, health *Health) *Cli
 	return own
 }
 
+// WithLone gives calls that are alone a connection of their own, if c knows the Health of its client.
+func (c *Client) WithLone(l *Lone) *Client {
+	if c.health != nil {
+		c.lone = l
+	}
+	return c
+}
+
 // Do makes a call with one command.
 func (c *Client) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+	if wire := c.lone.enter(ctx); wire != nil {
+		return owned(ctx, c.lone.do(ctx, wire, command))
+	}
+	defer c.lone.leave()
 	switch {
 	case ctx.Done() == nil:
 		return owned(ctx, c.Client.Do(ctx, command))
@@ -118,6 +132,12 @@ func (c *Client) DoCache(
 // DoMulti makes a call with several commands.
 func (c *Client) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
 	n := len(commands)
+	if n > 0 && n <= mostCommands {
+		if wire := c.lone.enter(ctx); wire != nil {
+			return eachOwned(ctx, c.lone.doMulti(ctx, wire, commands))
+		}
+		defer c.lone.leave()
+	}
 	switch {
 	case n == 0 || ctx.Done() == nil:
 		return eachOwned(ctx, c.Client.DoMulti(ctx, commands...))
