@@ -142,24 +142,24 @@ func newLone(
 	plain.RingScaleEachConn, plain.ReadBufferEachConn, plain.WriteBufferEachConn = 1, 1<<14, 1<<14
 	plain.Dialer.KeepAlive = -1 // a ping would have the client read in a goroutine
 	plain.ConnWriteTimeout = min(timeOuts.Notices(), time.Minute)
-	return interrupt.NewLone(func(ctx context.Context) (*interrupt.Wire, error) {
+	return interrupt.NewLone(func(ctx context.Context) (*interrupt.Direct, error) {
 		dialled := conntrack.New(func() bool { return false })
 		defer context.AfterFunc(ctx, dialled.Abort)()
-		option, wire := dialled.Wrap(plain), &interrupt.Wire{}
+		option, direct := dialled.Wrap(plain), &interrupt.Direct{}
 		dial := option.DialCtxFn
 		option.DialCtxFn = func(
 			ctx context.Context, address string, dialer *net.Dialer, security *tls.Config,
 		) (conn net.Conn, err error) {
-			wire.Conn, err = dial(ctx, address, dialer, security)
-			return wire.Conn, err
+			direct.Conn, err = dial(ctx, address, dialer, security)
+			return direct.Conn, err
 		}
 		client, err := rueidis.NewClient(option)
 		if err != nil {
 			dialled.Abort()
 			return nil, err
 		}
-		wire.Client, wire.Close = client, func() { dialled.Close(client, closingTime) }
-		return wire, nil
+		direct.Client, direct.Close = client, func() { dialled.Close(client, closingTime) }
+		return direct, nil
 	}, timeOuts.Ping)
 }
 

@@ -85,8 +85,8 @@ func (c *Client) WithLone(l *Lone) *Client {
 
 // Do makes a call with one command.
 func (c *Client) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
-	if wire := c.lone.enter(ctx); wire != nil {
-		return owned(ctx, c.lone.do(ctx, wire, command))
+	if direct := c.lone.enter(ctx); direct != nil {
+		return owned(ctx, c.lone.do(ctx, direct, command))
 	}
 	defer c.lone.leave()
 	switch {
@@ -133,8 +133,8 @@ func (c *Client) DoCache(
 func (c *Client) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
 	n := len(commands)
 	if n > 0 && n <= mostCommands {
-		if wire := c.lone.enter(ctx); wire != nil {
-			return eachOwned(ctx, c.lone.doMulti(ctx, wire, commands))
+		if direct := c.lone.enter(ctx); direct != nil {
+			return eachOwned(ctx, c.lone.doMulti(ctx, direct, commands))
 		}
 		defer c.lone.leave()
 	}

@@ -22,7 +22,7 @@ import (
 // answer, and given up then. It is given up too if a call gets no answer, and if the context of a call ends:
 // the answer would be the next call's. A nil Lone has no connection.
 type Lone struct {
-	dial    func(context.Context) (*Wire, error)
+	dial    func(context.Context) (*Direct, error)
 	trust   time.Duration   // after an answer
 	closing context.Context // ends with Close
 	stop    context.CancelFunc
@@ -32,7 +32,7 @@ type Lone struct {
 	company  atomic.Bool  // some were at the same time
 
 	mu      sync.Mutex
-	wire    *Wire           // nil: there is none
+	direct  *Direct         // nil: there is none
 	busy    bool            // a call is under way on it
 	done    <-chan struct{} // of the context of that
 	stale   bool            // it is to be given up, also when it is dialled so far
@@ -45,9 +45,9 @@ type Lone struct {
 	fires   clock.Instant // when it does; clock.Never: it is not set
 }
 
-// Wire is a client that has one connection, and uses it from the goroutine of its caller if the context of
+// Direct is a client that has one connection, and uses it from the goroutine of its caller if the context of
 // the call does not end.
-type Wire struct {
+type Direct struct {
 	rueidis.Client
 	Conn  net.Conn
 	Close func()
@@ -67,7 +67,7 @@ const (
 )
 
 // NewLone returns a Lone whose connections come from dial, which has to end with its context.
-func NewLone(dial func(context.Context) (*Wire, error), trust time.Duration) *Lone {
+func NewLone(dial func(context.Context) (*Direct, error), trust time.Duration) *Lone {
 	l := &Lone{dial: dial, trust: trust, fires: clock.Never}
 	l.closing, l.stop = context.WithCancel(context.Background())
 	return l
@@ -75,7 +75,7 @@ func NewLone(dial func(context.Context) (*Wire, error), trust time.Duration) *Lo
 
 // enter counts a call, and returns the connection if the call may have it. The call ends by answered then,
 // and otherwise by leave.
-func (l *Lone) enter(ctx context.Context) *Wire {
+func (l *Lone) enter(ctx context.Context) *Direct {
 	switch {
 	case l == nil:
 		return nil
@@ -111,7 +111,7 @@ func (l *Lone) enter(ctx context.Context) *Wire {
 	switch l.calls++; {
 	case l.calls < enoughCalls:
 		return nil
-	case l.wire == nil:
+	case l.direct == nil:
 		if !l.dialing && now >= l.pause {
 			l.dialing, l.stale = true, false
 			go l.connect()
@@ -120,7 +120,7 @@ func (l *Lone) enter(ctx context.Context) *Wire {
 	}
 	l.busy, l.done = true, done
 	l.lookAt(now.After(glance), now)
-	return l.wire
+	return l.direct
 }
 
 // leave takes back what enter has counted.
@@ -147,7 +147,7 @@ func (l *Lone) answered(well bool) {
 }
 
 // do makes a call on the connection.
-func (l *Lone) do(ctx context.Context, w *Wire, command rueidis.Completed) rueidis.RedisResult {
+func (l *Lone) do(ctx context.Context, w *Direct, command rueidis.Completed) rueidis.RedisResult {
 	well := false
 	defer func() { l.answered(well) }()
 	result := w.Do(context.Background(), command)
@@ -158,7 +158,7 @@ func (l *Lone) do(ctx context.Context, w *Wire, command rueidis.Completed) rueid
 }
 
 func (l *Lone) doMulti(
-	ctx context.Context, w *Wire, commands []rueidis.Completed,
+	ctx context.Context, w *Direct, commands []rueidis.Completed,
 ) []rueidis.RedisResult {
 	well := false
 	defer func() { l.answered(well) }()
@@ -175,7 +175,7 @@ func (l *Lone) doMulti(
 
 // connect makes the connection.
 func (l *Lone) connect() {
-	var w *Wire
+	var w *Direct
 	err := errors.New("code of the user's has ended the dial")
 	defer func() {
 		_ = recover()
@@ -184,7 +184,7 @@ func (l *Lone) connect() {
 	w, err = l.dial(l.closing)
 }
 
-func (l *Lone) connected(w *Wire, err error) {
+func (l *Lone) connected(w *Direct, err error) {
 	now := clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -195,16 +195,16 @@ func (l *Lone) connected(w *Wire, err error) {
 	case l.stale || l.closing.Err() != nil:
 		go w.Close()
 	default:
-		l.wire, l.heard = w, now
+		l.direct, l.heard = w, now
 		l.lookAt(now.After(l.trust), now)
 	}
 }
 
 // giveUp closes the connection. The caller holds mu.
 func (l *Lone) giveUp() {
-	if l.wire != nil {
-		l.closes.Go(l.wire.Close)
-		l.wire = nil
+	if l.direct != nil {
+		l.closes.Go(l.direct.Close)
+		l.direct = nil
 	}
 }
 
@@ -254,12 +254,12 @@ func (l *Lone) look() {
 	defer l.mu.Unlock()
 	l.fires = clock.Never
 	switch {
-	case l.wire == nil:
+	case l.direct == nil:
 		return
 	case l.busy:
 		select {
 		case <-l.done:
-			_ = l.wire.Conn.SetDeadline(time.Unix(1, 0))
+			_ = l.direct.Conn.SetDeadline(time.Unix(1, 0))
 		default:
 		}
 	case now > l.heard.After(l.trust):

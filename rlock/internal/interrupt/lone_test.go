@@ -17,9 +17,9 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// wireTest has a client whose calls are counted: those on the shared connections, and those on connections of
+// loneTest has a client whose calls are counted: those on the shared connections, and those on connections of
 // their own.
-type wireTest struct {
+type loneTest struct {
 	*Client
 	shared, own *counting
 	conn        *deadlined
@@ -83,24 +83,24 @@ func (d *deadlined) SetDeadline(time.Time) error {
 
 const trusted = time.Second
 
-func newWireTest() *wireTest {
-	w := &wireTest{shared: &counting{takes: time.Millisecond}, own: &counting{takes: time.Millisecond}}
+func newLoneTest() *loneTest {
+	w := &loneTest{shared: &counting{takes: time.Millisecond}, own: &counting{takes: time.Millisecond}}
 	w.own.late = func() <-chan time.Time { return w.conn.over }
 	option := &rueidis.ClientOption{OnInvalidations: func([]rueidis.RedisMessage) {}}
-	lone := NewLone(func(context.Context) (*Wire, error) {
+	lone := NewLone(func(context.Context) (*Direct, error) {
 		w.dialled++
 		if w.refused != nil {
 			return nil, w.refused
 		}
 		w.conn = &deadlined{over: make(chan time.Time)}
-		return &Wire{w.own, w.conn, func() { w.closed.Add(1) }}, nil
+		return &Direct{w.own, w.conn, func() { w.closed.Add(1) }}, nil
 	}, trusted)
 	w.Client = Opened(w.shared, option, NewHealth(option, calm, time.Minute)).WithLone(lone)
 	return w
 }
 
 // call makes calls, one after the other.
-func (w *wireTest) call(n int) (err error) {
+func (w *loneTest) call(n int) (err error) {
 	for range n {
 		err = w.Do(context.Background(), rueidis.Completed{}).NonRedisError()
 		synctest.Wait()
@@ -108,14 +108,14 @@ func (w *wireTest) call(n int) (err error) {
 	return err
 }
 
-func (w *wireTest) wantCalls(t *testing.T, shared, own int) {
+func (w *loneTest) wantCalls(t *testing.T, shared, own int) {
 	t.Helper()
 	require.Equal(t, [2]int{shared, own}, [2]int{int(w.shared.calls.Swap(0)), int(w.own.calls.Swap(0))})
 }
 
 func TestLoneCallsHaveAConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWireTest()
+		w := newLoneTest()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		require.NoError(t, w.call(enoughCalls))
@@ -151,7 +151,7 @@ func TestLoneCallsHaveAConnection(t *testing.T) {
 		w.lone.mu.Lock()
 		w.lone.stale = true // and once more, while this one is dialled
 		w.lone.mu.Unlock()
-		w.lone.connected(&Wire{w.own, w.conn, func() { w.closed.Add(1) }}, nil)
+		w.lone.connected(&Direct{w.own, w.conn, func() { w.closed.Add(1) }}, nil)
 		synctest.Wait()
 		require.EqualValues(t, 3, w.closed.Load())
 		w.lone.Close()
@@ -163,7 +163,7 @@ func TestLoneCallsHaveAConnection(t *testing.T) {
 
 func TestRareCallsHaveNoConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWireTest()
+		w := newLoneTest()
 		for range 2 * enoughCalls {
 			require.NoError(t, w.call(1))
 			time.Sleep(trusted + time.Millisecond)
@@ -176,7 +176,7 @@ func TestRareCallsHaveNoConnection(t *testing.T) {
 // The context of a call ends it, and the connection: its answer may still come.
 func TestLoneCallEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWireTest()
+		w := newLoneTest()
 		for name, call := range map[string]func(ctx context.Context) rueidis.RedisResult{
 			"one": func(ctx context.Context) rueidis.RedisResult { return w.Do(ctx, rueidis.Completed{}) },
 			"two": func(ctx context.Context) rueidis.RedisResult {
@@ -207,7 +207,7 @@ func TestLoneCallEndsWithItsContext(t *testing.T) {
 
 func TestFailedConnectionIsNotDialledAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWireTest()
+		w := newLoneTest()
 		require.NoError(t, w.call(enoughCalls))
 		w.own.fails = errors.New("reset by peer")
 		require.ErrorIs(t, w.call(1), w.own.fails)
@@ -231,12 +231,12 @@ func TestFailedConnectionIsNotDialledAtOnce(t *testing.T) {
 
 // A call that code of the user's ends is not counted for ever, and no dial ends the process.
 func TestUsersCodeDoesNotStopLoneCalls(t *testing.T) {
-	w := newWireTest()
+	w := newLoneTest()
 	require.Panics(t, func() { w.Do(&panicking{context.Background()}, rueidis.Completed{}) })
 	require.Zero(t, w.lone.underway.Load())
-	for _, dial := range []func(context.Context) (*Wire, error){
-		func(context.Context) (*Wire, error) { panic("the user's") },
-		func(context.Context) (*Wire, error) { runtime.Goexit(); return nil, nil },
+	for _, dial := range []func(context.Context) (*Direct, error){
+		func(context.Context) (*Direct, error) { panic("the user's") },
+		func(context.Context) (*Direct, error) { runtime.Goexit(); return nil, nil },
 	} {
 		l := NewLone(dial, trusted)
 		l.dialing = true
@@ -244,7 +244,7 @@ func TestUsersCodeDoesNotStopLoneCalls(t *testing.T) {
 		go func() { defer close(over); l.connect() }()
 		<-over
 		require.False(t, l.dialing)
-		require.Nil(t, l.wire)
+		require.Nil(t, l.direct)
 	}
 }
 
