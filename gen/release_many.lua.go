@@ -12,8 +12,8 @@ import (
 // The sums of release_many.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	ReleaseManySHA1   = "7638a92834e3f6a177c876355dca75c0ebb18388"
-	ReleaseManySHA256 = "42c602004eb0da3af375d1779048ca3158c51a8a4800647a92d43f914ab63270"
+	ReleaseManySHA1   = "5ec18bd608208cd7cb9be281db93379da3949750"
+	ReleaseManySHA256 = "2f056cfe35046e170f419b8b6fa69a291cbd44abeb354a7849f4b305ed9f8eea"
 )
 
 //go:embed release_many.lua

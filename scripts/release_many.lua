@@ -13,14 +13,14 @@
 -- ARGV[2..] tokens string  token of each lock, or one of all
 -- returns: []int
 
-local keys, tokens, n, replies = KEYS, ARGV, tonumber(ARGV[1]), {}
-if n == 1 and #keys == 1 then
-  if redis.call('GET', keys[1]) == tokens[2] then
-    return {redis.call('DEL', keys[1])}
+local n, replies = tonumber(ARGV[1]), {}
+if n == 1 and #KEYS == 1 then
+  if redis.call('GET', KEYS[1]) == ARGV[2] then
+    return {redis.call('DEL', KEYS[1])}
   end
   return {0}
 end
-if not n or n < 1 or n > #keys then
+if not n or n < 1 or n > #KEYS then
   return redis.error_reply('ERR the number of locks does not fit the keys')
 end
 
@@ -29,7 +29,7 @@ end
 local values, waited = {}, false
 for first = 1, n, 1000 do
   local last = math.min(first + 999, n)
-  local some = redis.call('MGET', unpack(keys, first, last))
+  local some = redis.call('MGET', unpack(KEYS, first, last))
   if n <= 1000 then
     values = some
   else
@@ -37,23 +37,21 @@ for first = 1, n, 1000 do
       values[#values + 1] = value
     end
   end
-  waited = waited or #keys > n and redis.call('EXISTS', unpack(keys, n + first, n + last)) > 0
+  waited = waited or #KEYS > n and redis.call('EXISTS', unpack(KEYS, n + first, n + last)) > 0
 end
 
 -- Mostly the tokens have all locks, and nobody waits: then there is nothing to sort out.
-local held, count, all, common = {}, n, not waited, tokens[2]
-for i = 1, all and n or 0 do
-  all = all and values[i] == (tokens[i + 1] or common)
+local all = not waited
+for i = 1, n do
+  all = all and values[i] == (ARGV[i + 1] or ARGV[2])
 end
-if not all then
-  count = 0
-end
+local held, count = {}, all and n or 0
 for i = 1, n do
   local freed = 1
   if not all then
-    if values[i] == (tokens[i + 1] or common) and (not waited or redis.call('EXISTS', keys[n + i]) == 0) then
+    if values[i] == (ARGV[i + 1] or ARGV[2]) and (not waited or redis.call('EXISTS', KEYS[n + i]) == 0) then
       count = count + 1
-      held[count] = keys[i]
+      held[count] = KEYS[i]
     else
       freed = 0
     end
@@ -65,7 +63,7 @@ end
 -- it up.
 local deleted = 0
 for first = 1, count, 1000 do
-  local some = redis.pcall('DEL', unpack(all and keys or held, first, math.min(first + 999, count)))
+  local some = redis.pcall('DEL', unpack(all and KEYS or held, first, math.min(first + 999, count)))
   if type(some) == 'number' then
     deleted = deleted + some
   end
@@ -75,7 +73,7 @@ if deleted == count then
 end
 local once, seen = {}, {}
 for i = 1, n do
-  local lock, freed = keys[i], 0
+  local lock, freed = KEYS[i], 0
   if replies[i] == 1 and not seen[lock] and redis.call('EXISTS', lock) == 0 then
     freed = 1
     seen[lock] = true
