@@ -133,13 +133,15 @@ func newLone(
 ) *interrupt.Lone {
 	chooses := len(option.InitAddress) != 1 || option.Sentinel.MasterSet != "" ||
 		len(option.Standalone.ReplicaAddress) > 0
-	if health == nil || chooses || option.ClientTrackingOptions != nil || timeOuts.Ping == 0 {
+	refreshes := option.AuthCredentialsFn != nil // which has the client read in a goroutine
+	if health == nil || chooses || refreshes || option.ClientTrackingOptions != nil || timeOuts.Ping == 0 {
 		return nil
 	}
 	plain := *option
 	plain.DisableCache, plain.OnInvalidations, plain.AlwaysPipelining = true, nil, false
 	plain.ForceSingleClient, plain.DisableRetry, plain.PipelineMultiplex = true, true, -1
 	plain.RingScaleEachConn, plain.ReadBufferEachConn, plain.WriteBufferEachConn = 1, 1<<14, 1<<14
+	plain.BlockingPipeline = -1 // or else long calls dial connections of their own
 	plain.Dialer.KeepAlive = -1 // a ping would have the client read in a goroutine
 	plain.ConnWriteTimeout = min(timeOuts.Notices(), time.Minute)
 	return interrupt.NewLone(func(ctx context.Context) (*interrupt.Direct, error) {
@@ -225,5 +227,5 @@ func (l *Locker) Close() {
 	})
 }
 
-// closingTime is for each of the two things that Close may have to wait for.
+// closingTime is for each of the things that Close may have to wait for: what is to be freed, and connections.
 const closingTime = 2 * time.Second

@@ -3,6 +3,9 @@ package failure
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"errors"
+	"net"
 	"testing"
 	"time"
 
@@ -22,12 +25,18 @@ type lone struct {
 	proxy  *env.Proxy
 }
 
-func newLone(t *testing.T) *lone {
+func newLone(t *testing.T, changes ...func(*rueidis.ClientOption)) *lone {
 	server := env.Engines(t)[0].Start(t)
 	c := &lone{t: t, server: server, proxy: env.NewProxy(t, server.Addr())}
-	c.Locker = env.OpenLocker(t, rueidis.ClientOption{
+	option := rueidis.ClientOption{
 		InitAddress: []string{c.proxy.Addr()}, ClientName: "lone", PipelineMultiplex: -1,
-	})
+	}
+	for _, change := range changes {
+		if change != nil {
+			change(&option)
+		}
+	}
+	c.Locker = env.OpenLocker(t, option)
 	c.warm()
 	return c
 }
@@ -122,4 +131,94 @@ func TestLoneCallsOutliveTheirConnection(t *testing.T) {
 
 func called(sha string) func(request []byte) bool {
 	return func(request []byte) bool { return bytes.Contains(request, []byte(sha)) }
+}
+
+// Probe asks on the connections that the server tells of changes.
+func TestProbeOfALoneCaller(t *testing.T) {
+	t.Parallel()
+	c := newLone(t)
+	report, err := c.Probe(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, report.Err())
+}
+
+// Who reads from the cache has no connection of its own: it hears of what another connection writes later.
+func TestLoneCallerWhoChecks(t *testing.T) {
+	t.Parallel()
+	server := env.Engines(t)[0].Start(t)
+	option := server.Option()
+	option.ClientName, option.PipelineMultiplex = "lone", -1
+	locker := env.OpenLocker(t, option)
+	for range 300 {
+		lock, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		_, err = locker.Check(t.Context(), "job")
+		require.NoError(t, err)
+		require.NoError(t, lock.Release(t.Context()))
+	}
+	require.Equal(t, 1, server.Connections(t, "lone"))
+}
+
+// deaf is a connection that has no deadlines.
+type deaf struct{ net.Conn }
+
+func (deaf) SetDeadline(time.Time) error      { return errors.New("no deadlines") }
+func (deaf) SetReadDeadline(time.Time) error  { return errors.New("no deadlines") }
+func (deaf) SetWriteDeadline(time.Time) error { return errors.New("no deadlines") }
+
+// A call of a lone caller ends with its context, whatever the connection is and whatever else goes on.
+func TestLoneCallEndsWithItsContextInAnyCase(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(o *rueidis.ClientOption)
+		call   func(ctx context.Context, c *lone) error
+		closes bool
+	}{
+		"a connection without deadlines": {
+			change: func(o *rueidis.ClientOption) {
+				o.DialCtxFn = func(
+					ctx context.Context, address string, d *net.Dialer, _ *tls.Config,
+				) (net.Conn, error) {
+					conn, err := d.DialContext(ctx, "tcp", address)
+					if err != nil {
+						return nil, err
+					}
+					return deaf{conn}, nil
+				}
+			},
+		},
+		"a pool for long calls": {
+			change: func(o *rueidis.ClientOption) { o.BlockingPipeline = 2 },
+			call: func(ctx context.Context, c *lone) error {
+				_, err := c.TryAcquireEach(ctx, []string{"a", "b", "c"})
+				return err
+			},
+		},
+		"the Locker is closed meanwhile": {closes: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLone(t, c.change)
+			l.proxy.BlackHole(true)
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			if c.closes {
+				time.AfterFunc(20*time.Millisecond, l.Close)
+			}
+			if c.call == nil {
+				c.call = func(ctx context.Context, l *lone) error {
+					_, err := l.Acquire(ctx, "given up")
+					return err
+				}
+			}
+			began := make(chan time.Time, 1)
+			context.AfterFunc(ctx, func() { began <- time.Now() })
+			_ = c.call(ctx, l)
+			most := 3 * time.Second // of those that would end with the time-out of the client, or never
+			if c.closes {
+				most = 800 * time.Millisecond // the client itself gives up after a second
+			}
+			require.Less(t, time.Since(<-began), most)
+		})
+	}
 }

@@ -12,7 +12,7 @@
 // So a call has a goroutine of its own, and a context that ends no dial; its caller leaves when its own
 // context ends. With a client of Open for one server, calls spare the goroutine while no call has to dial and
 // the rings have room. And calls that follow each other, and are alone, have a connection to themselves, see
-// Lone.
+// Lone: all but cached reads and those of very many commands.
 //
 // The package never knows what a command does, nor what its answer means.
 package interrupt
@@ -85,10 +85,12 @@ func (c *Client) WithLone(l *Lone) *Client {
 
 // Do makes a call with one command.
 func (c *Client) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
-	if direct := c.lone.enter(ctx); direct != nil {
-		return owned(ctx, c.lone.do(ctx, direct, command))
+	if !piped(command) {
+		if direct := c.lone.enter(ctx); direct != nil {
+			return owned(ctx, c.lone.do(ctx, direct, command))
+		}
+		defer c.lone.leave()
 	}
-	defer c.lone.leave()
 	switch {
 	case ctx.Done() == nil:
 		return owned(ctx, c.Client.Do(ctx, command))
@@ -107,6 +109,7 @@ func (c *Client) Do(ctx context.Context, command rueidis.Completed) rueidis.Redi
 func (c *Client) DoCache(
 	ctx context.Context, command rueidis.Cacheable, ttl time.Duration,
 ) rueidis.RedisResult {
+	c.lone.Company()
 	switch {
 	case ctx.Done() == nil:
 		return owned(ctx, c.Client.DoCache(ctx, command, ttl))
@@ -129,10 +132,14 @@ func (c *Client) DoCache(
 	return result
 }
 
+// piped reports whether a command is to go over a shared connection: what the server notes for that one, such
+// as the keys that it tracks, counts.
+func piped(command rueidis.Completed) bool { return command.IsPipe() }
+
 // DoMulti makes a call with several commands.
 func (c *Client) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
 	n := len(commands)
-	if n > 0 && n <= mostCommands {
+	if n > 0 && n <= mostCommands && !slices.ContainsFunc(commands, piped) {
 		if direct := c.lone.enter(ctx); direct != nil {
 			return eachOwned(ctx, c.lone.doMulti(ctx, direct, commands))
 		}

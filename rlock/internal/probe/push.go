@@ -53,7 +53,7 @@ func (p *probe) pushes(ctx context.Context) error {
 	} else {
 		patience = 0
 		// Here the command changes nothing; if it is refused, that is the reason.
-		why := p.Client.Do(ctx, p.Client.B().Arbitrary("CLIENT", "CACHING", "YES").Build()).Error()
+		why := p.Client.Do(ctx, p.Client.B().Arbitrary("CLIENT", "CACHING", "YES").Build().ToPipe()).Error()
 		p.add("cache", Fault, why, "the server did not tell within %v that a key had changed: Check may be wrong for as long as WithCacheTTL; "+
 			"grant +client|caching and +client|tracking", maxPush)
 	}
