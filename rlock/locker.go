@@ -32,8 +32,9 @@ import (
 // shortest lease that is extended: by default they are 1 and 10 s, and a lock with a lease of 10 s may be
 // lost when connections die silently. CLIENT.md has all options.
 //
-// From when the first of its callers waits, a Locker has one of the connections that the client has for blocking commands
-// (BlockingPoolSize), to hear of grants: on a cluster one to each node that has keys for which they wait.
+// From when the first of its callers waits, a Locker has one of the connections that the client has for
+// blocking commands (BlockingPoolSize), to hear of grants: on a cluster one to each node that has keys for
+// which they wait.
 func New(client rueidis.Client, opts ...LockerOption) (*Locker, error) {
 	if client == nil {
 		return nil, invalid("client", "it is nil")
@@ -100,7 +101,8 @@ func Open(option rueidis.ClientOption, opts ...LockerOption) (*Locker, error) {
 		return nil, err
 	}
 	if option.DisableCache && set.invalidations != nil {
-		return nil, invalid("WithInvalidations", "the server tells a client with DisableCache nothing; leave one of the two out")
+		return nil, invalid("WithInvalidations",
+			"the server tells a client with DisableCache nothing; leave one of the two out")
 	}
 	if name, reason := clientoption.Refused(&option); name != "" {
 		return nil, invalid(name, reason)
@@ -227,5 +229,5 @@ func (l *Locker) Close() {
 	})
 }
 
-// closingTime is for each of the things that Close may have to wait for: what is to be freed, and connections.
+// closingTime is for each of the things that Close may have to wait for: what to free, and connections.
 const closingTime = 2 * time.Second

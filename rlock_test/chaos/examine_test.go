@@ -116,6 +116,14 @@ func TestExamine(t *testing.T) {
 			acquires(1, 0, 1500, 1).acquires(2, 1200, 1400, 2).releases(2, 1410, 1420, done).stops(1, 1510, 1500, abandoned), nil},
 		"refused while a failing acquisition was under way": {start().
 			isRefused(1, 10, 1200, failed).isRefused(2, 100, 110, held), nil},
+		"refused while the first try of a call that lasts longer than its lease may have it": {start().
+			tell(event{
+				Kind: acquired, Method: "TryAcquire", Outcome: done, Call: 0, Return: 1500, Deadline: 2000, Fence: 2,
+				TTL: time.Duration(lease * ms),
+			}, 1).
+			isRefused(2, 300, 350, held).acquires(3, 1100, 1150, 1).releases(3, 1160, 1200, done), nil},
+		"refused behind one who gave up, on a busy machine": {start().
+			isRefused(1, 0, 1000, gaveUp).isRefused(2, 200, 1300, held).isRefused(3, 1700, 1800, held), nil},
 		"a late release": {start().
 			acquires(1, 0, 10, 1).acquires(2, 900, 1001, 2).releases(2, 1010, 1020, done).
 			stops(1, 1100, 999, done).tell(event{Kind: released, Outcome: notHeld, Call: 1100, Return: 1110, Deadline: 1000}, 1), nil},

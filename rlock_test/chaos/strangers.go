@@ -25,12 +25,12 @@ const (
 	cleanup = 2 * time.Second
 
 	// inFlight is how long a command may be under way at the most, there and back, while
-	// all is well.
+	// all is well; on a busy machine as long as one was.
 	inFlight = 500 * time.Millisecond
 )
 
 func (h *history) strangers() strangers {
-	s := strangers{}
+	s, flight := strangers{}, h.longestFlight()
 	asked := map[owner]event{} // those of which nothing more was told, as their process was killed
 	for _, e := range h.events {
 		switch who := (owner{e.Process, e.Lock}); e.Kind {
@@ -39,30 +39,42 @@ func (h *history) strangers() strangers {
 			asked[who] = e
 		case acquired:
 			delete(asked, who)
-			h.addStranger(s, e)
+			h.addStranger(s, e, flight)
 		}
 	}
 	for _, e := range asked {
-		h.addStranger(s, e)
+		h.addStranger(s, e, flight)
 	}
 	return s
 }
 
+// longestFlight is how long a command was under way while all was well.
+func (h *history) longestFlight() time.Duration {
+	longest := inFlight
+	for _, e := range h.events {
+		once := e.Kind == acquired && e.Outcome == held && e.Method == "TryAcquire"
+		if took := e.Return.sub(e.Call); once && took > longest && h.calmDuring(e.Process, span{e.Call, e.Return}) {
+			longest = took
+		}
+	}
+	return longest
+}
+
 // addStranger adds the time in which an acquisition may have had its keys other than
 // as it says.
-func (h *history) addStranger(s strangers, e event) {
+func (h *history) addStranger(s strangers, e event, flight time.Duration) {
 	during := span{e.Call, e.Return}
 	calm, collects := h.calmDuring(e.Process, during), len(e.Keys) > 1 && !strings.HasPrefix(e.Method, "Try")
 	var stay span
 	switch {
 	case h.lateDuring(e.Process, during): // a first try can come after the release of a second
 		stay = span{e.Call, h.quietFrom(e.Process, during).add(e.TTL)}
-	case e.Outcome == done && collects:
-		stay = during
+	case e.Outcome == done && (collects || during.to.sub(during.from) > e.TTL):
+		stay = during // the lease of a first try can have ended before the second got the keys
 	case e.Outcome == done || e.Outcome == held && calm:
 		return
 	case calm && !collects && e.Outcome != failed: // it can have been at its last attempt
-		stay = span{e.Return.add(-inFlight), e.Return.add(inFlight)}
+		stay = span{e.Return.add(-flight), e.Return.add(flight)}
 	default:
 		stay = span{e.Call, e.Return.add(cleanup)}
 	}

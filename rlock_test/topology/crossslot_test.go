@@ -180,7 +180,7 @@ func TestCrossSlot(t *testing.T) {
 				switch {
 				case of(words, gen.AcquireAllSHA1, "c"):
 					return f.Refuse("OOM command not allowed")
-				case env.Calls(words, gen.ReleaseSHA1):
+				case env.Calls(words, gen.ReleaseSHA1), env.Calls(words, gen.ReleaseManySHA1):
 					return env.NoReply()
 				}
 				return run()

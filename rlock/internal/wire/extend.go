@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -238,10 +239,17 @@ func (s calls) extendMany(
 			refused = append(refused, batches[i]...)
 			continue
 		}
+		keys, lost := params[i].Keys, reply.Value
+		if len(keys) == 1 && len(lost) > 0 && lost[0] != 0 {
+			lost = []int64{1} // as of a set, whatever the number is
+		}
 		err := Redact(reply.Err, params[i].Tokens...)
-		for n, key := range params[i].Keys {
+		if strange := func(n int64) bool { return n < 0 || n > int64(len(keys)) }; slices.ContainsFunc(lost, strange) {
+			err = &gen.ReplyError{Script: "Extend", Reason: errors.New("is about a lock that the call does not name")}
+		}
+		for n, key := range keys {
 			answer := Extended{Err: err}
-			if slices.Contains(reply.Value, int64(n+1)) {
+			if err == nil && slices.Contains(lost, int64(n+1)) {
 				answer = Extended{Lost: key}
 			}
 			positions, answers = append(positions, batches[i][n]), append(answers, answer)

@@ -42,15 +42,13 @@ func (s calls) releaseOne(ctx context.Context, c releaseCall) gen.Reply[int64] {
 
 // releaseSet frees a set, mostly with one script.
 func (s calls) releaseSet(ctx context.Context, c releaseCall) gen.Reply[int64] {
-	g := group{keys: c.keys, tokens: []string{c.token}}
-	freed, err := s.scripts.ReleaseMany(ctx, s.client, g.params(true))
+	freed, err := s.scripts.ReleaseMany(ctx, s.client, releaseManyParams(c.keys, []string{c.token}, true))
 	err = complete(err, len(c.keys), len(freed))
 	if err == nil && !slices.ContainsFunc(freed, func(n int64) bool { return n != 1 }) {
 		return gen.Reply[int64]{Value: int64(len(c.keys))}
 	}
 	t := s.together([]releaseCall{c})
-	g.of = make([]int, len(c.keys))
-	t.take(&g, gen.Reply[[]int64]{Value: freed, Err: err})
+	t.take(group{c.keys, []string{c.token}, make([]int, len(c.keys))}, gen.Reply[[]int64]{Value: freed, Err: err})
 	return t.rest(ctx)[0]
 }
 
@@ -66,7 +64,7 @@ func (s calls) releaseTogether(ctx context.Context, all []releaseCall) []gen.Rep
 	t := s.together(all)
 	groups := t.groups()
 	for n, reply := range s.releaseGroups(ctx, groups, true) {
-		t.take(&groups[n], reply)
+		t.take(groups[n], reply)
 	}
 	return t.rest(ctx)
 }
@@ -91,11 +89,11 @@ type group struct {
 	of           []int // which call each key is of
 }
 
-// params are those of the script, with the names of the queues of the keys or without.
-func (g *group) params(queues bool) gen.ReleaseManyParams {
-	p := gen.ReleaseManyParams{Keys: g.keys, Locks: int64(len(g.keys)), Tokens: g.tokens}
+// releaseManyParams are those of the script, with the names of the queues of the keys or without.
+func releaseManyParams(keys, tokens []string, queues bool) gen.ReleaseManyParams {
+	p := gen.ReleaseManyParams{Keys: keys, Locks: int64(len(keys)), Tokens: tokens}
 	if queues {
-		p.Keys = withNames(g.keys, 0)
+		p.Keys = withNames(keys, 0)
 	}
 	return p
 }
@@ -135,7 +133,7 @@ func (t *together) goesAlone(i int, key []string) {
 }
 
 // take takes the answer of release_many.lua for a group. The script leaves keys that others wait for.
-func (t *together) take(g *group, reply gen.Reply[[]int64]) {
+func (t *together) take(g group, reply gen.Reply[[]int64]) {
 	isSet := len(g.tokens) == 1
 	for k, i := range g.of {
 		switch r := &t.replies[i]; {
@@ -248,7 +246,7 @@ func (s calls) releaseGroups(ctx context.Context, groups []group, queues bool) [
 	}
 	params := make([]gen.ReleaseManyParams, len(groups))
 	for n, g := range groups {
-		params[n] = g.params(queues)
+		params[n] = releaseManyParams(g.keys, g.tokens, queues)
 	}
 	locks := func(p *gen.ReleaseManyParams) int64 { return p.Locks }
 	replies := inPipelines(params, locks, func(some []gen.ReleaseManyParams) []gen.Reply[[]int64] {
