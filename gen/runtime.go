@@ -469,8 +469,8 @@ func encodeDuration(script, param string, d time.Duration) (string, error) {
 	return written.text, nil
 }
 
-// durations are the last that encodeDuration has written. Most calls have one of few, such as that of a lease,
-// and allocate nothing for it then.
+// durations are the last that encodeDuration has written. Most calls have one of few, such as that of a
+// lease, and allocate nothing for it then.
 var durations [31]atomic.Pointer[durationText]
 
 type durationText struct {

@@ -53,8 +53,8 @@ func (h *history) longestFlight() time.Duration {
 	longest := inFlight
 	for _, e := range h.events {
 		once := e.Kind == acquired && e.Outcome == held && e.Method == "TryAcquire"
-		if took := e.Return.sub(e.Call); once && took > longest && h.calmDuring(e.Process, span{e.Call, e.Return}) {
-			longest = took
+		if once && h.calmDuring(e.Process, span{e.Call, e.Return}) {
+			longest = max(longest, e.Return.sub(e.Call))
 		}
 	}
 	return longest

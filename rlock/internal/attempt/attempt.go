@@ -119,8 +119,8 @@ func (a *Attempts) IsWholeKey() bool {
 	return !a.Claim.IsSet() && !a.Claim.Chosen() && !a.Claim.IsShare()
 }
 
-// Try asks the server for the keys. wire repeats a command of it that gets no answer. It counts as one attempt
-// of the policy, however many calls it makes, and as none if the policy has not called for it.
+// Try asks the server for the keys. wire repeats a command of it that gets no answer. It counts as one
+// attempt of the policy, however many calls it makes, and as none if the policy has not called for it.
 func (a *Attempts) Try(ctx context.Context) (Grant, Setback) {
 	if ctx.Err() != nil {
 		return Grant{}, ended(ctx, nil)

@@ -294,7 +294,8 @@ func (w *world) load() (n int) {
 func (x *explorer) underWay(w *world, p int, answers bool, is func(queue.Request) bool) bool {
 	for i := range w.load() {
 		m := x.in(w, i)
-		if m.process == p && !m.hidden && (m.kind == request || answers && m.kind == answer) && is(m.request) {
+		known := m.process == p && !m.hidden
+		if known && (m.kind == request || answers && m.kind == answer) && is(m.request) {
 			return true
 		}
 	}

@@ -56,8 +56,8 @@ type Direct struct {
 
 const (
 	// enoughCalls is how many calls that are alone follow each other before the next have the connection. So
-	// many calls lose about as much without it as it costs to make one. Among many callers some calls are alone by chance, and
-	// would be better off with the others: with them 16 callers were 7 % slower.
+	// many calls lose about as much without it as it costs to make one. Among many callers some calls are
+	// alone by chance, and would be better off with the others: with them 16 callers were 7 % slower.
 	enoughCalls = 64
 	// mostCommands is how many of them such a call has at most.
 	mostCommands = 16

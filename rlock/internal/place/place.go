@@ -218,7 +218,8 @@ func (p *Place) PassOn(ctx context.Context, c *wire.Claim, token string) (freed,
 // Confirm tells the server that the token has the key by another way than its place, and ends the
 // place if the server says so too. Otherwise the place goes on.
 func (p *Place) Confirm(ctx context.Context) (confirmed bool, err error) {
-	at, err := p.server.Queues().Ask(ctx, p.claim, p.want.request(p.wait.Token), wire.Place{Keep: true, Silent: p.wait.Silent})
+	keep := wire.Place{Keep: true, Silent: p.wait.Silent}
+	at, err := p.server.Queues().Ask(ctx, p.claim, p.want.request(p.wait.Token), keep)
 	if err == nil && at.Acquired {
 		p.expected.Taken()
 		return true, nil

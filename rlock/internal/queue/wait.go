@@ -121,7 +121,7 @@ type Deed uint8
 // What a Wait has its owner do.
 const (
 	Ask     Deed = iota // send Request
-	Abandon             // send Request, a Pass: until it is answered, or for longer if another call may be late
+	Abandon             // send Request, a Pass: until it is answered, or longer if another call may be late
 	Hold                // the lock is held, with Wait.Fence until Wait.Deadline
 )
 

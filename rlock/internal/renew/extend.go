@@ -13,7 +13,9 @@ import (
 
 // Server extends leases, as wire.Server does.
 type Server interface {
-	Extend(ctx context.Context, list []wire.Extension, answered func(positions []int, answers []wire.Extended))
+	Extend(
+		ctx context.Context, list []wire.Extension, answered func(positions []int, answers []wire.Extended),
+	)
 }
 
 // shortestCall is the shortest time that a call has, even if the lease has nearly ended.

@@ -59,11 +59,22 @@ func TestExtensionIsInterrupted(t *testing.T) {
 		extend  func(list []wire.Extension, answered func([]int, []wire.Extended))
 		answers [3][]error
 	}{
-		"in the call":     {extend: func([]wire.Extension, func([]int, []wire.Extended)) { runtime.Goexit() }, answers: [3][]error{{wire.ErrInterrupted}, {wire.ErrInterrupted}, {wire.ErrInterrupted}}},
-		"in one of many":  {extend: func(list []wire.Extension, answered func([]int, []wire.Extended)) { confirm(list[:1], answered) }, answers: [3][]error{{nil}, {wire.ErrInterrupted}, {wire.ErrInterrupted}}},
+		"in the call": {
+			extend:  func([]wire.Extension, func([]int, []wire.Extended)) { runtime.Goexit() },
+			answers: [3][]error{{wire.ErrInterrupted}, {wire.ErrInterrupted}, {wire.ErrInterrupted}},
+		},
+		"in one of many": {
+			extend: func(list []wire.Extension, answered func([]int, []wire.Extended)) {
+				confirm(list[:1], answered)
+			},
+			answers: [3][]error{{nil}, {wire.ErrInterrupted}, {wire.ErrInterrupted}},
+		},
 		"in one Settle":   {quits: [3]string{"Settle"}, extend: confirm, answers: [3][]error{{nil}, {nil}, {nil}}},
 		"in every Settle": {quits: [3]string{"Settle", "Settle", "Settle"}, extend: confirm, answers: [3][]error{{nil}, {nil}, {nil}}},
-		"in a Begin":      {quits: [3]string{"", "Begin"}, extend: confirm, answers: [3][]error{{wire.ErrInterrupted}, nil, nil}},
+		"in a Begin": {
+			quits: [3]string{"", "Begin"}, extend: confirm,
+			answers: [3][]error{{wire.ErrInterrupted}, nil, nil},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

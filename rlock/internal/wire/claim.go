@@ -12,8 +12,8 @@ import (
 // Nobody copies a Claim after its first use.
 //
 // A Claim is settled while each command of it that may take keys, or a place in a queue, has an answer: then
-// one answer to a release is the end of it. A command without an answer may come after any release, and so may
-// one that user code has ended with a panic or runtime.Goexit.
+// one answer to a release is the end of it. A command without an answer may come after any release, and so
+// may one that user code has ended with a panic or runtime.Goexit.
 //
 // At most one acquisition, hand-over or release of it may run at a time. Abandon and FreeLater may run
 // beside a release.

@@ -48,7 +48,7 @@ type combiner[P, R any] struct {
 	stuck       int           // about how many of those are not waited for any more; see longestStop
 	due         clock.Instant // when the server should be done with the last; kept while enough are under way
 	first, last *member[P, R] // the calls that wait
-	aloneUntil  clock.Instant // until then calls go by themselves: one was refused, or the slot moves; 0: never
+	aloneUntil  clock.Instant // until then calls go alone: one was refused, or the slot moves; 0: never
 	timer       *time.Timer   // sends what waits when it is due, if no answer comes before
 	armed       bool          // timer runs; it does while calls wait
 	fires       clock.Instant // when it does, if armed

@@ -32,8 +32,8 @@ type Extended struct {
 // Extend makes many extensions at once, up to Batch of them with one script. When a call to the server
 // returns, it calls answered with the positions in list of the extensions that the call was about, and with
 // their answers. It calls answered once for each extension, in goroutines that it starts, and returns when
-// all of them are done. If user code panics in one, those of its call have no answer, and Extend panics; if it
-// ends the goroutine, they have none.
+// all of them are done. If user code panics in one, those of its call have no answer, and Extend panics; if
+// it ends the goroutine, they have none.
 //
 // If the server refuses a script, one of its keys may be the reason: the user may have lost the right to it,
 // or a cluster is moving it. Each extension then gets its own call, so that the other locks keep their lease.
@@ -244,8 +244,9 @@ func (s calls) extendMany(
 			lost = []int64{1} // as of a set, whatever the number is
 		}
 		err := Redact(reply.Err, params[i].Tokens...)
-		if strange := func(n int64) bool { return n < 0 || n > int64(len(keys)) }; slices.ContainsFunc(lost, strange) {
-			err = &gen.ReplyError{Script: "Extend", Reason: errors.New("is about a lock that the call does not name")}
+		strange := func(n int64) bool { return n < 0 || n > int64(len(keys)) }
+		if slices.ContainsFunc(lost, strange) {
+			err = &gen.ReplyError{Script: "Extend", Reason: errUnnamed}
 		}
 		for n, key := range keys {
 			answer := Extended{Err: err}
@@ -257,6 +258,8 @@ func (s calls) extendMany(
 	}
 	return positions, answers, refused
 }
+
+var errUnnamed = errors.New("is about a lock that the call does not name")
 
 // ttlParam returns a TTL as scripts take it: 0 stands for a lease that does not end.
 func ttlParam(ttl time.Duration) time.Duration {

@@ -159,7 +159,9 @@ func (s calls) releaseMany(ctx context.Context, batch []*member[releaseCall, int
 func complete(err error, calls, replies int) error {
 	if err == nil && replies != calls {
 		return fmt.Errorf(
-			"the server answers %d calls with %d replies: something between them changes answers", calls, replies)
+			"the server answers %d calls with %d replies: something between them changes answers",
+			calls, replies,
+		)
 	}
 	return err
 }

@@ -156,8 +156,8 @@ func (r *reaper) arm(next clock.Instant) {
 	r.timer = time.AfterFunc(max(next.Until(), 0), r.round)
 }
 
-// round tries what is due. A call in which nobody answers for any of its releases is the last of its round, so that a
-// server that is down costs one call at a time, however much there is to free. Those of that call come
+// round tries what is due. A call in which nobody answers for any of its releases is the last of its round,
+// so that a server that is down costs one call at a time, however much there is to free. Its releases come
 // last in the next round: those behind them may be at another server.
 func (r *reaper) round() {
 	r.mu.Lock()

@@ -48,7 +48,8 @@ func (s calls) releaseSet(ctx context.Context, c releaseCall) gen.Reply[int64] {
 		return gen.Reply[int64]{Value: int64(len(c.keys))}
 	}
 	t := s.together([]releaseCall{c})
-	t.take(group{c.keys, []string{c.token}, make([]int, len(c.keys))}, gen.Reply[[]int64]{Value: freed, Err: err})
+	set := group{c.keys, []string{c.token}, make([]int, len(c.keys))}
+	t.take(set, gen.Reply[[]int64]{Value: freed, Err: err})
 	return t.rest(ctx)[0]
 }
 
