@@ -33,9 +33,8 @@ type Lone struct {
 
 	mu      sync.Mutex
 	direct  *Direct         // nil: there is none
-	used    *Direct         // by the call that is under way
-	busy    bool            // a call is under way on it
-	done    <-chan struct{} // of the context of that
+	used    *Direct         // by the call that is under way; nil: none is
+	done    <-chan struct{} // of the context of that call
 	stale   bool            // it is to be given up, also when it is dialled so far
 	heard   clock.Instant   // the last answer on the connection
 	calls   int             // that were alone, and followed each other
@@ -99,7 +98,7 @@ func (l *Lone) enter(ctx context.Context) *Direct {
 	now := clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.busy || l.closing.Err() != nil {
+	if l.used != nil || l.closing.Err() != nil {
 		return nil
 	}
 	if l.company.CompareAndSwap(true, false) || now > l.last.After(l.trust) {
@@ -119,7 +118,7 @@ func (l *Lone) enter(ctx context.Context) *Direct {
 		}
 		return nil
 	}
-	l.busy, l.used, l.done = true, l.direct, done
+	l.used, l.done = l.direct, done
 	l.lookAt(now.After(glance), now)
 	return l.direct
 }
@@ -137,7 +136,7 @@ func (l *Lone) answered(well bool) {
 	now := clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.busy, l.used, l.done = false, nil, nil
+	l.used, l.done = nil, nil
 	l.heard, l.last = now, now
 	if !well {
 		l.pause = now.After(failedPause)
@@ -225,7 +224,7 @@ func (l *Lone) GiveUp() {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.stale = true; !l.busy {
+	if l.stale = true; l.used == nil {
 		l.giveUp()
 	}
 }
@@ -264,7 +263,7 @@ func (l *Lone) look() {
 	defer l.mu.Unlock()
 	l.fires = clock.Never
 	switch {
-	case l.busy:
+	case l.used != nil:
 		select {
 		case <-l.done:
 			if conn := l.used.Conn; conn.SetDeadline(time.Unix(1, 0)) != nil || l.stale {
