@@ -25,7 +25,9 @@ import (
 // A ttl that is shorter than one before comes with a new token: see Token. With a token of the caller's
 // (WithToken) it is refused, because somebody else may hold by that token.
 //
-// If the server does not answer, Extend asks again for 2 seconds, while ctx and the lease last.
+// If the server does not answer, Extend asks again for 2 seconds, while ctx and the lease last. If somebody
+// has put a value of another type at the key, that is an error here; when several locks are extended with
+// one script, as automatic extensions are, such a lock has ended.
 func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := checkCall(ctx, l); err != nil {
 		return err

@@ -113,7 +113,7 @@ func Open(option rueidis.ClientOption, opts ...LockerOption) (*Locker, error) {
 	}
 	var dialled *conntrack.Tracker
 	health := interrupt.NewHealth(&option, func(n int64) bool { return dialled.Serves(n) }, timeOuts.Notices())
-	lone := newLone(&option, health, &timeOuts)
+	lone := newLone(&option, health, timeOuts)
 	dialled = conntrack.New(func() bool { lone.GiveUp(); return health.Waited() })
 	client, err := rueidis.NewClient(dialled.Wrap(option))
 	if err != nil {
@@ -128,24 +128,14 @@ func Open(option rueidis.ClientOption, opts ...LockerOption) (*Locker, error) {
 	return l, nil
 }
 
-// newLone returns what has the connection for calls of a client that are alone, nil if there is to be none:
-// the client chooses among servers, or its pings do not say for how long a connection is to be trusted.
+// newLone returns what has the connection for calls of a client that are alone, nil if there is to be none.
 func newLone(
-	option *rueidis.ClientOption, health *interrupt.Health, timeOuts *clientoption.TimeOuts,
+	option *rueidis.ClientOption, health *interrupt.Health, timeOuts clientoption.TimeOuts,
 ) *interrupt.Lone {
-	chooses := len(option.InitAddress) != 1 || option.Sentinel.MasterSet != "" ||
-		len(option.Standalone.ReplicaAddress) > 0
-	refreshes := option.AuthCredentialsFn != nil // which has the client read in a goroutine
-	if health == nil || chooses || refreshes || option.ClientTrackingOptions != nil || timeOuts.Ping == 0 {
+	plain, may := clientoption.Lone(option, timeOuts)
+	if health == nil || !may {
 		return nil
 	}
-	plain := *option
-	plain.DisableCache, plain.OnInvalidations, plain.AlwaysPipelining = true, nil, false
-	plain.ForceSingleClient, plain.DisableRetry, plain.PipelineMultiplex = true, true, -1
-	plain.RingScaleEachConn, plain.ReadBufferEachConn, plain.WriteBufferEachConn = 1, 1<<14, 1<<14
-	plain.BlockingPipeline = -1 // or else long calls dial connections of their own
-	plain.Dialer.KeepAlive = -1 // a ping would have the client read in a goroutine
-	plain.ConnWriteTimeout = min(timeOuts.Notices(), time.Minute)
 	return interrupt.NewLone(func(ctx context.Context) (*interrupt.Direct, error) {
 		dialled := conntrack.New(func() bool { return false })
 		defer context.AfterFunc(ctx, dialled.Abort)()

@@ -64,6 +64,25 @@ func Complete(o *rueidis.ClientOption, ttl time.Duration) TimeOuts {
 	return TimeOuts{ping, max(o.ConnWriteTimeout, 0)}
 }
 
+// Lone returns the options of the connection that a caller who is alone uses without goroutines of rueidis
+// between; t is what Complete returned. There is none if the client chooses among servers, if rueidis itself
+// has to read on each connection, or if no ping says for how long a connection is to be trusted.
+func Lone(o *rueidis.ClientOption, t TimeOuts) (lone rueidis.ClientOption, may bool) {
+	chooses := len(o.InitAddress) != 1 || o.Sentinel.MasterSet != "" || len(o.Standalone.ReplicaAddress) > 0
+	reads := o.AuthCredentialsFn != nil || o.ClientTrackingOptions != nil
+	if chooses || reads || t.Ping == 0 {
+		return lone, false
+	}
+	lone = *o
+	lone.DisableCache, lone.OnInvalidations, lone.AlwaysPipelining = true, nil, false
+	lone.ForceSingleClient, lone.DisableRetry, lone.PipelineMultiplex = true, true, -1
+	lone.RingScaleEachConn, lone.ReadBufferEachConn, lone.WriteBufferEachConn = 1, 1<<14, 1<<14
+	lone.BlockingPipeline = -1 // or else long calls dial connections of their own
+	lone.Dialer.KeepAlive = -1 // for a ping, the client would read in a goroutine
+	lone.ConnWriteTimeout = min(t.Notices(), time.Minute)
+	return lone, true
+}
+
 // Notices returns after how long a dead connection is known to be dead, clock.NoExpiry: perhaps never. The
 // first ping that gets no answer is the second after an answer.
 func (t TimeOuts) Notices() time.Duration {

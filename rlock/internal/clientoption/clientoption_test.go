@@ -77,3 +77,26 @@ func TestSendsAgainOfAWrappedClient(t *testing.T) {
 		require.False(t, known)
 	}
 }
+
+func TestLone(t *testing.T) {
+	t.Parallel()
+	one := func(change func(*rueidis.ClientOption)) bool {
+		o := rueidis.ClientOption{InitAddress: []string{"here:6379"}}
+		change(&o)
+		_, may := clientoption.Lone(&o, clientoption.Complete(&o, 10*time.Second))
+		return may
+	}
+	require.True(t, one(func(*rueidis.ClientOption) {}))
+	for name, change := range map[string]func(*rueidis.ClientOption){
+		"two addresses": func(o *rueidis.ClientOption) { o.InitAddress = append(o.InitAddress, "there:6379") },
+		"Sentinel":      func(o *rueidis.ClientOption) { o.Sentinel.MasterSet = "master" },
+		"replicas":      func(o *rueidis.ClientOption) { o.Standalone.ReplicaAddress = []string{"there:6379"} },
+		"tracking":      func(o *rueidis.ClientOption) { o.ClientTrackingOptions = []string{"OPTIN"} },
+		"no pings":      func(o *rueidis.ClientOption) { o.Dialer.KeepAlive = -1 },
+		"new credentials": func(o *rueidis.ClientOption) {
+			o.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (c rueidis.AuthCredentials, err error) { return }
+		},
+	} {
+		require.False(t, one(change), name)
+	}
+}

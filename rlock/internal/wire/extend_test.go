@@ -120,6 +120,7 @@ type spy struct {
 	rueidis.Client
 	mode            rueidis.ClientMode
 	silent, refused string
+	instead         []string // the command that the server gets in place of one about the key refused
 
 	mu        sync.Mutex
 	scripts   map[string]int // by SHA1
@@ -145,7 +146,7 @@ func (s *spy) DoMulti(ctx context.Context, commands ...rueidis.Completed) []ruei
 		s.mu.Unlock()
 		silent = silent || about(words, s.silent)
 		if about(words, s.refused) {
-			commands[i] = s.Client.B().Arbitrary("GET").Args("too", "many").Build()
+			commands[i] = s.Client.B().Arbitrary(s.instead...).Build()
 		}
 	}
 	if silent {
@@ -157,7 +158,7 @@ func (s *spy) DoMulti(ctx context.Context, commands ...rueidis.Completed) []ruei
 func spyOn(t *testing.T, mode rueidis.ClientMode) (*spy, *wire.Server) {
 	t.Helper()
 	_, client, _ := start(t)
-	s := &spy{Client: client, mode: mode, scripts: map[string]int{}}
+	s := &spy{Client: client, mode: mode, scripts: map[string]int{}, instead: []string{"GET", "too", "many"}}
 	scripts := gen.New(gen.WithoutRetry())
 	server := wire.NewServer(s, scripts, "process")
 	extend(t.Context(), t, server, []wire.Extension{extension("gone")})
@@ -260,6 +261,22 @@ func TestExtendTakesRefusedScriptsApart(t *testing.T) {
 			require.Equal(t, wire.Refused, wire.OutcomeOf(answers[0].Err))
 			require.Equal(t, 1, client.scripts[gen.ExtendSHA1], "one lock by itself is not asked about again")
 		})
+	}
+}
+
+// An answer about a lock that the script does not name is an error for all that it names: none of them is
+// told that it has ended, or that it has its lease.
+func TestExtendRefusesStrangeAnswers(t *testing.T) {
+	t.Parallel()
+	client, server := spyOn(t, rueidis.ClientModeStandalone)
+	list := many(t, client, 3, 1)
+	client.refused = "{0}:1"
+	for _, lost := range []string{"{4}", "{-1}", "{2, 9}"} {
+		client.instead = []string{"EVAL", "return " + lost, "0"}
+		for i, answer := range extend(t.Context(), t, server, list) {
+			require.Empty(t, answer.Lost, "%s, lock %d", lost, i)
+			require.ErrorContains(t, answer.Err, "does not name", "%s, lock %d", lost, i)
+		}
 	}
 }
 
