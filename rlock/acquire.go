@@ -79,6 +79,9 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, b
 func (l *Locker) acquireClaim(
 	ctx context.Context, claim wire.Claim, set *settings, by method,
 ) (*Lock, error) {
+	if l.underway.Enter() {
+		defer l.underway.Leave()
+	}
 	a, returned := acquisition{}, false
 	a.begin(l, ctx, claim, set, by, clock.Now())
 	defer a.leave() // also when an observer panics again
@@ -135,7 +138,7 @@ func (a *acquisition) run() noLock {
 				return why
 			}
 		case line.Asks:
-			if a.lock.locker.isClosed() {
+			if a.lock.locker.isStopping() {
 				return noLock{err: ErrClosed}
 			}
 			a.enlist()
@@ -158,7 +161,7 @@ func (a *acquisition) precheck() noLock {
 		a.tries.Blocker.Key = key
 		return noLock{err: ErrAlreadyHeld}
 	}
-	if l.isClosed() {
+	if l.isStopping() {
 		return noLock{err: ErrClosed}
 	}
 	return noLock{}

@@ -2,6 +2,7 @@ package rlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -89,7 +90,7 @@ func (a *acquisition) hold(grant attempt.Grant, handedOver bool) noLock {
 // notHeld returns the noLock of a call that was granted the lock until deadline and does not hold it, with
 // what Lock.hold returned.
 func (a *acquisition) notHeld(err error, deadline clock.Instant) noLock {
-	if err == expired {
+	if errors.Is(err, expired) {
 		err = fmt.Errorf("%w: the lease of %v was over %v before the grant arrived; use a longer TTL",
 			ErrExpired, a.lock.terms.TTL(), -deadline.Until())
 	}

@@ -43,10 +43,13 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 	switch {
 	case err != nil:
 		return nil, err
-	case l.isClosed():
+	case l.isStopping():
 		return nil, &LockError{"attach", full[0], ErrClosed}
 	case ctx.Err() != nil:
 		return nil, &LockError{"attach", full[0], clock.ContextError(ctx, nil)}
+	}
+	if l.underway.Enter() {
+		defer l.underway.Leave()
 	}
 	claim := l.wire.All(full, true)
 	if share, _, is := wire.ShareOf(h.Tokens()[0]); is {

@@ -33,6 +33,9 @@ func (l *Locker) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 	if wrong != nil {
 		return nil, refused(wrong)
 	}
+	if l.underway.Enter() {
+		defer l.underway.Leave()
+	}
 	b := batch{locker: l, all: make([]acquisition, len(full)), results: make([]AcquireResult, len(full))}
 	defer b.interrupted()
 	start := clock.Now()

@@ -11,6 +11,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clientoption"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/conntrack"
+	"github.com/rlock-go/toolkit/rlock/internal/drain"
 	"github.com/rlock-go/toolkit/rlock/internal/events"
 	"github.com/rlock-go/toolkit/rlock/internal/forced"
 	"github.com/rlock-go/toolkit/rlock/internal/gate"
@@ -51,6 +52,7 @@ type Locker struct {
 	counters counters
 	forced   forced.Tokens // that ForceRelease has freed
 
+	underway   *drain.Drain // calls that acquire, and functions of Do and its kind
 	closing    sync.Once
 	closed     <-chan struct{} // closed by Close
 	closedAt   clock.Instant   // when; set before closed is closed
@@ -61,6 +63,16 @@ type Locker struct {
 func (l *Locker) isClosed() bool {
 	select {
 	case <-l.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// isStopping reports whether the Locker acquires nothing any more: it was closed, or Shutdown was called.
+func (l *Locker) isStopping() bool {
+	select {
+	case <-l.underway.Stopped():
 		return true
 	default:
 		return false
@@ -89,7 +101,7 @@ type Lock struct {
 	hasToken  bool         // its caller has got the token; guarded by mu
 	leaseGone bool         // it has ended, and others have the lease; guarded by mu
 	position  int32        // among the readers who share the lease; guarded by mu
-	until     atomic.Int64 // a clock.Instant: its own end in a lease that others share; Never: that of the lease
+	until     atomic.Int64 // a clock.Instant: its own end, in a lease that others share or that is limited; Never: that of the lease
 	own       lease
 }
 
@@ -100,13 +112,14 @@ type extras struct {
 	minimum   *minimum      // of WithAtLeast; nil: none; guarded by mu
 	handoff   *wire.Handoff // of Detach: the only one, as it knows what Attaches have done; guarded by mu
 	extendTTL time.Duration // the TTL of the last Extend beside others; 0: there was none; guarded by mu
+	limitedTo clock.Instant // when the lock ends at the latest; 0: nothing limits it; guarded by mu
 }
 
 // lockContext is what Context has made. It is apart because few locks are asked for it.
 type lockContext struct {
 	context.Context
 	end  context.CancelCauseFunc
-	over *reason      // why the lock has ended; nil: it has not; guarded by mu
+	over *reason      // why it has ended, or is about to; nil: it has not; guarded by mu
 	next *lockContext // that is to end too; guarded by mu
 }
 
@@ -250,7 +263,7 @@ func (l *monitored) Keys() []string { return l.claim.Keys() }
 //
 //	acquiring ─▶ unanswered or waiting     unanswered ─▶ waiting
 //	acquiring, unanswered, waiting ─▶ held or failed
-//	held ─▶ released, lost, expired, detached or closed
+//	held ─▶ released, lost, expired, limited, detached or closed
 //
 // It does not say whether the server has freed the keys of a lock that has ended. If a Release got no
 // answer, the lock is released, and Release may be called again.
@@ -265,6 +278,7 @@ const (
 	stateReleased // from here on the lock has ended
 	stateLost
 	stateExpired
+	stateLimited // it was held for as long as it may be; otherwise like stateExpired
 	stateDetached
 	stateClosed
 )

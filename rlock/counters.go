@@ -1,6 +1,7 @@
 package rlock
 
 import (
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -33,7 +34,7 @@ func (c *counters) count(e *Event) {
 	if e.HandedOver {
 		c.handedOver.Add(1)
 	}
-	if e.Kind == EventLost && e.Err == ErrExpired {
+	if e.Kind == EventLost && errors.Is(e.Err, ErrExpired) {
 		c.expired.Add(1) // second, as Stats takes it off the first
 	}
 }

@@ -90,6 +90,9 @@ func (l *Locker) do(
 	if fn == nil {
 		return false, invalid("fn", "it is nil; pass the function that is to run with the lock")
 	}
+	if l.usable() == nil && l.underway.Enter() { // otherwise the acquisition fails
+		defer l.underway.Leave()
+	}
 	start := clock.Now()
 	lock, err := acquire(method{wait: wait, do: true})
 	if refused, ok := err.(*AcquireError); ok && !wait && refused.Err == ErrHeld {

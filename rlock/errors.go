@@ -32,7 +32,7 @@ var (
 	// the key would never end. It matches ErrHeld as well.
 	ErrAlreadyHeld error = &reason{"rlock: this context already holds the key", ErrHeld}
 
-	// ErrNotHeld: the lock has ended. ErrReleased, ErrLost, ErrExpired, ErrDetached and
+	// ErrNotHeld: the lock has ended. ErrReleased, ErrLost, ErrExpired, ErrMaxHold, ErrDetached and
 	// ErrClosed say why, and the error of such a lock matches both.
 	ErrNotHeld = errors.New("rlock: lock is not held")
 	// ErrReleased: the holder released it.
@@ -41,11 +41,19 @@ var (
 	ErrLost error = lost
 	// ErrExpired: the lease ended, by the local clock, before its grant or an extension was confirmed.
 	ErrExpired error = expired
+	// ErrMaxHold: the time of WithMaxHold was over, or the context of a function of Do or its kind had ended a
+	// minute before, and the function did not return. It matches ErrExpired as well.
+	ErrMaxHold error = limited
 	// ErrDetached: Detach has let go of the lock; the keys are still held.
 	ErrDetached error = detached
 
-	// ErrClosed: the Locker was closed. The error of a lock that ended with its Locker matches ErrNotHeld as well.
+	// ErrClosed: the Locker was closed, or acquires nothing any more after Shutdown. The error of a lock that ended with its Locker matches ErrNotHeld as well.
 	ErrClosed = errors.New("rlock: locker is closed")
+
+	// ErrShutdown is the cause of the Context of a lock whose Locker shuts down. The lock is still held.
+	ErrShutdown error = shuttingDown
+	// ErrLeaseEnding is the cause of a Context that has ended WithStopBefore. The lock is still held.
+	ErrLeaseEnding error = leaseEnding
 
 	// ErrInvalid: an argument or option cannot be right. Nothing was sent. The next two match it as well.
 	ErrInvalid = errors.New("rlock: invalid argument")
@@ -60,8 +68,15 @@ var (
 	released = &reason{"rlock: lock was released", ErrNotHeld}
 	lost     = &reason{"rlock: lock was lost: its key is gone or has another token", ErrNotHeld}
 	expired  = &reason{"rlock: lease expired before it was extended", ErrNotHeld}
+	limited  = &reason{"rlock: lock was held for as long as it may be", expired}
 	detached = &reason{"rlock: lock was detached", ErrNotHeld}
 	closed   = &reason{"rlock: locker is closed", errors.Join(ErrNotHeld, ErrClosed)}
+)
+
+// Why a Context ends before its lock does.
+var (
+	shuttingDown = &reason{"rlock: locker is shutting down", nil}
+	leaseEnding  = &reason{"rlock: lease is about to end", nil}
 )
 
 // reason is a sentinel that may be a special case of another.
@@ -173,7 +188,7 @@ type LockError struct {
 	// "detach", "change limit", "force release", "probe", or "queue" (of an EventPolling).
 	Op  string
 	Key string // Redis key; of a set, the first one that it is about
-	Err error  // ErrReleased, ErrLost, ErrExpired, ErrDetached, ErrClosed, or the server's or client's error
+	Err error  // ErrReleased, ErrLost, ErrExpired, ErrMaxHold, ErrDetached, ErrClosed, or the server's or client's error
 }
 
 // unanswered is the LockError of a call that ended with err. If ctx has ended, it says that: the client may

@@ -116,11 +116,17 @@ func (x *extending) begin() error {
 	if until := l.keptUntil(); x.ttl < longest && clock.LeaseEnd(now, x.ttl) < until {
 		return invalid("TTL", fmt.Sprintf("%v would end the lease before the time of WithAtLeast, of which %v is left; use a longer one, or release the lock", x.ttl, until.From(now)))
 	}
+	if err := l.set.checkLimits(x.ttl); err != nil {
+		return err
+	}
+	if end := l.limited(); clock.LeaseEnd(now, x.ttl) > end {
+		return invalid("TTL", fmt.Sprintf("%v is more than the lock may still be held, which is %v; use a shorter one", x.ttl, end.From(now)))
+	}
 	if l.alone() {
 		x.sent = l.terms.Begin(now, x.ttl, l.mint)
 	} else {
 		x.sent = l.terms.BeginJoint(now, x.ttl)
-		l.until.Store(int64(min(l.deadline(), clock.LeaseEnd(now, x.ttl))))
+		l.setEnd(min(l.deadline(), clock.LeaseEnd(now, x.ttl)))
 		l.watchOrEnd() // the lease may outlive those who have it
 	}
 	if l.deadline() < before {

@@ -21,9 +21,9 @@ import (
 //
 //   - If fn returns while it leads, or after ctx has ended, Lead releases the lock and returns fn's
 //     error. So fn that returns nil is done for good.
-//   - If fn returns after its term has ended, because it was lost or fn has called Release to resign,
-//     Lead ignores fn's error and is a candidate again. If the Locker was closed, that fails with
-//     ErrClosed.
+//   - If fn returns after its term has ended, because it was lost or fn has called Release to resign, or
+//     after its context has ended WithStopBefore, Lead ignores fn's error and is a candidate again. If the
+//     Locker was closed, or shuts down, that fails with ErrClosed.
 //   - If fn panics, Lead releases the lock, and the panic goes on.
 //
 // Lead also returns the error of an acquisition that fails, and what Do returns about a lock that was lost after
@@ -48,17 +48,28 @@ func (l *Locker) Lead(ctx context.Context, key string, fn func(ctx context.Conte
 		var end error // of the term, before fn returned
 		_, err := l.do(ctx, func(ctx context.Context, lock *Lock) error {
 			err := fn(ctx, lock)
-			end = lock.Err()
+			if end = lock.Err(); end == nil {
+				end = endedEarly(ctx)
+			}
 			return err
 		}, func(by method) (*Lock, error) {
 			by.lead = true
 			return l.acquireClaim(ctx, wire.One(full), &set, by)
 		}, true)
-		again := errors.Is(end, ErrLost) || errors.Is(end, ErrExpired) || errors.Is(end, ErrReleased) || errors.Is(end, ErrClosed)
+		again := end != nil && !errors.Is(end, ErrDetached)
 		if !again || ctx.Err() != nil {
 			return err
 		}
 	}
+}
+
+// endedEarly returns why the Context ctx has ended although its lock is held, nil if it has not.
+func endedEarly(ctx context.Context) error {
+	switch cause := context.Cause(ctx); cause {
+	case ErrLeaseEnding, ErrShutdown:
+		return cause
+	}
+	return nil
 }
 
 // Leaders yields who holds the lock of key, at once and then whenever that changes: the State of each

@@ -39,11 +39,11 @@ func (s *lease) users() iter.Seq[*Lock] {
 	}
 }
 
-// extenders are those who want the lease extended. The caller holds mu.
+// extenders are those who want the lease extended, and may have it longer than it is. The caller holds mu.
 func (s *lease) extenders() iter.Seq[*Lock] {
 	return func(yield func(*Lock) bool) {
 		for u := range s.users() {
-			if u.extends() && !yield(u) {
+			if u.extends() && u.deadline() < u.limited() && !yield(u) {
 				return
 			}
 		}
@@ -88,7 +88,7 @@ func (s *lease) removeUser(l *Lock) {
 func (s *lease) share() {
 	l := s.user
 	s.user, s.joint = nil, &joint{}
-	l.until.Store(int64(s.terms.Deadline()))
+	l.setEnd(s.terms.Deadline())
 	s.addUser(l)
 }
 
@@ -106,7 +106,7 @@ func (s *lease) alone() bool {
 	s.addUser(l)
 	s.terms.SetTTL(l.ttl())
 	if s.terms.Deadline() == clock.Instant(l.until.Load()) {
-		l.until.Store(int64(clock.Never))
+		l.setEnd(clock.Never)
 	}
 	return true
 }
@@ -226,11 +226,11 @@ func (s *lease) schedule() bool {
 	return true
 }
 
-// firstEnd is when the first of the users ends. The caller holds mu.
+// firstEnd is when the first of the users ends, or its Context. The caller holds mu.
 func (s *lease) firstEnd() clock.Instant {
 	end := s.terms.Deadline()
 	for u := range s.users() {
-		end = min(end, u.deadline())
+		end = min(end, u.deadline(), u.stopsAt())
 	}
 	return end
 }

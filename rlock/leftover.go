@@ -1,6 +1,7 @@
 package rlock
 
 import (
+	"errors"
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
@@ -39,5 +40,5 @@ func (l *Lock) freeExpired(ttl time.Duration) {
 // Or it is over here, and somebody who has asked for the token may have made the lease longer, or the keys
 // are to keep others out for a little longer. The caller holds mu.
 func (l *Lock) tokenLives(to state) bool {
-	return to == stateDetached || to == stateExpired && (l.tokenShown || l.keptUntil() > clock.Now())
+	return to == stateDetached || errors.Is(causes[to], expired) && (l.tokenShown || l.keptUntil() > clock.Now())
 }

@@ -162,7 +162,7 @@ func (a *acquisition) await(now, end, last clock.Instant) (role line.Role, g lin
 		if looks {
 			until = min(until, look)
 		}
-		if role, g, err = a.caller.Await(a.ctx, now, until, l.closed, nil); err != nil || role != line.Waits {
+		if role, g, err = a.caller.Await(a.ctx, now, until, l.underway.Stopped(), nil); err != nil || role != line.Waits {
 			return role, g, err
 		}
 		now = clock.Now()
@@ -213,7 +213,7 @@ func (a *acquisition) look(now, end, last clock.Instant) (role line.Role, g line
 		defer func() { cause = recover() }()
 		_, _, _ = l.lookFor(ctx, &s.claim, s)
 	}()
-	if role, g, err = a.caller.Await(a.ctx, now, limit, l.closed, answered); err != nil || role != line.Waits {
+	if role, g, err = a.caller.Await(a.ctx, now, limit, l.underway.Stopped(), answered); err != nil || role != line.Waits {
 		return role, g, err
 	}
 	select {
@@ -237,7 +237,7 @@ func (a *acquisition) receive() (has bool, why noLock) {
 	case a.ctx.Err() != nil:
 		a.passBy()
 		return false, noLock{ErrGaveUp, clock.ContextError(a.ctx, nil)}
-	case a.lock.locker.isClosed():
+	case a.lock.locker.isStopping():
 		a.passBy()
 		return false, noLock{err: ErrClosed}
 	case a.given.Do == line.HandOver:
@@ -317,7 +317,7 @@ func (a *acquisition) handOver(from *lease) (has bool, why noLock) {
 func (a *acquisition) passOn(from *lease) (has bool, why noLock) {
 	l, server := a.lock, a.lock.locker.wire
 	if !server.Queues().Used() {
-		err := a.tries.Yield(a.ctx, &from.claim, from.terms.Token(), a.given.Met, l.locker.closed)
+		err := a.tries.Yield(a.ctx, &from.claim, from.terms.Token(), a.given.Met, l.locker.underway.Stopped())
 		a.asksInPlaceOf(from)
 		a.gone(from)
 		if err != nil {

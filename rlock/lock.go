@@ -110,7 +110,7 @@ func (l *Lock) Valid() bool {
 }
 
 // Err returns nil while the lock is Valid, and after that why it ended: ErrReleased, ErrLost,
-// ErrExpired, ErrDetached or ErrClosed, each of which matches ErrNotHeld. It asks no server and costs
+// ErrExpired, ErrMaxHold, ErrDetached or ErrClosed, each of which matches ErrNotHeld. It asks no server and costs
 // nanoseconds.
 func (l *Lock) Err() error {
 	if wrong := l.usable(); wrong != nil {
@@ -132,6 +132,8 @@ func (l *Lock) Err() error {
 // Context returns a context that ends when the lock does; context.Cause then says why, as Err does. It
 // ends at the lease's local deadline whatever the network does. If the lock is lost, it ends at once
 // where the server can tell (see Invalidations), and elsewhere when the next extension notices.
+//
+// It ends before the lock does WithStopBefore (ErrLeaseEnding), and when Shutdown begins (ErrShutdown).
 //
 // It has the values of the context that the lock was acquired with. It ends with that context only in
 // the function of Do, or of one like it: elsewhere that context may be meant for the waiting alone.
@@ -180,6 +182,14 @@ func (l *Lock) keepContext(made *lockContext) context.Context {
 		l.watchOrEnd()
 		over = l.cause() // if the Locker is closed
 	}
+	switch {
+	case over != nil:
+	case l.locker.isStopping():
+		over = shuttingDown
+	case l.stopsAt() <= clock.Now():
+		over = leaseEnding
+	}
+	made.over = over
 	return made.Context
 }
 
@@ -219,12 +229,7 @@ func (l *Locker) heldIn(ctx context.Context, keys []string) (string, bool) {
 	}
 }
 
-// Locks returns the locks of this Locker that are Valid now, in no particular order. It is for looking,
-// and for a shutdown that frees what is left once those who work under locks have stopped:
-//
-//	errs := locker.ReleaseEach(ctx, locker.Locks())
-//	locker.Close()
-//
+// Locks returns the locks of this Locker that are Valid now, in no particular order.
 // It is a snapshot: a call that is acquiring may get its lock right after. A closed Locker has none.
 func (l *Locker) Locks() []*Lock {
 	if l.usable() != nil {

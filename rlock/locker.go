@@ -14,6 +14,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clientoption"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/conntrack"
+	"github.com/rlock-go/toolkit/rlock/internal/drain"
 	"github.com/rlock-go/toolkit/rlock/internal/interrupt"
 	"github.com/rlock-go/toolkit/rlock/internal/line"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
@@ -55,6 +56,7 @@ func newLocker(client rueidis.Client, calls *interrupt.Client, set *settings) *L
 		cluster:  client.Mode() == rueidis.ClientModeCluster,
 		defaults: set,
 		lines:    line.New(set.turn),
+		underway: drain.New(),
 	}
 	l.wire = wire.NewServer(calls, scripts, wire.NewToken(""))
 	l.wire.Queues().LetBarge(set.barging)
@@ -182,10 +184,10 @@ func (l *Locker) Client() rueidis.Client {
 	return l.client
 }
 
-// Close ends the Locker and releases no lock, because whoever works under one may not have stopped yet:
-// the leases run out. Waiting calls fail with ErrClosed, nothing is extended any more, and the Context
-// of every held lock ends with ErrClosed. An acquisition that is under way may leave its key until its
-// lease ends. Closing twice is fine.
+// Close ends the Locker at once, and releases no lock, because whoever works under one may not have stopped
+// yet: the leases run out. Shutdown is for a process that stops in order. Waiting calls fail with ErrClosed,
+// nothing is extended any more, and the Context of every held lock ends with ErrClosed. An acquisition that is
+// under way may leave its key until its lease ends. Closing twice is fine.
 //
 // Close takes at most 6 seconds if the server does not answer: 2 for the connection for grants, 2 for a last
 // try to free what lost replies may have left, and 2 for the client of Open (4 if its way of dialling heeds
@@ -199,6 +201,7 @@ func (l *Locker) Close() {
 	l.closing.Do(func() {
 		l.closedAt = clock.Now()
 		l.stop()
+		l.underway.Stop()
 		if l.listener != nil {
 			l.listener.OnAll(nil)
 		}

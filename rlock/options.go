@@ -56,6 +56,8 @@ type settings struct {
 	permits       int // 0: one
 	owner         string
 	atLeast       time.Duration
+	maxHold       time.Duration // 0: no limit
+	stopBefore    time.Duration
 	turn          time.Duration // of a Locker only
 	barging       time.Duration // of a Locker only
 	queue         wire.Mode     // of a Locker only
@@ -273,6 +275,41 @@ func WithCrossSlot(on bool) CommonOption {
 	return sharedOption(func(s *settings) error { s.crossSlot = on; return nil })
 }
 
+// WithMaxHold limits how long the lock is held: it is extended, automatically or by Extend, up to d after it was
+// acquired and no further. Then it ends with ErrMaxHold, as does its Context, and its keys are freed. So a
+// function that hangs, or a handle that somebody has forgotten, does not keep others out for ever. d is no
+// shorter than the lease; 0, which is the default, is no limit.
+func WithMaxHold(d time.Duration) CommonOption {
+	return sharedOption(func(s *settings) error {
+		s.maxHold = d
+		if d < 0 {
+			return invalid("WithMaxHold", "want 0 or more")
+		}
+		return nil
+	})
+}
+
+// WithStopBefore has Lock.Context, and so the context of the function of Do, Lead and their kind, end d before
+// the lease does, with ErrLeaseEnding as the cause. It is for work that needs a while to stop: as long as it
+// stops within d, no other holder begins before. The lock is held until its lease ends, and an extension that
+// comes through in that time makes the lease longer, but does not bring the context back.
+//
+// d is a third of the lease at most, so that extensions have room to be late. A shorter lease is refused, by
+// Extend too. The default is 0. A lock that is lost ends its Context at once, whatever d is.
+func WithStopBefore(d time.Duration) CommonOption {
+	return sharedOption(func(s *settings) error {
+		s.stopBefore = d
+		if d < 0 {
+			return invalid("WithStopBefore", "want 0 or more")
+		}
+		return nil
+	})
+}
+
+// room is the part of a lease that WithStopBefore may have. Extensions begin when a third of the lease is over,
+// and a holder that gets a lease from another may find half of it over.
+const room = 3
+
 // with returns s with the options of a call applied. Without options it is s itself.
 func (s *settings) with(opts []Option) (*settings, error) {
 	if len(opts) == 0 {
@@ -315,7 +352,28 @@ func (s *settings) check() error {
 	if s.given.token && s.given.owner {
 		return invalid("WithOwner", "its text is a part of the tokens that the Locker makes; leave it out, or leave WithToken out")
 	}
+	if err := s.checkLimits(s.ttl); err != nil {
+		return err
+	}
 	return s.checkAtLeast()
+}
+
+// checkLimits refuses a lease of ttl that does not fit WithMaxHold and WithStopBefore.
+func (s *settings) checkLimits(ttl time.Duration) error {
+	if ttl == NoExpiry {
+		if ttl = s.maxHold; ttl == 0 {
+			return nil // its context ends with the lock
+		}
+	}
+	switch {
+	case s.maxHold > 0 && s.maxHold < ttl:
+		return invalid("WithMaxHold", fmt.Sprintf(
+			"%v is shorter than the lease of %v; use a shorter lease", s.maxHold, ttl))
+	case s.stopBefore > ttl/room:
+		return invalid("WithStopBefore", fmt.Sprintf(
+			"a lease of %v leaves no room for %v; use a lease of %v or more", ttl, s.stopBefore, room*s.stopBefore))
+	}
+	return nil
 }
 
 // extends reports whether a lock is extended while its lease ends, where byDefault is the method's habit.

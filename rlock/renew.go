@@ -2,6 +2,7 @@ package rlock
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
@@ -20,9 +21,11 @@ func (s *scheduled) Begin() (sent terms.Extension, ask wire.Extension, ok bool) 
 	defer lease.unlock()
 	now := clock.Now()
 	lease.endOverdue(now)
-	ttl := time.Duration(0)
+	ttl, whole := time.Duration(0), lease.joint == nil
 	for u := range lease.extenders() {
-		ttl = max(ttl, u.ttl())
+		u.limitStopped(now)
+		asks := u.renewalTTL(now)
+		ttl, whole = max(ttl, asks), whole && asks == u.ttl()
 	}
 	switch {
 	case ttl == 0: // those who wanted it have left
@@ -30,7 +33,7 @@ func (s *scheduled) Begin() (sent terms.Extension, ask wire.Extension, ok bool) 
 			lease.plan(now)
 		}
 		return sent, ask, false
-	case lease.joint == nil:
+	case whole:
 		sent = lease.terms.BeginRenewal(now)
 	default:
 		sent = lease.terms.BeginJoint(now, ttl)
@@ -90,7 +93,7 @@ func (s *lease) settle(by *Lock, sent terms.Extension, answer wire.Extended) (er
 	}
 	s.endOverdue(clock.Now()) // a lease that was over when its answer came stays over
 	if cause := s.endOf(by); cause != nil {
-		if cause == expired && by != nil && !s.used() && !by.leaseGone {
+		if errors.Is(cause, expired) && by != nil && !s.used() && !by.leaseGone {
 			by.freeExpired(sent.TTL) // the keys now have a whole lease that nobody uses
 		}
 		return &LockError{"extend", s.claim.Key(), cause}, false
@@ -122,18 +125,18 @@ func (s *lease) endOf(by *Lock) *reason {
 // the lock by, or each that wants to be extended, for as long as it wants. The caller holds mu.
 func (s *lease) lengthen(by *Lock, sent terms.Extension) {
 	if s.joint == nil {
-		s.user.until.Store(int64(clock.Never)) // others may have shared it
+		s.user.setEnd(clock.Never) // others may have shared it
 		return
 	}
 	end := clock.LeaseEnd(sent.Sent, sent.TTL)
 	if by != nil {
 		by.needExtras()
 		by.extendTTL = sent.TTL
-		by.until.Store(int64(max(by.deadline(), end)))
+		by.setEnd(max(by.deadline(), end))
 		return
 	}
 	for u := range s.extenders() {
-		u.until.Store(int64(max(u.deadline(), min(end, clock.LeaseEnd(sent.Sent, u.ttl())))))
+		u.setEnd(max(u.deadline(), min(end, clock.LeaseEnd(sent.Sent, u.ttl()))))
 	}
 }
 

@@ -1,6 +1,7 @@
 package rlock
 
 import (
+	"errors"
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
@@ -13,6 +14,7 @@ var causes = [...]*reason{
 	stateReleased: released,
 	stateLost:     lost,
 	stateExpired:  expired,
+	stateLimited:  limited,
 	stateDetached: detached,
 	stateClosed:   closed,
 }
@@ -21,6 +23,7 @@ var causes = [...]*reason{
 var endings = [...]EventKind{
 	stateLost:     EventLost,
 	stateExpired:  EventLost,
+	stateLimited:  EventLost,
 	stateDetached: EventDetached,
 	stateClosed:   EventClosed,
 }
@@ -30,6 +33,7 @@ var endings = [...]EventKind{
 var leaseStates = [...]leaseState{
 	stateLost:     leaseLost,
 	stateExpired:  leaseExpired,
+	stateLimited:  leaseExpired,
 	stateDetached: leaseDetached,
 	stateClosed:   leaseClosed,
 }
@@ -39,8 +43,9 @@ var transitions = [...]uint32{
 	stateAcquiring:  1<<stateUnanswered | 1<<stateWaiting | 1<<stateHeld | 1<<stateFailed,
 	stateUnanswered: 1<<stateWaiting | 1<<stateHeld | 1<<stateFailed,
 	stateWaiting:    1<<stateHeld | 1<<stateFailed,
-	stateHeld:       1<<stateReleased | 1<<stateLost | 1<<stateExpired | 1<<stateDetached | 1<<stateClosed,
-	stateClosed:     0,
+	stateHeld: 1<<stateReleased | 1<<stateLost | 1<<stateExpired | 1<<stateLimited | 1<<stateDetached |
+		1<<stateClosed,
+	stateClosed: 0,
 }
 
 // cause returns why the lock has ended, nil if it has not.
@@ -60,9 +65,7 @@ func (l *Lock) become(to state, now clock.Instant) bool {
 	}
 	if from == stateHeld {
 		l.holdEnded(to, now)
-		if l.extras != nil && l.ctx != nil {
-			l.ctx.over, l.ctx.next, l.lease.ended = causes[to], l.lease.ended, l.ctx
-		}
+		l.endContext(causes[to])
 		l.ended(to, now)
 	}
 	return true
@@ -79,7 +82,7 @@ func (l *Lock) ended(to state, now clock.Instant) {
 	}
 	back, next := l.done(now, line.Want{}, true)
 	if l.leaseGone = !back; back {
-		if cause == expired {
+		if errors.Is(cause, expired) {
 			l.noteLeftover()
 			if longer {
 				l.freeExpired(NoExpiry) // the keys may have a longer lease, which nobody uses
@@ -103,13 +106,16 @@ func (l *Lock) finish(to state) *reason {
 }
 
 // overdue reports whether a held lock must end, and returns the state in which it ends: whichever
-// came first of the end of its lease and the Close of its Locker.
+// came first of the end of its lease, that of the time for which it may be held, and the Close of its Locker.
+// The caller holds mu.
 func (l *Lock) overdue(now clock.Instant) (to state, over bool) {
 	closed := l.locker.isClosed()
 	if closed {
 		now = l.locker.closedAt
 	}
 	switch {
+	case l.deadline() <= now && l.deadline() == l.limited():
+		return stateLimited, true
 	case l.deadline() <= now:
 		return stateExpired, true
 	case closed:
@@ -118,13 +124,15 @@ func (l *Lock) overdue(now clock.Instant) (to state, over bool) {
 	return stateHeld, false
 }
 
-// endIfOver ends the lock if it is overdue. The caller holds mu.
+// endIfOver ends the lock, or only its Context, if it is time for that. The caller holds mu.
 func (l *Lock) endIfOver() { l.endIfOverAt(clock.Now()) }
 
 // endIfOverAt is endIfOver for a caller who has just read the clock.
 func (l *Lock) endIfOverAt(now clock.Instant) {
 	if to, over := l.overdue(now); over {
 		l.become(to, now)
+	} else if l.stopsAt() <= now {
+		l.endContext(leaseEnding)
 	}
 }
 
@@ -138,7 +146,7 @@ type arrival struct {
 	atLeast    time.Duration // for how long it keeps others out
 }
 
-// hold begins a lease that lasts until deadline. If the Locker was closed meanwhile, or the
+// hold begins a lease that lasts until deadline. If the Locker has stopped meanwhile, or the
 // lease must already count as over, the lock is not held, and hold returns the cause. Before hold
 // is called, no other goroutine has the Lock. hold gives it to the line, the schedule and the registry,
 // and holds mu meanwhile.
@@ -150,18 +158,25 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 		fence = l.lease.fence // of all who share it, or had it
 	}
 	l.fence, l.lease.fence = fence, fence
-	l.until.Store(int64(clock.Never))
+	if l.set.maxHold > 0 {
+		l.needExtras()
+		l.limitedTo = now.After(l.set.maxHold)
+	}
+	l.setEnd(clock.Never)
 	switch {
 	case !how.goesOn:
 		l.terms.Start(deadline)
 	case l.joint != nil:
-		l.until.Store(int64(min(deadline, clock.LeaseEnd(now, l.set.ttl))))
+		l.setEnd(min(deadline, clock.LeaseEnd(now, l.set.ttl)))
 	}
 	if l.lease.state == leaseLost { // on its way: the caller holds it, and learns that at once
 		defer l.finish(stateLost)
 	}
 	if to, over := l.overdue(now); over {
 		return causes[to] // and the lease is never live: nobody watches it while the acquisition gives it up
+	}
+	if l.locker.isStopping() {
+		return closed
 	}
 	if !how.goesOn {
 		l.lease.state = leaseLive
@@ -175,7 +190,7 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 			l.share()
 		}
 	}
-	if needsWatch := watch || l.extends() || l.events != nil; needsWatch && !l.watchOrEnd() {
+	if needsWatch := watch || l.extends() || l.events != nil || l.set.maxHold > 0; needsWatch && !l.watchOrEnd() {
 		l.removeUser(l)
 		return closed
 	}

@@ -23,7 +23,7 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 	if err != nil {
 		return err
 	}
-	if l.isClosed() {
+	if l.isStopping() {
 		return &AcquireError{Key: full, Err: ErrClosed, call: callWaitFree}
 	}
 	start := clock.Now()

@@ -180,7 +180,7 @@ func testHandler(t *testing.T, e env.Engine, program string) {
 	require.Regexp(t, `no answer from Redis: rlock: acquire "account:18": .*the server has not answered for `, string(written))
 
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
-	require.Equal(t, "locks held at the end: 0", service.Line())
+	require.Equal(t, "done", service.Line())
 	service.Wait()
 }
 

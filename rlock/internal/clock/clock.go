@@ -73,6 +73,11 @@ func LeaseEnd(sent Instant, ttl time.Duration) Instant {
 	return sent.After(ttl - ttl/1000 - time.Millisecond)
 }
 
+// LeaseFor returns a lease whose LeaseEnd is no earlier than left after its command, and hardly later.
+func LeaseFor(left time.Duration) time.Duration {
+	return (left + left/999 + 3*time.Millisecond).Truncate(time.Millisecond)
+}
+
 // JustAfter returns how long to wait for the end of a lease of which the server says that left
 // is left. It is a millisecond more, because Redis counts in whole ones, and up to two more, so
 // that waiters do not march in step.

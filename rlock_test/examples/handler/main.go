@@ -39,7 +39,6 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer locker.Close()
 
 	accounts := &accounts{locker: locker, client: locker.Client()}
 	mux := http.NewServeMux()
@@ -49,21 +48,23 @@ func main() {
 		log.Fatal(err)
 	}
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	ended := make(chan struct{})
 	go func() {
+		defer close(ended)
 		<-ctx.Done()
 		ending, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		if err := server.Shutdown(ending); err != nil {
+		// The handlers first, whose code uses locks, and then the locks that are left.
+		if err := errors.Join(server.Shutdown(ending), locker.Shutdown(ending)); err != nil {
 			log.Print(err)
 		}
-		stop()
 	}()
 	fmt.Println("listening on", listener.Addr())
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		log.Fatal(err)
 	}
-	<-ctx.Done()
-	fmt.Println("locks held at the end:", len(locker.Locks()))
+	<-ended
+	fmt.Println("done")
 }
 
 // accounts keeps balances in Redis, one key each.

@@ -2,7 +2,8 @@
 //
 //	REDIS_ADDR=localhost:6379 go run ./rlock_test/examples/leader -name a
 //
-// On SIGTERM a leader stops its work and then releases the lock, so the next one leads at once.
+// On SIGTERM a leader stops its work and then releases the lock, so the next one leads at once. Its work may
+// take half a second to stop, which it does before its lease is over, whatever the network does.
 // When a leader dies, the next one leads when its lease is over, here after two seconds. The fence
 // is the number of the term: give it to whatever the leader writes to (see the example guarded).
 package main
@@ -32,7 +33,7 @@ func main() {
 	defer stop()
 
 	locker, err := rlock.Open(rueidis.ClientOption{InitAddress: []string{address}},
-		rlock.WithOwner(*name), rlock.WithTTL(2*time.Second))
+		rlock.WithOwner(*name), rlock.WithTTL(2*time.Second), rlock.WithStopBefore(500*time.Millisecond))
 	if err != nil {
 		log.Fatal(err)
 	}

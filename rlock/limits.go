@@ -1,0 +1,68 @@
+package rlock
+
+import (
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+)
+
+// stopGrace is for how long a lock is extended for a function whose context has ended: as long as most
+// platforms let a process end in, twice.
+const stopGrace = time.Minute
+
+// limit ends the lock at an instant, unless it ends before. The caller holds mu.
+func (l *Lock) limit(at clock.Instant) {
+	if at < l.limited() {
+		l.needExtras()
+		l.limitedTo = at
+		l.setEnd(clock.Instant(l.until.Load()))
+	}
+}
+
+// limited is when the lock ends at the latest, however often it is extended. The caller holds mu.
+func (l *Lock) limited() clock.Instant {
+	if l.extras == nil || l.limitedTo == 0 {
+		return clock.Never
+	}
+	return l.limitedTo
+}
+
+// setEnd sets the lock's own end. The caller holds mu.
+func (l *Lock) setEnd(end clock.Instant) { l.until.Store(int64(min(end, l.limited()))) }
+
+// limitStopped limits a lock whose function goes on after its context has ended. The caller holds mu.
+func (l *Lock) limitStopped(now clock.Instant) {
+	if l.by.do && l.extras != nil && l.ctx != nil && l.ctx.Err() != nil {
+		l.limit(now.After(stopGrace))
+	}
+}
+
+// renewalTTL is what an automatic extension asks for on behalf of the lock: a whole lease, or what is left
+// until its limit. The caller holds mu.
+func (l *Lock) renewalTTL(now clock.Instant) time.Duration {
+	ttl, end := l.ttl(), l.limited()
+	if clock.LeaseEnd(now, ttl) <= end {
+		return ttl
+	}
+	return min(ttl, clock.LeaseFor(time.Duration(end-now)))
+}
+
+// stopsAt is when the Context ends, if that is before the lock does; Never: it does not. The caller holds mu.
+func (l *Lock) stopsAt() clock.Instant {
+	if l.set.stopBefore == 0 || l.extras == nil || l.ctx == nil || l.ctx.over != nil {
+		return clock.Never
+	}
+	end := l.deadline()
+	if end == clock.Never {
+		return end
+	}
+	return end - clock.Instant(l.set.stopBefore)
+}
+
+// endContext has the Context end with the critical section. Its first end counts. The caller holds mu.
+func (l *Lock) endContext(why *reason) {
+	if l.extras == nil || l.ctx == nil || l.ctx.over != nil {
+		return
+	}
+	l.ctx.over, l.ctx.next, l.lease.ended = why, l.lease.ended, l.ctx
+}
