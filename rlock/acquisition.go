@@ -79,7 +79,7 @@ func (a *acquisition) take(grant attempt.Grant, why attempt.Setback) noLock {
 // hold begins to hold what the server has granted to the acquisition itself.
 func (a *acquisition) hold(grant attempt.Grant, handedOver bool) noLock {
 	l := a.lock
-	how := arrival{kind: EventAcquired, start: a.start, handedOver: handedOver, atLeast: l.set.atLeast}
+	how := arrival{kind: EventAcquired, start: a.start, handedOver: handedOver, minHold: l.set.minHold}
 	if err := l.hold(grant.Deadline, grant.Fence, how); err != nil {
 		a.tries.MayHaveTaken()
 		return a.notHeld(err, grant.Deadline)
@@ -123,6 +123,6 @@ func (a *acquisition) enlist() {
 func (l *Lock) request() line.Want {
 	return line.Want{
 		TTL: l.terms.TTL(), Owner: l.set.owner, Extends: l.extends(), Own: l.set.uniqueToken,
-		Fenced: !l.set.unfenced, Full: l.set.atLeast > 0, Slow: l.events != nil || l.set.retry.slow,
+		Fenced: !l.set.unfenced, Full: l.set.minHold > 0, Slow: l.events != nil || l.set.retry.slow,
 	}
 }

@@ -25,7 +25,7 @@ import (
 // The keys of a set of several slots get the token slot by slot. If one of them is lost, the Locker
 // frees those before it in the background or, with WithToken, leaves them to their leases.
 func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*Lock, error) {
-	given, err := l.begin(ctx, append(slices.Clip(opts), WithAtLeast(0))) // the Handoff says how long others are kept out
+	given, err := l.begin(ctx, append(slices.Clip(opts), WithMinHold(0))) // the Handoff says how long others are kept out
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (l *Lock) takeOver(ctx context.Context, h *wire.Handoff) error {
 		return &LockError{"attach", a.Key, ErrLost}
 	}
 	l.terms.Resume(a.Remaining, a.End)
-	how := arrival{kind: EventAttached, start: l.since, atLeast: min(h.AtLeast, a.Remaining)}
+	how := arrival{kind: EventAttached, start: l.since, minHold: min(h.MinHold, a.Remaining)}
 	if cause := l.hold(a.End, l.fence, how); cause != nil {
 		return &LockError{"attach", l.claim.Key(), cause}
 	}
@@ -122,7 +122,7 @@ func (l *Lock) Detach() (Handoff, error) {
 	if l.handoff == nil {
 		l.handoff = l.locker.wire.HandoffOf(&l.claim, l.terms.Tokens(), l.fence)
 		if until := l.keptUntil(); until != clock.Past {
-			l.handoff.AtLeast = max(until.Until(), 0)
+			l.handoff.MinHold = max(until.Until(), 0)
 		}
 	}
 	return Handoff{l.handoff}, nil

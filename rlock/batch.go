@@ -223,7 +223,7 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 func (l *Locker) releaseTogether(ctx context.Context, some []*releasing) {
 	var (
 		freeing    []*wire.Freeing
-		shortening []*wire.Shortening // of locks that keep others out; see WithAtLeast
+		shortening []*wire.Shortening // of locks that keep others out; see WithMinHold
 	)
 	for _, r := range some {
 		f, until := r.freeing()

@@ -105,11 +105,11 @@ type Lock struct {
 	own       lease
 }
 
-// extras are what few locks need: those that are asked for their Context, acquired WithAtLeast, or detached,
+// extras are what few locks need: those that are asked for their Context, acquired WithMinHold, or detached,
 // permits, and readers that are extended. They are apart so that other locks stay small.
 type extras struct {
 	ctx       *lockContext  // made by Context; guarded by mu
-	minimum   *minimum      // of WithAtLeast; nil: none; guarded by mu
+	minimum   *minimum      // of WithMinHold; nil: none; guarded by mu
 	handoff   *wire.Handoff // of Detach: the only one, as it knows what Attaches have done; guarded by mu
 	extendTTL time.Duration // the TTL of the last Extend beside others; 0: there was none; guarded by mu
 	limitedTo clock.Instant // when the lock ends at the latest; 0: nothing limits it; guarded by mu
@@ -138,7 +138,7 @@ type method struct {
 	lead bool // for Lead
 }
 
-// minimum is the time for which a lock keeps others out; see WithAtLeast.
+// minimum is the time for which a lock keeps others out; see WithMinHold.
 type minimum struct {
 	until clock.Instant // when it is over. A Release before that leaves the keys a lease that ends then
 	token string        // of the keys after it, so that no late command changes that lease; "": before it

@@ -59,7 +59,7 @@ func (l *Locker) DoAll(ctx context.Context, keys []string, fn func(ctx context.C
 // holder of the key. With ran true, err is what Do would return.
 //
 // TryDo keeps two runs from overlapping, not from following each other. For a job that must run once in
-// a period, although the clocks of its machines differ, add WithAtLeast.
+// a period, although the clocks of its machines differ, add WithMinHold.
 func (l *Locker) TryDo(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) (ran bool, err error) {
 	return l.do(ctx, fn, func(by method) (*Lock, error) { return l.acquire(ctx, key, opts, by) }, false)
 }

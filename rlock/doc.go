@@ -47,15 +47,22 @@
 //
 // # Sharing
 //
-// AcquireShared takes a lock for a reader, of whom any number may hold it together. AcquirePermit takes
+// AcquireShared takes a lock for a reader, of whom any number may hold it together. AcquirePermits takes
 // one or more of a limited number of permits. Both wait in the same queues, so whoever waits for the
 // whole lock stops readers who come later.
 //
 // # Leaders, and jobs of a period
 //
 // Of all processes that call Lead with a key, one at a time is the leader, and runs its function. When
-// it dies or resigns, the next takes over. Leaders yields who leads. WithAtLeast keeps a job that
+// it dies or resigns, the next takes over. Leaders yields who leads. WithMinHold keeps a job that
 // several machines start at about the same time from running more than once.
+//
+// # Stopping
+//
+// Shutdown is for a process that is to stop: contexts end, functions finish, and all locks are freed at once.
+// Close ends the Locker and leaves its locks to their leases. WithStopBefore ends a context some time before
+// others may hold the lock, for work that cannot stop at once, and WithMaxHold ends a lock that is held for
+// too long.
 //
 // # Deadlocks
 //

@@ -41,13 +41,14 @@ var (
 	ErrLost error = lost
 	// ErrExpired: the lease ended, by the local clock, before its grant or an extension was confirmed.
 	ErrExpired error = expired
-	// ErrMaxHold: the time of WithMaxHold was over, or the context of a function of Do or its kind had ended a
-	// minute before, and the function did not return. It matches ErrExpired as well.
+	// ErrMaxHold: the time of WithMaxHold was over, or the context of a function of Do or its kind had ended
+	// a minute before, and the function did not return. It matches ErrExpired as well.
 	ErrMaxHold error = limited
 	// ErrDetached: Detach has let go of the lock; the keys are still held.
 	ErrDetached error = detached
 
-	// ErrClosed: the Locker was closed, or acquires nothing any more after Shutdown. The error of a lock that ended with its Locker matches ErrNotHeld as well.
+	// ErrClosed: the Locker was closed, or acquires nothing any more after Shutdown. The error of a lock that
+	// ended with its Locker matches ErrNotHeld as well.
 	ErrClosed = errors.New("rlock: locker is closed")
 
 	// ErrShutdown is the cause of the Context of a lock whose Locker shuts down. The lock is still held.

@@ -25,7 +25,7 @@ func ExampleDoValue() {
 }
 
 // A job that three machines start on the hour, by their own clocks, runs once.
-func ExampleWithAtLeast() {
+func ExampleWithMinHold() {
 	locker, done := embedded()
 	defer done()
 	ctx := context.Background()
@@ -35,7 +35,7 @@ func ExampleWithAtLeast() {
 		return nil
 	}
 	for _, machine := range []string{"a", "b", "c"} { // each a little later than the one before
-		ran, err := locker.TryDo(ctx, "report", report, rlock.WithTTL(10*time.Minute), rlock.WithAtLeast(10*time.Minute))
+		ran, err := locker.TryDo(ctx, "report", report, rlock.WithTTL(10*time.Minute), rlock.WithMinHold(10*time.Minute))
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -49,7 +49,7 @@ func ExampleWithMaxHold() {
 
 	err := locker.Do(context.Background(), "report", func(ctx context.Context, lock *rlock.Lock) error {
 		<-ctx.Done() // it hangs, but heeds its context
-		return ctx.Err()
+		return context.Cause(ctx)
 	}, rlock.WithTTL(100*time.Millisecond), rlock.WithMaxHold(300*time.Millisecond))
 	fmt.Println(errors.Is(err, rlock.ErrMaxHold))
 	// Output: true

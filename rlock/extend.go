@@ -114,7 +114,7 @@ func (x *extending) begin() error {
 	}
 	before, now := l.deadline(), clock.Now()
 	if until := l.keptUntil(); x.ttl < longest && clock.LeaseEnd(now, x.ttl) < until {
-		return invalid("TTL", fmt.Sprintf("%v would end the lease before the time of WithAtLeast, of which %v is left; use a longer one, or release the lock", x.ttl, until.From(now)))
+		return invalid("TTL", fmt.Sprintf("%v would end the lease before the time of WithMinHold, of which %v is left; use a longer one, or release the lock", x.ttl, until.From(now)))
 	}
 	if err := l.set.checkLimits(x.ttl); err != nil {
 		return err

@@ -79,7 +79,7 @@ func endedEarly(ctx context.Context) error {
 // seen.
 //
 // Terms are told apart by their tokens. So a term is shown again if its leader shortens the lease by
-// Extend, and that of a leader WithAtLeast once more when it has returned early: until the time is over.
+// Extend, and that of a leader WithMinHold once more when it has returned early: until the time is over.
 //
 // The sequence ends when ctx does. A server that does not answer is asked again. Any other error is
 // yielded, and ends the sequence: it matches ErrClosed if the Locker was closed.

@@ -22,7 +22,7 @@ func (l *Lock) noteLeftover() {
 }
 
 // freeExpired has the reaper free the keys of a lock that has expired here, because the server may still
-// have a lease of ttl. It waits until the time of WithAtLeast is over: the lease may have ended earlier,
+// have a lease of ttl. It waits until the time of WithMinHold is over: the lease may have ended earlier,
 // by the margin for clock drift. It frees nothing if the token is another holder's: a reader's lock may
 // expire before those of others who share what it has. The caller holds mu.
 func (l *Lock) freeExpired(ttl time.Duration) {

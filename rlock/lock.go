@@ -110,8 +110,8 @@ func (l *Lock) Valid() bool {
 }
 
 // Err returns nil while the lock is Valid, and after that why it ended: ErrReleased, ErrLost,
-// ErrExpired, ErrMaxHold, ErrDetached or ErrClosed, each of which matches ErrNotHeld. It asks no server and costs
-// nanoseconds.
+// ErrExpired, ErrMaxHold, ErrDetached or ErrClosed, each of which matches ErrNotHeld. It asks no server and
+// costs nanoseconds.
 func (l *Lock) Err() error {
 	if wrong := l.usable(); wrong != nil {
 		return wrong

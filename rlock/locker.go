@@ -186,8 +186,8 @@ func (l *Locker) Client() rueidis.Client {
 
 // Close ends the Locker at once, and releases no lock, because whoever works under one may not have stopped
 // yet: the leases run out. Shutdown is for a process that stops in order. Waiting calls fail with ErrClosed,
-// nothing is extended any more, and the Context of every held lock ends with ErrClosed. An acquisition that is
-// under way may leave its key until its lease ends. Closing twice is fine.
+// nothing is extended any more, and the Context of every held lock ends with ErrClosed. An acquisition that
+// is under way may leave its key until its lease ends. Closing twice is fine.
 //
 // Close takes at most 6 seconds if the server does not answer: 2 for the connection for grants, 2 for a last
 // try to free what lost replies may have left, and 2 for the client of Open (4 if its way of dialling heeds

@@ -53,9 +53,8 @@ type settings struct {
 	unfenced      bool
 	uniqueToken   bool
 	crossSlot     bool
-	permits       int // 0: one
 	owner         string
-	atLeast       time.Duration
+	minHold       time.Duration
 	maxHold       time.Duration // 0: no limit
 	stopBefore    time.Duration
 	turn          time.Duration // of a Locker only
@@ -174,7 +173,7 @@ const DefaultTurn = 10 * time.Millisecond
 // process waits for it. After that the process that waits first gets the lock. A long turn makes
 // hand-overs fast, a short one lets other processes wait for less time; with 0, every Release passes
 // the lock on. While no other process waits, a turn does not end. Readers of a process share for as
-// long (see AcquireShared), and permits are handed over for as long (see AcquirePermit).
+// long (see AcquireShared), and permits are handed over for as long (see AcquirePermits).
 func WithTurn(turn time.Duration) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.turn = turn
@@ -275,9 +274,9 @@ func WithCrossSlot(on bool) CommonOption {
 	return sharedOption(func(s *settings) error { s.crossSlot = on; return nil })
 }
 
-// WithMaxHold limits how long the lock is held: it is extended, automatically or by Extend, up to d after it was
-// acquired and no further. Then it ends with ErrMaxHold, as does its Context, and its keys are freed. So a
-// function that hangs, or a handle that somebody has forgotten, does not keep others out for ever. d is no
+// WithMaxHold limits how long the lock is held: it is extended, automatically or by Extend, up to d after it
+// was acquired and no further. Then it ends with ErrMaxHold, as does its Context, and its keys are freed. So
+// a function that hangs, or a handle that somebody has forgotten, does not keep others out for ever. d is no
 // shorter than the lease; 0, which is the default, is no limit.
 func WithMaxHold(d time.Duration) CommonOption {
 	return sharedOption(func(s *settings) error {
@@ -289,10 +288,10 @@ func WithMaxHold(d time.Duration) CommonOption {
 	})
 }
 
-// WithStopBefore has Lock.Context, and so the context of the function of Do, Lead and their kind, end d before
-// the lease does, with ErrLeaseEnding as the cause. It is for work that needs a while to stop: as long as it
-// stops within d, no other holder begins before. The lock is held until its lease ends, and an extension that
-// comes through in that time makes the lease longer, but does not bring the context back.
+// WithStopBefore has Lock.Context, and so the context of the function of Do, Lead and their kind, end d
+// before the lease does, with ErrLeaseEnding as the cause. It is for work that needs a while to stop: as long
+// as it stops within d, no other holder begins before. The lock is held until its lease ends, and an
+// extension that comes through in that time makes the lease longer, but does not bring the context back.
 //
 // d is a third of the lease at most, so that extensions have room to be late. A shorter lease is refused, by
 // Extend too. The default is 0. A lock that is lost ends its Context at once, whatever d is.
@@ -306,8 +305,8 @@ func WithStopBefore(d time.Duration) CommonOption {
 	})
 }
 
-// room is the part of a lease that WithStopBefore may have. Extensions begin when a third of the lease is over,
-// and a holder that gets a lease from another may find half of it over.
+// room is the part of a lease that WithStopBefore may have. Extensions begin when a third of the lease is
+// over, and a holder that gets a lease from another may find half of it over.
 const room = 3
 
 // with returns s with the options of a call applied. Without options it is s itself.
@@ -355,7 +354,7 @@ func (s *settings) check() error {
 	if err := s.checkLimits(s.ttl); err != nil {
 		return err
 	}
-	return s.checkAtLeast()
+	return s.checkMinHold()
 }
 
 // checkLimits refuses a lease of ttl that does not fit WithMaxHold and WithStopBefore.
@@ -426,28 +425,12 @@ func WithOwner(text string) CommonOption {
 // the program: "web-3 pid 4711 importer".
 func DefaultOwner() string { return wire.ThisProcess() }
 
-// mostPermits is how many permits one call may take. The server writes an entry for each.
-const mostPermits = 1000
-
-// WithPermits has AcquirePermit, TryAcquirePermit and DoPermit take n permits in one step, from 1 to
-// 1000 and no more than the limit. Without it they take one. The n permits are one Lock. Other calls
-// ignore it.
-func WithPermits(n int) Option {
-	return callOption(func(s *settings) error {
-		s.permits = n
-		if n < 1 || n > mostPermits {
-			return invalid("WithPermits", fmt.Sprintf("%d is not from 1 to %d", n, mostPermits))
-		}
-		return nil
-	})
-}
-
-// WithAtLeast keeps others out for at least d from when the lock was granted, even if it is released
+// WithMinHold keeps others out for at least d from when the lock was granted, even if it is released
 // earlier. So a job that several machines start at about the same time runs once, although it may take
 // less time than their clocks differ by:
 //
 //	ran, err := locker.TryDo(ctx, "nightly report", report,
-//		rlock.WithTTL(10*time.Minute), rlock.WithAtLeast(10*time.Minute))
+//		rlock.WithTTL(10*time.Minute), rlock.WithMinHold(10*time.Minute))
 //
 // For an hourly job, choose a d well below an hour, but above the time by which the clocks may differ.
 // With 0, which is the default, Release frees the keys. d is a whole number of milliseconds. The lease
@@ -460,27 +443,27 @@ func WithPermits(n int) Option {
 // called because its context has ended, the keys are freed at once.
 //
 // Shares cannot have it.
-func WithAtLeast(d time.Duration) CommonOption {
+func WithMinHold(d time.Duration) CommonOption {
 	return sharedOption(func(s *settings) error {
-		s.atLeast = d
+		s.minHold = d
 		switch {
 		case d == NoExpiry:
-			return invalid("WithAtLeast", "it must end; "+
+			return invalid("WithMinHold", "it must end; "+
 				"a lock that lasts for ever is one with WithTTL(NoExpiry) that nobody releases")
 		case d < 0:
-			return invalid("WithAtLeast", "want 0 or more")
+			return invalid("WithMinHold", "want 0 or more")
 		case d%time.Millisecond != 0:
-			return invalid("WithAtLeast", fmt.Sprintf("%v is not a whole number of milliseconds; truncate it", d))
+			return invalid("WithMinHold", fmt.Sprintf("%v is not a whole number of milliseconds; truncate it", d))
 		}
 		return nil
 	})
 }
 
-// checkAtLeast refuses a lease that would end before WithAtLeast is over.
-func (s *settings) checkAtLeast() error {
-	if s.ttl < s.atLeast {
-		return invalid("WithAtLeast", fmt.Sprintf("%v is longer than the lease of %v, "+
-			"which is all that is left if the process dies; use a WithTTL of %v or more", s.atLeast, s.ttl, s.atLeast))
+// checkMinHold refuses a lease that would end before WithMinHold is over.
+func (s *settings) checkMinHold() error {
+	if s.ttl < s.minHold {
+		return invalid("WithMinHold", fmt.Sprintf("%v is longer than the lease of %v, "+
+			"which is all that is left if the process dies; use a WithTTL of %v or more", s.minHold, s.ttl, s.minHold))
 	}
 	return nil
 }

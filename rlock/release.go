@@ -26,7 +26,7 @@ import (
 // If another caller of this Locker waits for the lock, that one goes on with the lease, and Release asks the
 // server nothing: that one notices if the lock was lost.
 //
-// Before the time of WithAtLeast is over, the keys stay, with a lease that ends then.
+// Before the time of WithMinHold is over, the keys stay, with a lease that ends then.
 func (l *Lock) Release(ctx context.Context) error {
 	if err := checkCall(ctx, l); err != nil {
 		return err

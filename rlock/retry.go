@@ -18,6 +18,7 @@ import (
 // a server that does not answer, twice a second while others wait behind it.
 type Retry struct {
 	delay    func(Attempt) (time.Duration, bool)
+	endless  bool          // the pauses do not end, so there is nothing to count
 	slow     bool          // delay is the user's, and may take long
 	attempts int           // 0: no limit
 	total    time.Duration // 0: no limit
@@ -42,7 +43,7 @@ func DefaultRetry() Retry { return Fixed(NoExpiry) }
 
 // Fixed pauses for d between attempts, for ever.
 func Fixed(d time.Duration) Retry {
-	r := Retry{delay: func(Attempt) (time.Duration, bool) { return d, true }}
+	r := Retry{delay: func(Attempt) (time.Duration, bool) { return d, true }, endless: d == NoExpiry}
 	if d <= 0 {
 		r.wrong = "Fixed: the pause must be above 0"
 	}
@@ -78,11 +79,15 @@ func RetryFunc(f func(Attempt) (time.Duration, bool)) Retry {
 
 // MaxAttempts returns r, giving up when the acquisition has found the lock held n times, at the server or behind
 // another acquisition of its Locker. An attempt without an answer counts too. It counts after a pause of r,
-// and the pause of DefaultRetry lasts as long as the place in the queue: limit that one with MaxTime.
+// and the pause of DefaultRetry, or Fixed(NoExpiry), does not end: with those, only MaxAttempts(1) is
+// accepted.
 func (r Retry) MaxAttempts(n int) Retry {
 	r.attempts = n
-	if n < 1 {
+	switch {
+	case n < 1:
 		r.wrong = "MaxAttempts: want at least 1"
+	case n > 1 && r.endless:
+		r.wrong = "MaxAttempts: the policy waits without a pause to count; use MaxTime, Fixed or Exponential"
 	}
 	return r
 }

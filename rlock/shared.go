@@ -17,9 +17,9 @@ import (
 // share, acquire the lock, and look again at what was read. Nor can one who has the whole lock go on to a
 // share of it: release the lock, and acquire a share.
 //
-// Options, waiting and errors are those of Acquire, but WithToken and WithAtLeast are refused, and
+// Options, waiting and errors are those of Acquire, but WithToken and WithMinHold are refused, and
 // there is a fence whatever WithFence says. Readers wait while permits of the key are held (see
-// AcquirePermit). To other lock libraries the key is that of a held lock.
+// AcquirePermits). To other lock libraries the key is that of a held lock.
 //
 // Readers of one Locker with the same TTL and owner share what one of them has at the server, so that
 // many short reads cost few commands: for 10 ms (see WithTurn), those who come get the lock without a
@@ -27,18 +27,19 @@ import (
 // the server they are one holder; if it is lost, it is for all of them. WithUniqueToken(true) has a
 // reader share nothing.
 func (l *Locker) AcquireShared(ctx context.Context, key string, opts ...Option) (*Lock, error) {
-	return l.acquireShare(ctx, key, asReader, opts, method{wait: true})
+	return l.acquireShare(ctx, key, reader, opts, method{wait: true})
 }
 
 // TryAcquireShared is AcquireShared without waiting. ErrHeld says that somebody holds the whole lock,
 // or that others wait for the key.
 func (l *Locker) TryAcquireShared(ctx context.Context, key string, opts ...Option) (*Lock, error) {
-	return l.acquireShare(ctx, key, asReader, opts, method{})
+	return l.acquireShare(ctx, key, reader, opts, method{})
 }
 
-// AcquirePermit takes a permit of key, of which there are as many as limit, or waits for one: a
-// semaphore whose permits have leases. WithPermits takes several at once. A holder that dies keeps its
-// permits until its lease ends. Options, waiting and errors are those of AcquireShared.
+// AcquirePermits takes n permits of key in one step, of which there are as many as limit, or waits for them:
+// a semaphore whose permits have leases. n is from 1 to 1000 and no more than limit; the permits are one
+// Lock. A holder that dies keeps its permits until its lease ends. Options, waiting and errors are those of
+// AcquireShared.
 //
 // The server gives permits to those who wait in the order in which they came. One who wants several
 // waits until so many are free, and those behind it wait too, so that neither large requests nor low limits
@@ -56,53 +57,78 @@ func (l *Locker) TryAcquireShared(ctx context.Context, key string, opts ...Optio
 // callers with another limit can work beside it, as they do while a new version of a program is deployed.
 // One of them with a higher limit may come later, and then more are in use than the lower one says. While
 // readers hold the key, callers wait for them.
-func (l *Locker) AcquirePermit(ctx context.Context, key string, limit int, opts ...Option) (*Lock, error) {
-	return l.acquireShare(ctx, key, ofLimit(limit), opts, method{wait: true})
+func (l *Locker) AcquirePermits(ctx context.Context, key string, n, limit int, opts ...Option) (*Lock, error) {
+	return l.acquirePermits(ctx, key, n, limit, opts, method{wait: true})
 }
 
-// TryAcquirePermit is AcquirePermit without waiting. ErrHeld says that there are not enough permits
+// TryAcquirePermits is AcquirePermits without waiting. ErrHeld says that there are not enough permits
 // free, that somebody holds the whole lock, or that others wait.
-func (l *Locker) TryAcquirePermit(ctx context.Context, key string, limit int, opts ...Option) (*Lock, error) {
-	return l.acquireShare(ctx, key, ofLimit(limit), opts, method{})
+func (l *Locker) TryAcquirePermits(ctx context.Context, key string, n, limit int, opts ...Option) (*Lock, error) {
+	return l.acquirePermits(ctx, key, n, limit, opts, method{})
 }
 
 // DoShared is Do with a share of the lock of key, as AcquireShared takes it.
-func (l *Locker) DoShared(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
+func (l *Locker) DoShared(
+	ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option,
+) error {
 	_, err := l.do(ctx, fn, func(by method) (*Lock, error) {
-		return l.acquireShare(ctx, key, asReader, opts, by)
+		return l.acquireShare(ctx, key, reader, opts, by)
 	}, true)
 	return err
 }
 
-// DoPermit is Do with a permit of key, as AcquirePermit takes it.
-func (l *Locker) DoPermit(ctx context.Context, key string, limit int, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
+// TryDoShared is TryDo with a share of the lock of key, as TryAcquireShared takes it.
+func (l *Locker) TryDoShared(
+	ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option,
+) (ran bool, err error) {
+	return l.do(ctx, fn, func(by method) (*Lock, error) {
+		return l.acquireShare(ctx, key, reader, opts, by)
+	}, false)
+}
+
+// DoPermits is Do with n permits of key, as AcquirePermits takes them.
+func (l *Locker) DoPermits(
+	ctx context.Context, key string, n, limit int, fn func(ctx context.Context, lock *Lock) error, opts ...Option,
+) error {
 	_, err := l.do(ctx, fn, func(by method) (*Lock, error) {
-		return l.acquireShare(ctx, key, ofLimit(limit), opts, by)
+		return l.acquirePermits(ctx, key, n, limit, opts, by)
 	}, true)
 	return err
 }
 
-// sharing returns the share that a call wants.
-type sharing func(*settings) (wire.Share, error)
+// TryDoPermits is TryDo with n permits of key, as TryAcquirePermits takes them.
+func (l *Locker) TryDoPermits(
+	ctx context.Context, key string, n, limit int, fn func(ctx context.Context, lock *Lock) error, opts ...Option,
+) (ran bool, err error) {
+	return l.do(ctx, fn, func(by method) (*Lock, error) {
+		return l.acquirePermits(ctx, key, n, limit, opts, by)
+	}, false)
+}
 
-func asReader(*settings) (wire.Share, error) { return wire.Share{Permits: 1}, nil }
+// reader is the share of one who reads.
+var reader = wire.Share{Permits: 1}
 
-func ofLimit(limit int) sharing {
-	return func(s *settings) (wire.Share, error) {
-		switch n := max(s.permits, 1); {
-		case limit < 1:
-			return wire.Share{}, invalid("limit", fmt.Sprintf("%d is below 1; for any number of holders, use AcquireShared", limit))
-		case n > limit:
-			return wire.Share{}, invalid("WithPermits", fmt.Sprintf("%d permits of a limit of %d: there will never be so many; ask for less, or raise the limit", n, limit))
-		default:
-			return wire.Share{Limit: limit, Permits: n}, nil
-		}
+// mostPermits is how many permits one Lock has at most.
+const mostPermits = 1000
+
+func (l *Locker) acquirePermits(
+	ctx context.Context, key string, n, limit int, opts []Option, by method,
+) (*Lock, error) {
+	switch {
+	case limit < 1:
+		return nil, invalid("limit", fmt.Sprintf("%d is below 1; for any number of holders, use AcquireShared", limit))
+	case n < 1 || n > mostPermits:
+		return nil, invalid("n", fmt.Sprintf("%d is not from 1 to %d; it comes before the limit", n, mostPermits))
+	case n > limit:
+		return nil, invalid("n", fmt.Sprintf(
+			"%d permits of a limit of %d: there will never be so many; ask for less, or raise the limit", n, limit))
 	}
+	return l.acquireShare(ctx, key, wire.Share{Limit: limit, Permits: n}, opts, by)
 }
 
-// acquireShare acquires what wants returns for the settings of a call.
+// acquireShare acquires a share of a key.
 func (l *Locker) acquireShare(
-	ctx context.Context, key string, wants sharing, opts []Option, by method,
+	ctx context.Context, key string, share wire.Share, opts []Option, by method,
 ) (*Lock, error) {
 	set, full, err := l.beginKey(ctx, key, opts)
 	if err != nil {
@@ -111,12 +137,8 @@ func (l *Locker) acquireShare(
 	if set.token != "" {
 		return nil, invalid("WithToken", "a share has a token of its own kind; leave the option out")
 	}
-	if set.atLeast > 0 {
-		return nil, invalid("WithAtLeast", "a share keeps no other share out; leave the option out, or undo the Locker's with WithAtLeast(0)")
-	}
-	share, err := wants(set)
-	if err != nil {
-		return nil, err
+	if set.minHold > 0 {
+		return nil, invalid("WithMinHold", "a share keeps no other share out; leave the option out, or undo the Locker's with WithMinHold(0)")
 	}
 	claim := wire.One(full)
 	claim.Wants(share)

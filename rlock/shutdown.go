@@ -19,10 +19,11 @@ import (
 //     stop before, such as the handlers of a server by its own Shutdown.
 //   - It closes the Locker as Close does, and returns.
 //
-// A nil error means that all locks were freed. Otherwise it is ErrClosed, if the Locker was closed, or a
-// *ShutdownError. A function that has not returned when ctx ends keeps its lock until the lease ends, because
-// two would be at work otherwise. After ctx has ended, Shutdown takes as long as a Release and a Close: 2 and
-// 6 seconds if the server does not answer.
+// A nil error means that every function has returned, whose call says what became of its lock, and that the
+// server has freed all other locks. Otherwise it is ErrClosed, if the Locker was closed, or a *ShutdownError. A
+// function that has not returned when ctx ends keeps its lock until the lease ends, because two would be at
+// work otherwise; so do not call Shutdown in one. After ctx has ended, Shutdown takes as long as a Release and a
+// Close: 2 and 6 seconds if the server does not answer.
 func (l *Locker) Shutdown(ctx context.Context) error {
 	if err := checkCall(ctx, l); err != nil {
 		return err

@@ -143,7 +143,7 @@ type arrival struct {
 	handedOver bool
 	goesOn     bool          // with a lease that others have, or another had
 	watch      bool          // with goesOn: others depend on its end being noticed
-	atLeast    time.Duration // for how long it keeps others out
+	minHold    time.Duration // for how long it keeps others out
 }
 
 // hold begins a lease that lasts until deadline. If the Locker has stopped meanwhile, or the
@@ -198,7 +198,7 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	if contended {
 		l.locker.counters.addWait(time.Duration(now-how.start), l.by.wait)
 	}
-	l.keepFor(how.atLeast, now)
+	l.keepFor(how.minHold, now)
 	l.become(stateHeld, now)
 	l.since = now
 	l.emit(&Event{Kind: how.kind, Contended: contended, HandedOver: how.handedOver})

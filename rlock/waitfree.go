@@ -18,7 +18,7 @@ import (
 // up, and ErrAlreadyHeld if ctx is that of the key's holder. A server that does not answer is waited
 // for.
 func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error {
-	opts = append(slices.Clip(opts), WithAtLeast(0)) // for it no lease is too short
+	opts = append(slices.Clip(opts), WithMinHold(0)) // for it no lease is too short
 	set, full, err := l.beginKey(ctx, key, opts)
 	if err != nil {
 		return err

@@ -129,7 +129,7 @@
 //		_, err := locker.TryDo(t.Context(), "report", func(context.Context, *rlock.Lock) error {
 //			runs++
 //			return nil
-//		}, rlock.WithTTL(10*time.Minute), rlock.WithAtLeast(10*time.Minute))
+//		}, rlock.WithTTL(10*time.Minute), rlock.WithMinHold(10*time.Minute))
 //		require.NoError(t, err)
 //	}
 //	one, other := opened(t, server), opened(t, server)

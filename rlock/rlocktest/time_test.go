@@ -96,7 +96,7 @@ func TestAdvanceEndsAPeriod(t *testing.T) {
 			_, err := locker.TryDo(t.Context(), "report", func(context.Context, *rlock.Lock) error {
 				runs++
 				return nil
-			}, rlock.WithTTL(10*time.Minute), rlock.WithAtLeast(10*time.Minute))
+			}, rlock.WithTTL(10*time.Minute), rlock.WithMinHold(10*time.Minute))
 			require.NoError(t, err)
 		}
 		one, other := opened(t, server), opened(t, server)
@@ -222,14 +222,14 @@ func TestAdvanceEndsShares(t *testing.T) {
 		require.NoError(t, writer.Release(t.Context()))
 
 		const limit = 2
-		_, err = a.AcquirePermit(t.Context(), "pool", limit, rlock.WithTTL(time.Minute))
+		_, err = a.AcquirePermits(t.Context(), "pool", 1, limit, rlock.WithTTL(time.Minute))
 		require.NoError(t, err)
-		kept, err := b.AcquirePermit(t.Context(), "pool", limit, rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
+		kept, err := b.AcquirePermits(t.Context(), "pool", 1, limit, rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
 		require.NoError(t, err)
-		_, err = c.TryAcquirePermit(t.Context(), "pool", limit)
+		_, err = c.TryAcquirePermits(t.Context(), "pool", 1, limit)
 		require.ErrorIs(t, err, rlock.ErrHeld)
 		server.Advance(time.Minute)
-		next, err := c.AcquirePermit(t.Context(), "pool", limit)
+		next, err := c.AcquirePermits(t.Context(), "pool", 1, limit)
 		require.NoError(t, err)
 		require.True(t, kept.Valid())
 		require.NoError(t, next.Release(t.Context()))

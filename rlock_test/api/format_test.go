@@ -78,7 +78,7 @@ func TestSharesInWords(t *testing.T) {
 	require.Equal(t, `lock "data": shared by 2 readers, never expires`, inspected("data").String())
 	require.Contains(t, cached("data").String(), `lock "data": shared by readers, `)
 
-	permit, err := locker.AcquirePermit(t.Context(), "slots", 5, rlock.WithPermits(3))
+	permit, err := locker.AcquirePermits(t.Context(), "slots", 3, 5)
 	require.NoError(t, err)
 	fence = fmt.Sprint(permit.Fence())
 	text(permit, `lock "slots", fence `+fence+`, 3 of 5 permits: held`, `v.key=slots v.fence=`+fence+` v.share="3 of 5 permits" v.state=held`)

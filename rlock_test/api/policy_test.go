@@ -160,7 +160,7 @@ func TestDefaultRetryCanBeWritten(t *testing.T) {
 		"fixed":       rlock.Fixed(rlock.NoExpiry),
 		"function":    rlock.RetryFunc(func(rlock.Attempt) (time.Duration, bool) { return rlock.NoExpiry, true }),
 		"with a time": rlock.DefaultRetry().MaxTime(time.Second),
-		"bounded":     rlock.DefaultRetry().MaxAttempts(1000).MaxTime(time.Second),
+		"bounded":     rlock.Exponential(time.Hour, 2*time.Hour).MaxAttempts(1000).MaxTime(time.Second),
 	} {
 		limited := name == "with a time" || name == "bounded"
 		t.Run(name, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestPolicyGivesUpOnce(t *testing.T) {
 			return l.AcquireShared(ctx, "job", opts...)
 		},
 		"permit": func(ctx context.Context, l *rlock.Locker, opts ...rlock.Option) (*rlock.Lock, error) {
-			return l.AcquirePermit(ctx, "job", 2, opts...)
+			return l.AcquirePermits(ctx, "job", 1, 2, opts...)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// Functions learn of a Shutdown while they hold their locks, and have time to finish; everything else is freed.
+// Functions learn of a Shutdown while they hold their locks, and have time to finish; everything else is
+// freed.
 func TestShutdown(t *testing.T) {
 	t.Parallel()
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
@@ -46,7 +47,7 @@ func TestShutdown(t *testing.T) {
 			return locker.Do(t.Context(), "job", fn)
 		})
 		permit := running(func(fn func(context.Context, *rlock.Lock) error) error {
-			return locker.DoPermit(t.Context(), "permits", 2, fn)
+			return locker.DoPermits(t.Context(), "permits", 1, 2, fn)
 		})
 		leader := running(func(fn func(context.Context, *rlock.Lock) error) error {
 			return locker.Lead(t.Context(), "leader", fn)

@@ -106,7 +106,7 @@ func openRlock(option rueidis.ClientOption, n int) (lockService, error) {
 }
 
 func (w wish) options() []rlock.Option {
-	return []rlock.Option{rlock.WithTTL(w.ttl), rlock.WithAutoExtend(w.extend), rlock.WithPermits(max(w.Permits, 1))}
+	return []rlock.Option{rlock.WithTTL(w.ttl), rlock.WithAutoExtend(w.extend)}
 }
 
 func (s rlockService) acquire(ctx context.Context, keys []string, w wish) (lock, error) {
@@ -116,9 +116,9 @@ func (s rlockService) acquire(ctx context.Context, keys []string, w wish) (lock,
 	case !w.whole() && w.Limit == 0:
 		return s.locker.TryAcquireShared(ctx, keys[0], w.options()...)
 	case !w.whole() && w.wait:
-		return s.locker.AcquirePermit(ctx, keys[0], w.Limit, w.options()...)
+		return s.locker.AcquirePermits(ctx, keys[0], max(w.Permits, 1), w.Limit, w.options()...)
 	case !w.whole():
-		return s.locker.TryAcquirePermit(ctx, keys[0], w.Limit, w.options()...)
+		return s.locker.TryAcquirePermits(ctx, keys[0], max(w.Permits, 1), w.Limit, w.options()...)
 	case len(keys) > 1 && w.wait:
 		return s.locker.AcquireAll(ctx, keys, w.options()...)
 	case len(keys) > 1:
@@ -154,7 +154,7 @@ func (s rlockService) do(ctx context.Context, key string, w wish, fn func(lock))
 	case w.Limit == 0:
 		return s.locker.DoShared(ctx, key, run, rlock.WithTTL(w.ttl))
 	default:
-		return s.locker.DoPermit(ctx, key, w.Limit, run, rlock.WithTTL(w.ttl), rlock.WithPermits(w.Permits))
+		return s.locker.DoPermits(ctx, key, w.Permits, w.Limit, run, rlock.WithTTL(w.ttl))
 	}
 }
 

@@ -152,7 +152,7 @@ func (w *worker) doWith(keys []string, wanted share, fn func(*holding)) {
 	defer cancel()
 	method := "Do"
 	if !wanted.whole() {
-		method = map[bool]string{true: "DoShared", false: "DoPermit"}[wanted.Limit == 0]
+		method = map[bool]string{true: "DoShared", false: "DoPermits"}[wanted.Limit == 0]
 	}
 	asked := w.ask(method, keys, how)
 	var h *holding

@@ -24,7 +24,7 @@ func rules(t *testing.T) (locks, shares, list, look, probe string) {
 		form string
 	}{
 		{&locks, "(?s)ACL SETUSER (app .*?)\n```"},
-		{&shares, "`AcquirePermit`\\) add `([^`]*)`"},
+		{&shares, "`AcquirePermits`\\) add `([^`]*)`"},
 		{&list, "`rlock ls` add `([^`]*)`"},
 		{&look, "(?s)ACL SETUSER (look .*?)\n *```"},
 		{&probe, "(?s)`rlock probe` without `--prefix app:`, add (.*?); `Probe` names"},
@@ -51,7 +51,7 @@ func TestRightsForTheCommand(t *testing.T) {
 			require.Empty(t, stderr, "%q", args)
 			return strings.TrimSuffix(stdout, "\n")
 		}
-		for _, mode := range []string{"", "--shared", "--limit 2", "--at-least 1ms", "app:more"} {
+		for _, mode := range []string{"", "--shared", "--limit 2", "--min-hold 1ms", "app:more"} {
 			succeeds(app, with([]string{"app:job", "--", "true"}, append([]string{"run"}, strings.Fields(mode)...)...)...)
 		}
 		token := succeeds(app, "acquire", "--limit", "2", "app:job")

@@ -144,16 +144,16 @@ func TestPermitOfTheKilled(t *testing.T) {
 }
 
 // The key stays until the time is over, whatever the command has done, unless it was not started.
-func TestAtLeast(t *testing.T) {
+func TestMinHold(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t)
 		client := server.Client(t)
 		address := url(server.Addr())
-		code, _, stderr := call(t, address, "run", "-v", "--ttl", "5m", "--at-least", "4m", "--owner", "me", "a", "b", "--", "sh", "-c", "exit 7")
+		code, _, stderr := call(t, address, "run", "-v", "--ttl", "5m", "--min-hold", "4m", "--owner", "me", "a", "b", "--", "sh", "-c", "exit 7")
 		require.Equal(t, 7, code)
-		require.Regexp(t, `the lock stays, as --at-least says: 3m[\d.]+s left\n$`, stderr)
+		require.Regexp(t, `the lock stays, as --min-hold says: 3m[\d.]+s left\n$`, stderr)
 		for _, key := range []string{"a", "b"} {
 			require.InDelta(t, 4*time.Minute, env.TTL(t, client, key), float64(time.Minute))
 			code, _, stderr = call(t, address, "run", "-n", key, "--", "true")
@@ -166,20 +166,20 @@ func TestAtLeast(t *testing.T) {
 		require.Zero(t, code, stderr)
 
 		start := time.Now()
-		code, _, stderr = call(t, address, "run", "--at-least", "2s", "short", "--", "true")
+		code, _, stderr = call(t, address, "run", "--min-hold", "2s", "short", "--", "true")
 		require.Zero(t, code, stderr)
 		code, _, stderr = call(t, address, "run", "short", "--", "true")
 		require.Zero(t, code, stderr)
 		require.Greater(t, time.Since(start), 2*time.Second)
 
-		code, _, stderr = call(t, address, "run", "-v", "--at-least", "1s", "long", "--", "sleep", "1.5")
+		code, _, stderr = call(t, address, "run", "-v", "--min-hold", "1s", "long", "--", "sleep", "1.5")
 		require.Zero(t, code)
 		require.Contains(t, stderr, "released the lock")
 		require.EqualValues(t, 0, must(t, server, "EXISTS", "long"))
 
 		broken := filepath.Join(t.TempDir(), "broken")
 		require.NoError(t, os.WriteFile(broken, []byte("#!/no/such/interpreter\n"), 0o755))
-		code, _, stderr = call(t, address, "run", "--at-least", "20s", "c", "d", "--", broken)
+		code, _, stderr = call(t, address, "run", "--min-hold", "20s", "c", "d", "--", broken)
 		require.Equal(t, 127, code, stderr)
 		require.EqualValues(t, 0, must(t, server, "EXISTS", "c", "d"), "it can run on another machine")
 	})

@@ -82,7 +82,7 @@ func sharedPut(t *testing.T, e target) {
 	tell(t, e, e.SharedPut, p)
 	require.NoError(t, share.Release(ctx))
 
-	permit, err := locker.AcquirePermit(ctx, key, 2)
+	permit, err := locker.AcquirePermits(ctx, key, 1, 2)
 	require.NoError(t, err)
 	refused(permit, "somebody else may have its permit")
 	require.NoError(t, permit.Release(ctx))

@@ -37,7 +37,7 @@ func (u *leftLock) take(ctx context.Context, l *rlock.Locker, ttl time.Duration)
 	case u.share.limit == 0:
 		return l.AcquireShared(ctx, u.keys[0], lease)
 	default:
-		return l.AcquirePermit(ctx, u.keys[0], u.share.limit, lease)
+		return l.AcquirePermits(ctx, u.keys[0], 1, u.share.limit, lease)
 	}
 }
 

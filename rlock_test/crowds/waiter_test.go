@@ -32,7 +32,7 @@ func (w want) acquire(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error)
 	ttl, extended := rlock.WithTTL(w.TTL), rlock.WithAutoExtend(w.Keep)
 	switch {
 	case w.Limit > 0:
-		return l.AcquirePermit(ctx, w.Key, w.Limit, rlock.WithPermits(w.Permits), ttl, extended)
+		return l.AcquirePermits(ctx, w.Key, w.Permits, w.Limit, ttl, extended)
 	case w.Permits > 0:
 		return l.AcquireShared(ctx, w.Key, ttl, extended)
 	default:

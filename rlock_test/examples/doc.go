@@ -2,7 +2,7 @@
 // tests build them, run them as processes of their own against real servers, and look at what they
 // print.
 //
-//	cron      a job that N replicas start and one of them does, once a period, WithAtLeast
+//	cron      a job that N replicas start and one of them does, once a period, WithMinHold
 //	handler   an HTTP service with a lock for each account
 //	transfer  money from one account to another, under the locks of both
 //	leader    one process leads; when it ends or dies, the next one does

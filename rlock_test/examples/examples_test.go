@@ -100,21 +100,21 @@ func testCron(t *testing.T, e env.Engine, program string) {
 	const replicas = 4
 	printed := make([]string, replicas)
 	require.NoError(t, env.Together(replicas, func(i int) (err error) {
-		printed[i], err = attempt(t, server.Addr(), program, fmt.Sprint("-replica=web-", i), "-at-least=1h")
+		printed[i], err = attempt(t, server.Addr(), program, fmt.Sprint("-replica=web-", i), "-min-hold=1h")
 		return err
 	}))
 	text := strings.Join(printed, "")
 	require.Equal(t, 1, strings.Count(text, " wrote the report\n"), text)
 	require.Equal(t, replicas-1, strings.Count(text, " has nothing to do\n"), text)
-	late := output(t, server.Addr(), program, "-replica=late", "-at-least=1h")
+	late := output(t, server.Addr(), program, "-replica=late", "-min-hold=1h")
 	require.Equal(t, "late has nothing to do\n", late, "the clocks of replicas differ")
 
 	// In the next period it fails, and keeps others out all the same.
 	server.Do(t, "DEL", "cron:report")
-	failed, err := attempt(t, server.Addr(), program, "-replica=broken", "-at-least=1h", "-fail")
+	failed, err := attempt(t, server.Addr(), program, "-replica=broken", "-min-hold=1h", "-fail")
 	require.Error(t, err)
 	require.Equal(t, "broken failed: the disk is full\n", failed)
-	late = output(t, server.Addr(), program, "-replica=late", "-at-least=1h")
+	late = output(t, server.Addr(), program, "-replica=late", "-min-hold=1h")
 	require.Equal(t, "late has nothing to do\n", late)
 }
 

@@ -130,10 +130,10 @@ func TestLateAcquireAfterAttach(t *testing.T) {
 			f, locker, direct := env.NewFaulty(t, e)
 			l := &late{client: direct}
 			f.When(l.lose(func(words []string) bool { return env.Calls(words, gen.WaitSHA1) }))
-			again := attach(t, direct, env.MustLock(t)(locker.AcquirePermit(t.Context(), "job", 2, rlock.WithTTL(rlock.NoExpiry))))
+			again := attach(t, direct, env.MustLock(t)(locker.AcquirePermits(t.Context(), "job", 1, 2, rlock.WithTTL(rlock.NoExpiry))))
 			l.deliver(t)
 			env.Soon(t, func() bool {
-				lock, err := locker.TryAcquirePermit(t.Context(), "job", 2)
+				lock, err := locker.TryAcquirePermits(t.Context(), "job", 1, 2)
 				return err == nil && lock.Release(t.Context()) == nil
 			}, "the second permit is free again")
 			require.True(t, again.Valid())

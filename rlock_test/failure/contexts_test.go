@@ -72,11 +72,11 @@ func publicCalls() map[string]func(ctx context.Context, c *caller) error {
 		"TryAcquireShared": func(ctx context.Context, c *caller) error {
 			return env.ErrorOf(c.TryAcquireShared(ctx, c.key("h")))
 		},
-		"AcquirePermit": func(ctx context.Context, c *caller) error {
-			return env.ErrorOf(c.AcquirePermit(ctx, c.key("i"), 2))
+		"AcquirePermits": func(ctx context.Context, c *caller) error {
+			return env.ErrorOf(c.AcquirePermits(ctx, c.key("i"), 1, 2))
 		},
-		"TryAcquirePermit": func(ctx context.Context, c *caller) error {
-			return env.ErrorOf(c.TryAcquirePermit(ctx, c.key("j"), 2))
+		"TryAcquirePermits": func(ctx context.Context, c *caller) error {
+			return env.ErrorOf(c.TryAcquirePermits(ctx, c.key("j"), 1, 2))
 		},
 		"Do": func(ctx context.Context, c *caller) error { return c.Do(ctx, c.key("k"), work) },
 		"TryDo": func(ctx context.Context, c *caller) error {
@@ -86,9 +86,15 @@ func publicCalls() map[string]func(ctx context.Context, c *caller) error {
 		"TryDoAll": func(ctx context.Context, c *caller) error {
 			return env.ErrorOf(c.TryDoAll(ctx, c.keys("n"), work))
 		},
-		"DoShared": func(ctx context.Context, c *caller) error { return c.DoShared(ctx, c.key("o"), work) },
-		"DoPermit": func(ctx context.Context, c *caller) error { return c.DoPermit(ctx, c.key("p"), 2, work) },
-		"Lead":     func(ctx context.Context, c *caller) error { return c.Lead(ctx, c.key("q"), work) },
+		"DoShared":  func(ctx context.Context, c *caller) error { return c.DoShared(ctx, c.key("o"), work) },
+		"DoPermits": func(ctx context.Context, c *caller) error { return c.DoPermits(ctx, c.key("p"), 1, 2, work) },
+		"TryDoShared": func(ctx context.Context, c *caller) error {
+			return env.ErrorOf(c.TryDoShared(ctx, c.key("o2"), work))
+		},
+		"TryDoPermits": func(ctx context.Context, c *caller) error {
+			return env.ErrorOf(c.TryDoPermits(ctx, c.key("p2"), 1, 2, work))
+		},
+		"Lead": func(ctx context.Context, c *caller) error { return c.Lead(ctx, c.key("q"), work) },
 		"Leaders": func(ctx context.Context, c *caller) (err error) {
 			for _, err = range c.Leaders(ctx, c.key("r")) {
 			}

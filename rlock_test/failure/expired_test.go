@@ -57,7 +57,7 @@ func TestTryRightAfterTheEnd(t *testing.T) {
 			return l.AcquireShared(t.Context(), "k", rlock.WithTTL(lease))
 		}, try},
 		"after a permit": {func(t *testing.T, l *rlock.Locker) (*rlock.Lock, error) {
-			return l.AcquirePermit(t.Context(), "k", 3, rlock.WithTTL(lease))
+			return l.AcquirePermits(t.Context(), "k", 1, 3, rlock.WithTTL(lease))
 		}, try},
 		"after a token of a shorter lease": {func(t *testing.T, l *rlock.Locker) (*rlock.Lock, error) {
 			lock, err := l.Acquire(t.Context(), "k", rlock.WithTTL(time.Minute))

@@ -207,7 +207,7 @@ func TestVerifyIsAnsweredLate(t *testing.T) {
 			"a key":    func(l *rlock.Locker) (*rlock.Lock, error) { return l.Acquire(t.Context(), "a") },
 			"a set":    func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquireAll(t.Context(), []string{"a", "b"}) },
 			"a reader": func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquireShared(t.Context(), "a") },
-			"a permit": func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquirePermit(t.Context(), "a", 1) },
+			"a permit": func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquirePermits(t.Context(), "a", 1, 1) },
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

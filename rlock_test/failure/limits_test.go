@@ -52,11 +52,15 @@ func TestMaxHold(t *testing.T) {
 	hang := func(ctx context.Context, lock *rlock.Lock) error { <-ctx.Done(); return context.Cause(ctx) }
 	extended := rlock.WithAutoExtend(true)
 	for name, hold := range map[string]func(ctx context.Context, l *rlock.Locker) error{
-		"Do":            func(ctx context.Context, l *rlock.Locker) error { return l.Do(ctx, "job", hang, limit) },
-		"DoPermit":      func(ctx context.Context, l *rlock.Locker) error { return l.DoPermit(ctx, "job", 2, hang, limit) },
-		"DoShared":      func(ctx context.Context, l *rlock.Locker) error { return l.DoShared(ctx, "job", hang, limit) },
-		"Acquire":       func(ctx context.Context, l *rlock.Locker) error { return forget(l.Acquire(ctx, "job", limit, extended)) },
-		"AcquireShared": func(ctx context.Context, l *rlock.Locker) error { return forget(l.AcquireShared(ctx, "job", limit, extended)) },
+		"Do":        func(ctx context.Context, l *rlock.Locker) error { return l.Do(ctx, "job", hang, limit) },
+		"DoPermits": func(ctx context.Context, l *rlock.Locker) error { return l.DoPermits(ctx, "job", 1, 2, hang, limit) },
+		"DoShared":  func(ctx context.Context, l *rlock.Locker) error { return l.DoShared(ctx, "job", hang, limit) },
+		"Acquire": func(ctx context.Context, l *rlock.Locker) error {
+			return forget(l.Acquire(ctx, "job", limit, extended))
+		},
+		"AcquireShared": func(ctx context.Context, l *rlock.Locker) error {
+			return forget(l.AcquireShared(ctx, "job", limit, extended))
+		},
 		"no lease": func(ctx context.Context, l *rlock.Locker) error {
 			return forget(l.Acquire(ctx, "job", limit, rlock.WithTTL(rlock.NoExpiry)))
 		},

@@ -58,7 +58,7 @@ var calls = map[string]func(ctx context.Context, l *rlock.Locker, held *rlock.Lo
 		return env.ErrorOf(l.AcquireShared(ctx, "job"))
 	},
 	"permit": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error {
-		return env.ErrorOf(l.AcquirePermit(ctx, "job", 3))
+		return env.ErrorOf(l.AcquirePermits(ctx, "job", 1, 3))
 	},
 	"wait":    func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error { return l.WaitFree(ctx, "job") },
 	"extend":  func(ctx context.Context, _ *rlock.Locker, held *rlock.Lock) error { return held.Extend(ctx, time.Hour) },

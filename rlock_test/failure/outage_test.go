@@ -261,7 +261,7 @@ func TestPauseOfTheCallerInFront(t *testing.T) {
 			return l.AcquireShared(ctx, "k", opts...)
 		},
 		"permit": func(ctx context.Context, l *rlock.Locker, opts ...rlock.Option) (*rlock.Lock, error) {
-			return l.AcquirePermit(ctx, "k", 3, append(opts, rlock.WithPermits(2))...)
+			return l.AcquirePermits(ctx, "k", 2, 3, opts...)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -297,7 +297,7 @@ func TestPauseOfTheCallerInFront(t *testing.T) {
 func TestGrantDuringThePauseOfAnOutage(t *testing.T) {
 	t.Parallel()
 	f, l, client := env.NewFaulty(t, env.Engines(t)[0])
-	held := env.MustLock(t)(env.NewLocker(t, client).AcquirePermit(t.Context(), "k", 1, rlock.WithTTL(time.Hour)))
+	held := env.MustLock(t)(env.NewLocker(t, client).AcquirePermits(t.Context(), "k", 1, 1, rlock.WithTTL(time.Hour)))
 	lost := make(chan struct{})
 	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 		answer := run()
@@ -310,7 +310,7 @@ func TestGrantDuringThePauseOfAnOutage(t *testing.T) {
 	})
 	got := make(chan *rlock.Lock, 1)
 	go func() {
-		got <- env.MustLock(t)(l.AcquirePermit(t.Context(), "k", 1, rlock.WithTTL(5*time.Second), rlock.WithRetry(rlock.Fixed(time.Minute))))
+		got <- env.MustLock(t)(l.AcquirePermits(t.Context(), "k", 1, 1, rlock.WithTTL(5*time.Second), rlock.WithRetry(rlock.Fixed(time.Minute))))
 	}()
 	env.Receive(t, lost)
 	require.NoError(t, held.Release(t.Context()))

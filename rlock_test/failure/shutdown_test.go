@@ -31,7 +31,7 @@ func TestShutdownAmongCalls(t *testing.T) {
 				func(i int) error { return env.ErrorOf(locker.TryAcquire(t.Context(), key(i))) }, // and forgets it
 				func(i int) error { return locker.Do(t.Context(), key(i), nothing) },
 				func(i int) error { return locker.DoShared(t.Context(), "shared:"+key(i), nothing) },
-				func(i int) error { return locker.DoPermit(t.Context(), "permits:"+key(i), 2, nothing) },
+				func(i int) error { return locker.DoPermits(t.Context(), "permits:"+key(i), 1, 2, nothing) },
 				func(i int) error {
 					lock, err := locker.Acquire(t.Context(), "own:"+key(i))
 					if err != nil {

@@ -57,7 +57,7 @@ func whatGoes(
 	must := env.MustLock(t)
 	given := []*rlock.Lock{
 		must(l.Acquire(t.Context(), "whole")), must(l.AcquireAll(t.Context(), []string{"a", "b"})),
-		must(l.AcquireShared(t.Context(), "shared")), must(l.AcquirePermit(t.Context(), "permit", 3)),
+		must(l.AcquireShared(t.Context(), "shared")), must(l.AcquirePermits(t.Context(), "permit", 1, 3)),
 	}
 	other := env.OpenLocker(t, server.Option(), rlock.WithTTL(10*time.Minute))
 	must(other.Acquire(t.Context(), "held"))

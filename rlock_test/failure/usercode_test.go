@@ -470,7 +470,7 @@ func (c *latelyBroken) Value(key any) any {
 // A Release that panics keeps others out as long as one that does not.
 func TestReleaseThatPanicsKeepsOthersOut(t *testing.T) {
 	t.Parallel()
-	const atLeast = 4 * time.Second
+	const minHold = 4 * time.Second
 	_, locker, direct := env.NewFaulty(t, env.Engines(t)[0])
 	ctx := &latelyBroken{Context: t.Context()}
 	began := time.Now()
@@ -478,11 +478,11 @@ func TestReleaseThatPanicsKeepsOthersOut(t *testing.T) {
 		_ = locker.Do(ctx, "job", func(context.Context, *rlock.Lock) error {
 			ctx.broken.Store(true)
 			return nil
-		}, rlock.WithTTL(time.Hour), rlock.WithAtLeast(atLeast))
+		}, rlock.WithTTL(time.Hour), rlock.WithMinHold(minHold))
 	})
 	for {
 		held := env.Get(t, direct, "job") != ""
-		if time.Since(began) >= atLeast-time.Second { // the answer may be of a later moment
+		if time.Since(began) >= minHold-time.Second { // the answer may be of a later moment
 			break
 		}
 		require.True(t, held)

@@ -199,11 +199,12 @@ func (c *chosen) ttl(s *source) time.Duration {
 
 func (c *chosen) retry(s *source) (r rlock.Retry) {
 	first, second := time.Duration(s.number()), time.Duration(s.number())
+	endless := false
 	switch s.of(5) {
 	case 0:
 		c.wrong = true
 	case 1:
-		c.wrong = c.wrong || first <= 0
+		c.wrong, endless = c.wrong || first <= 0, first == rlock.NoExpiry
 		r = rlock.Fixed(first)
 	case 2:
 		c.wrong = c.wrong || first <= 0 || second < first
@@ -216,7 +217,7 @@ func (c *chosen) retry(s *source) (r rlock.Retry) {
 	}
 	if s.of(2) == 1 {
 		n := int(s.number())
-		c.wrong = c.wrong || n < 1
+		c.wrong = c.wrong || n < 1 || n > 1 && endless
 		r = r.MaxAttempts(n)
 	}
 	if s.of(2) == 1 {

@@ -127,7 +127,7 @@ func useAll(t *testing.T, client rueidis.Client, servers []*env.Server) {
 	require.NoError(t, locker.Do(ctx, "job", nothing))
 	require.NoError(t, locker.DoAll(ctx, []string{"{set}:a", "{set}:b"}, nothing))
 	require.NoError(t, locker.DoShared(ctx, "data", nothing))
-	require.NoError(t, locker.DoPermit(ctx, "slots", 2, nothing))
+	require.NoError(t, locker.DoPermits(ctx, "slots", 1, 2, nothing))
 	require.NoError(t, locker.Lead(ctx, "leader", nothing))
 	held, err := locker.Acquire(ctx, "waited for")
 	require.NoError(t, err)

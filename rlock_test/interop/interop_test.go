@@ -225,11 +225,11 @@ func theirsIsForcedAway(t *testing.T, p pair) {
 type acquireOne func(l *rlock.Locker, ctx context.Context, key string, opts ...rlock.Option) (*rlock.Lock, error)
 
 func permit(l *rlock.Locker, ctx context.Context, key string, opts ...rlock.Option) (*rlock.Lock, error) {
-	return l.AcquirePermit(ctx, key, 2, opts...)
+	return l.AcquirePermits(ctx, key, 1, 2, opts...)
 }
 
 func tryPermit(l *rlock.Locker, ctx context.Context, key string, opts ...rlock.Option) (*rlock.Lock, error) {
-	return l.TryAcquirePermit(ctx, key, 2, opts...)
+	return l.TryAcquirePermits(ctx, key, 1, 2, opts...)
 }
 
 // oursIsSharedBy: theirs sees an ordinary held lock until the last share is released, and what it does

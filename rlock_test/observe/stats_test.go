@@ -114,7 +114,7 @@ func TestHowManyAreHeld(t *testing.T) {
 		set, err := locker.AcquireAll(ctx, []string{"two", "three"})
 		require.NoError(t, err)
 		held(2)
-		permits, err := locker.AcquirePermit(ctx, "permits", 5, rlock.WithPermits(3))
+		permits, err := locker.AcquirePermits(ctx, "permits", 3, 5)
 		require.NoError(t, err)
 		reader, err := locker.AcquireShared(ctx, "readers")
 		require.NoError(t, err)

@@ -114,7 +114,7 @@ func openRlockSharing(c crowd) func(tb testing.TB, address string, lease time.Du
 			if c.limit == 0 {
 				lock, err = l.AcquireShared(ctx, key)
 			} else {
-				lock, err = l.AcquirePermit(ctx, key, c.limit)
+				lock, err = l.AcquirePermits(ctx, key, 1, c.limit)
 			}
 			if err != nil {
 				return nil, err

@@ -27,7 +27,9 @@ func TestBarging(t *testing.T) {
 		"one process":       {1, func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error) { return l.Acquire(ctx, "k") }},
 		"several processes": {3, func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error) { return l.Acquire(ctx, "k") }},
 		"readers":           {2, func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error) { return l.AcquireShared(ctx, "k") }},
-		"permits":           {2, func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error) { return l.AcquirePermit(ctx, "k", 2) }},
+		"permits": {2, func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error) {
+			return l.AcquirePermits(ctx, "k", 1, 2)
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -89,7 +89,7 @@ func TestLateGrantFreesNothing(t *testing.T) {
 			},
 		},
 		"kept for a while after its release": {
-			waits: func(t *testing.T, l *rlock.Locker) *rlock.Lock { return whole(t, l, rlock.WithAtLeast(5*time.Second)) },
+			waits: func(t *testing.T, l *rlock.Locker) *rlock.Lock { return whole(t, l, rlock.WithMinHold(5*time.Second)) },
 			then: func(s served) {
 				require.NoError(s.t, env.Taken(s.t, s.got).Release(s.t.Context()))
 				keeps(s)
@@ -99,7 +99,7 @@ func TestLateGrantFreesNothing(t *testing.T) {
 		"over here, and to keep others out": {
 			after: 350 * time.Millisecond, // counted off the lease here, as it is of the place
 			waits: func(t *testing.T, l *rlock.Locker) *rlock.Lock {
-				return whole(t, l, rlock.WithTTL(5*time.Second), rlock.WithAtLeast(5*time.Second), rlock.WithAutoExtend(false))
+				return whole(t, l, rlock.WithTTL(5*time.Second), rlock.WithMinHold(5*time.Second), rlock.WithAutoExtend(false))
 			},
 			then: func(s served) {
 				lock := env.Taken(s.t, s.got)
@@ -203,12 +203,12 @@ func TestLateGrantFreesNothing(t *testing.T) {
 		},
 		"a permit that was handed on": {
 			waits: func(t *testing.T, l *rlock.Locker) *rlock.Lock {
-				return env.MustLock(t)(l.AcquirePermit(t.Context(), "k", 2))
+				return env.MustLock(t)(l.AcquirePermits(t.Context(), "k", 1, 2))
 			},
 			then: func(s served) {
-				first, other := env.Taken(s.t, s.got), env.MustLock(s.t)(s.l.AcquirePermit(s.t.Context(), "k", 2))
+				first, other := env.Taken(s.t, s.got), env.MustLock(s.t)(s.l.AcquirePermits(s.t.Context(), "k", 1, 2))
 				next := make(chan *rlock.Lock, 1)
-				go func() { next <- env.MustLock(s.t)(s.l.AcquirePermit(s.t.Context(), "k", 2)) }()
+				go func() { next <- env.MustLock(s.t)(s.l.AcquirePermits(s.t.Context(), "k", 1, 2)) }()
 				env.AwaitWaiting(s.t, s.l, 1)
 				require.NoError(s.t, first.Release(s.t.Context()))
 				lock := env.Taken(s.t, next)
@@ -250,7 +250,7 @@ func TestGrantForAForgottenLockGoesBack(t *testing.T) {
 			return env.MustLock(t)(l.AcquireShared(t.Context(), "k", opts...))
 		},
 		"a permit": func(t *testing.T, l *rlock.Locker, opts ...rlock.Option) *rlock.Lock {
-			return env.MustLock(t)(l.AcquirePermit(t.Context(), "k", 2, opts...))
+			return env.MustLock(t)(l.AcquirePermits(t.Context(), "k", 1, 2, opts...))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

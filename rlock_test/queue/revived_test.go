@@ -94,7 +94,7 @@ func TestRevivedPlaces(t *testing.T) {
 			require.NoError(t, lock.Extend(t.Context(), time.Second))
 			require.NoError(t, lock.Release(t.Context()))
 		}},
-		"that keep others out": {n: 1, opts: []rlock.Option{rlock.WithAtLeast(5 * time.Second)}, served: func(t *testing.T, l *rlock.Locker, got <-chan *rlock.Lock) {
+		"that keep others out": {n: 1, opts: []rlock.Option{rlock.WithMinHold(5 * time.Second)}, served: func(t *testing.T, l *rlock.Locker, got <-chan *rlock.Lock) {
 			require.NoError(t, env.Taken(t, got).Release(t.Context()))
 			time.Sleep(10 * time.Second)
 		}},

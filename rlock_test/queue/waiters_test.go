@@ -33,7 +33,7 @@ func TestWaiters(t *testing.T) {
 			},
 			func(o *rlock.Locker) (*rlock.Lock, error) { return o.AcquireShared(ctx, "app:k") },
 			func(o *rlock.Locker) (*rlock.Lock, error) {
-				return o.AcquirePermit(ctx, "app:k", 3, rlock.WithPermits(2), rlock.WithOwner("third"))
+				return o.AcquirePermits(ctx, "app:k", 2, 3, rlock.WithOwner("third"))
 			},
 		} {
 			other := env.OpenOn(t, server)

@@ -59,9 +59,9 @@ func TestCheckOfSharedLocks(t *testing.T) {
 		require.NoError(t, other.Release(ctx))
 		eventually("no reader", func(s rlock.State) bool { return !s.Held && s.Shared == nil })
 
-		permits := env.MustLock(t)(l.AcquirePermit(ctx, "k", 3, rlock.WithPermits(2)))
+		permits := env.MustLock(t)(l.AcquirePermits(ctx, "k", 2, 3))
 		of("two permits of three", 3, 2, 1)
-		more := env.MustLock(t)(l.AcquirePermit(ctx, "k", 5))
+		more := env.MustLock(t)(l.AcquirePermits(ctx, "k", 1, 5))
 		of("three permits, of five at most", 5, 3, 2)
 		require.NoError(t, permits.Release(ctx))
 		require.NoError(t, more.Release(ctx))

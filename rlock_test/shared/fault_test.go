@@ -20,8 +20,8 @@ func TestShareIsExtended(t *testing.T) {
 	server := env.Start(t)
 	l := env.OpenOn(t, server)
 	const lease = 4 * time.Second
-	dead := env.MustLock(t)(l.AcquirePermit(t.Context(), "k", 2, rlock.WithTTL(lease)))
-	live := env.MustLock(t)(l.AcquirePermit(t.Context(), "k", 2, rlock.WithTTL(lease), rlock.WithAutoExtend(true)))
+	dead := env.MustLock(t)(l.AcquirePermits(t.Context(), "k", 1, 2, rlock.WithTTL(lease)))
+	live := env.MustLock(t)(l.AcquirePermits(t.Context(), "k", 1, 2, rlock.WithTTL(lease), rlock.WithAutoExtend(true)))
 	env.Detach(t, dead)
 	time.Sleep(lease + lease/2)
 	require.True(t, live.Valid())
@@ -47,14 +47,14 @@ func TestSharesWithoutAnAnswer(t *testing.T) {
 		})
 	}
 	lose(gen.WaitSHA1, 1)
-	lock := env.MustLock(t)(l.TryAcquirePermit(t.Context(), "k", 1))
+	lock := env.MustLock(t)(l.TryAcquirePermits(t.Context(), "k", 1, 1))
 	require.Equal(t, 1, must(l.Inspect(t.Context(), "k")).Shared.Permits)
 	lose(gen.ExtendSHA1, 1)
 	require.NoError(t, lock.Extend(t.Context(), time.Minute))
 	lose(gen.ReleaseSHA1, 1)
 	require.NoError(t, lock.Release(t.Context()))
 	lose(gen.WaitSHA1, 3)
-	require.Error(t, env.ErrorOf(l.TryAcquirePermit(t.Context(), "k", 1)))
+	require.Error(t, env.ErrorOf(l.TryAcquirePermits(t.Context(), "k", 1, 1)))
 	lose("", 0)
 	idle(t, client)
 }
@@ -78,13 +78,13 @@ func TestReaderThatGivesUp(t *testing.T) {
 	server := env.Start(t)
 	client := server.Client(t)
 	l := env.OpenOn(t, server)
-	held := env.MustLock(t)(l.AcquirePermit(t.Context(), "k", 2))
+	held := env.MustLock(t)(l.AcquirePermits(t.Context(), "k", 1, 2))
 	ctx, cancel := context.WithCancel(t.Context())
 	two := make(chan error, 1)
-	go func() { two <- env.ErrorOf(l.AcquirePermit(ctx, "k", 2, rlock.WithPermits(2))) }()
+	go func() { two <- env.ErrorOf(l.AcquirePermits(ctx, "k", 2, 2)) }()
 	queued(t, client, "k", 1)
 	one := make(chan *rlock.Lock, 1)
-	go func() { lock, _ := l.AcquirePermit(t.Context(), "k", 2); one <- lock }()
+	go func() { lock, _ := l.AcquirePermits(t.Context(), "k", 1, 2); one <- lock }()
 	queued(t, client, "k", 2)
 	cancel()
 	require.ErrorIs(t, env.Receive(t, two), rlock.ErrGaveUp)
@@ -191,7 +191,7 @@ func TestWaiterThatStandsStill(t *testing.T) {
 	}
 	hour := rlock.WithTTL(time.Hour)
 	reads := func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquireShared(t.Context(), "k", hour) }
-	permit := func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquirePermit(t.Context(), "k", 4, hour) }
+	permit := func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquirePermits(t.Context(), "k", 1, 4, hour) }
 	for name, test := range map[string]struct {
 		others, still func(l *rlock.Locker) (*rlock.Lock, error)
 	}{
@@ -200,7 +200,7 @@ func TestWaiterThatStandsStill(t *testing.T) {
 		},
 		"a reader among permits": {permit, reads},
 		"one who wants all permits": {permit, func(l *rlock.Locker) (*rlock.Lock, error) {
-			return l.AcquirePermit(t.Context(), "k", 4, hour, rlock.WithPermits(4))
+			return l.AcquirePermits(t.Context(), "k", 4, 4, hour)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

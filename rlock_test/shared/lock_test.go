@@ -52,7 +52,7 @@ func TestSharesAreFenced(t *testing.T) {
 			last = a.Fence()
 			require.NoError(t, a.Release(ctx))
 			require.NoError(t, b.Release(ctx))
-			permit := env.MustLock(t)(without.AcquirePermit(ctx, "k", 2))
+			permit := env.MustLock(t)(without.AcquirePermits(ctx, "k", 1, 2))
 			require.Greater(t, permit.Fence(), last)
 			require.NoError(t, permit.Release(ctx))
 			fenced := env.MustLock(t)(with.Acquire(ctx, "k"))
@@ -72,7 +72,7 @@ func TestFenceOfThoseWhoShare(t *testing.T) {
 		l := env.NewLocker(t, client, rlock.WithUniqueToken(true))
 		for name, acquire := range map[string]func() (*rlock.Lock, error){
 			"readers": func() (*rlock.Lock, error) { return l.AcquireShared(ctx, "data") },
-			"permits": func() (*rlock.Lock, error) { return l.AcquirePermit(ctx, "slots", 2) },
+			"permits": func() (*rlock.Lock, error) { return l.AcquirePermits(ctx, "slots", 1, 2) },
 		} {
 			last := env.MustLock(t)(acquire())
 			for range 3 {
@@ -99,7 +99,7 @@ func TestForceReleaseOfAllShares(t *testing.T) {
 		operator := env.NewLocker(t, client)
 		for name, acquire := range map[string]func(*rlock.Locker) (*rlock.Lock, error){
 			"readers": func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquireShared(ctx, "k") },
-			"permits": func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquirePermit(ctx, "k", 3) },
+			"permits": func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquirePermits(ctx, "k", 1, 3) },
 		} {
 			var shares []*rlock.Lock
 			for range 2 {
@@ -250,9 +250,9 @@ func TestForceReleaseOfShares(t *testing.T) {
 			return token
 		}
 
-		permits := env.MustLock(t)(l.AcquirePermit(ctx, "permits", 4, rlock.WithPermits(2)))
-		kept := env.MustLock(t)(l.AcquirePermit(ctx, "permits", 4, rlock.WithTTL(2*time.Hour)))
-		elsewhere := env.MustLock(t)(l.AcquirePermit(ctx, "elsewhere", 4))
+		permits := env.MustLock(t)(l.AcquirePermits(ctx, "permits", 2, 4))
+		kept := env.MustLock(t)(l.AcquirePermits(ctx, "permits", 1, 4, rlock.WithTTL(2*time.Hour)))
+		elsewhere := env.MustLock(t)(l.AcquirePermits(ctx, "elsewhere", 1, 4))
 		token := freed("permits")
 		ends(permits)
 		require.NoError(t, env.ErrorOf(kept.Verify(ctx)))
@@ -279,10 +279,10 @@ func TestShareArguments(t *testing.T) {
 	l := env.OpenOn(t, server)
 	ctx := t.Context()
 	for name, call := range map[string]func() error{
-		"no limit":             func() error { return env.ErrorOf(l.AcquirePermit(ctx, "k", 0)) },
-		"more than there are":  func() error { return env.ErrorOf(l.AcquirePermit(ctx, "k", 3, rlock.WithPermits(4))) },
-		"no permits":           func() error { return env.ErrorOf(l.TryAcquirePermit(ctx, "k", 3, rlock.WithPermits(0))) },
-		"too many":             func() error { return env.ErrorOf(l.TryAcquirePermit(ctx, "k", 3000, rlock.WithPermits(1001))) },
+		"no limit":             func() error { return env.ErrorOf(l.AcquirePermits(ctx, "k", 1, 0)) },
+		"more than there are":  func() error { return env.ErrorOf(l.AcquirePermits(ctx, "k", 4, 3)) },
+		"no permits":           func() error { return env.ErrorOf(l.TryAcquirePermits(ctx, "k", 0, 3)) },
+		"too many":             func() error { return env.ErrorOf(l.TryAcquirePermits(ctx, "k", 1001, 3000)) },
 		"a token":              func() error { return env.ErrorOf(l.AcquireShared(ctx, "k", rlock.WithToken("t"))) },
 		"a share's token":      func() error { return env.ErrorOf(l.Acquire(ctx, "k", rlock.WithToken("rlock:share:0:1:x"))) },
 		"a shared key's value": func() error { return env.ErrorOf(l.Acquire(ctx, "k", rlock.WithToken("rlock:readers 1"))) },
@@ -292,21 +292,21 @@ func TestShareArguments(t *testing.T) {
 	}
 	require.Empty(t, must(env.Do(t, l.Client(), "KEYS", "*").AsStrSlice()), "nothing was sent")
 
-	lock := env.MustLock(t)(l.AcquirePermit(ctx, "k", 3, rlock.WithPermits(2)))
+	lock := env.MustLock(t)(l.AcquirePermits(ctx, "k", 2, 3))
 	require.ErrorIs(t, env.ErrorOf(l.TryAcquireShared(ctx, "k")), rlock.ErrHeld, "readers wait for permits")
-	more := env.MustLock(t)(l.AcquirePermit(ctx, "k", 4, rlock.WithPermits(2)))
+	more := env.MustLock(t)(l.AcquirePermits(ctx, "k", 2, 4))
 	s := must(l.Inspect(ctx, "k"))
 	require.False(t, s.Shared.Readers)
 	require.Equal(t, 4, s.Shared.Limit, "the highest that a holder has named")
 	require.Equal(t, 4, s.Shared.Permits)
-	require.ErrorIs(t, env.ErrorOf(l.TryAcquirePermit(ctx, "k", 4)), rlock.ErrHeld)
+	require.ErrorIs(t, env.ErrorOf(l.TryAcquirePermits(ctx, "k", 1, 4)), rlock.ErrHeld)
 	require.NoError(t, lock.Release(ctx))
-	require.ErrorIs(t, env.ErrorOf(l.TryAcquirePermit(ctx, "k", 2)), rlock.ErrHeld, "by its own limit")
+	require.ErrorIs(t, env.ErrorOf(l.TryAcquirePermits(ctx, "k", 1, 2)), rlock.ErrHeld, "by its own limit")
 	require.NoError(t, more.Release(ctx))
 
 	share := env.MustLock(t)(l.AcquireShared(ctx, "k"))
 	require.True(t, must(l.Inspect(ctx, "k")).Shared.Readers)
-	require.ErrorIs(t, env.ErrorOf(l.TryAcquirePermit(ctx, "k", 3)), rlock.ErrHeld, "permits wait for readers")
+	require.ErrorIs(t, env.ErrorOf(l.TryAcquirePermits(ctx, "k", 1, 3)), rlock.ErrHeld, "permits wait for readers")
 	require.NoError(t, share.Release(ctx))
 	idle(t, l.Client())
 }
@@ -367,12 +367,12 @@ func TestSharedResource(t *testing.T) {
 							})
 						case 3:
 							want := int64(1 + (p+n)%2)
-							err = l.DoPermit(t.Context(), "sem", limit, func(context.Context, *rlock.Lock) error {
+							err = l.DoPermits(t.Context(), "sem", int(want), limit, func(context.Context, *rlock.Lock) error {
 								sem.check(sem.permits.Add(want) <= limit, "too many permits")
 								time.Sleep(time.Millisecond)
 								sem.permits.Add(-want)
 								return nil
-							}, rlock.WithPermits(int(want)))
+							})
 						}
 						if err != nil {
 							t.Error(err)
@@ -405,7 +405,7 @@ func TestCrashedHolder(t *testing.T) {
 			key := fmt.Sprint("k", i)
 			lease := 3*time.Second + time.Duration(i)*50*time.Millisecond
 			asked := time.Now()
-			dead, err := dying.AcquirePermit(t.Context(), key, 2, rlock.WithTTL(lease))
+			dead, err := dying.AcquirePermits(t.Context(), key, 1, 2, rlock.WithTTL(lease))
 			if err != nil {
 				return err
 			}
@@ -415,14 +415,14 @@ func TestCrashedHolder(t *testing.T) {
 				_ = env.Do(t, client, "PING").Error()
 				machine[i] = time.Since(answered) - lease
 			})
-			live, err := l.AcquirePermit(t.Context(), key, 2, rlock.WithAutoExtend(true))
+			live, err := l.AcquirePermits(t.Context(), key, 1, 2, rlock.WithAutoExtend(true))
 			if err != nil {
 				return err
 			}
 			if _, err := dead.Detach(); err != nil { // and nobody attaches it
 				return err
 			}
-			next, err := l.AcquirePermit(t.Context(), key, 2)
+			next, err := l.AcquirePermits(t.Context(), key, 1, 2)
 			if err != nil {
 				return err
 			}
@@ -489,5 +489,46 @@ func TestWriterAmongReaders(t *testing.T) {
 		t.Logf("a writer waited for %v among reads of %v", waits, read)
 		slices.Sort(waits)
 		require.Less(t, waits[0], time.Second)
+	})
+}
+
+// TryDo of readers and permits runs the function with a share, or says that there is none.
+func TestTryDoWithAShare(t *testing.T) {
+	t.Parallel()
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker, other := env.NewLocker(t, client), env.NewLocker(t, client)
+		mine := errors.New("mine")
+		for name, c := range map[string]struct {
+			try   func(ctx context.Context, key string, fn func(context.Context, *rlock.Lock) error) (bool, error)
+			block func(key string) (*rlock.Lock, error)
+		}{
+			"readers": {
+				func(ctx context.Context, key string, fn func(context.Context, *rlock.Lock) error) (bool, error) {
+					return locker.TryDoShared(ctx, key, fn)
+				},
+				func(key string) (*rlock.Lock, error) { return other.Acquire(t.Context(), key) },
+			},
+			"permits": {
+				func(ctx context.Context, key string, fn func(context.Context, *rlock.Lock) error) (bool, error) {
+					return locker.TryDoPermits(ctx, key, 2, 3, fn)
+				},
+				func(key string) (*rlock.Lock, error) { return other.AcquirePermits(t.Context(), key, 2, 3) },
+			},
+		} {
+			ran, err := c.try(t.Context(), name, func(ctx context.Context, lock *rlock.Lock) error {
+				return errors.Join(lock.Err(), env.ErrorOf(lock.Verify(ctx)), mine)
+			})
+			require.True(t, ran, name)
+			require.ErrorIs(t, err, mine, name)
+			require.Empty(t, env.Get(t, client, name), name)
+			in := env.MustLock(t)(c.block(name))
+			ran, err = c.try(t.Context(), name, func(context.Context, *rlock.Lock) error {
+				t.Error("it runs beside another")
+				return nil
+			})
+			require.NoError(t, err, name)
+			require.False(t, ran, name)
+			require.NoError(t, in.Release(t.Context()))
+		}
 	})
 }

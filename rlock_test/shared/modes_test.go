@@ -21,7 +21,7 @@ var modes = map[string]func(ctx context.Context, l *rlock.Locker, key string) (*
 		return l.AcquireShared(ctx, key, rlock.WithTTL(time.Minute))
 	},
 	"permit": func(ctx context.Context, l *rlock.Locker, key string) (*rlock.Lock, error) {
-		return l.AcquirePermit(ctx, key, 1, rlock.WithTTL(time.Minute))
+		return l.AcquirePermits(ctx, key, 1, 1, rlock.WithTTL(time.Minute))
 	},
 }
 

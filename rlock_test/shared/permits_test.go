@@ -45,7 +45,7 @@ func unhurried(more ...rlock.Option) []rlock.Option {
 func waits(t *testing.T, ctx context.Context, l *rlock.Locker, n int64) chan acquired {
 	t.Helper()
 	got := make(chan acquired, 1)
-	go func() { lock, err := l.AcquirePermit(ctx, "k", 2, unhurried()...); got <- acquired{lock, err} }()
+	go func() { lock, err := l.AcquirePermits(ctx, "k", 1, 2, unhurried()...); got <- acquired{lock, err} }()
 	env.AwaitWaiting(t, l, n)
 	return got
 }
@@ -53,8 +53,8 @@ func waits(t *testing.T, ctx context.Context, l *rlock.Locker, n int64) chan acq
 func newPermitLine(t *testing.T, l *rlock.Locker, client rueidis.Client, more ...rlock.Option) permitLine {
 	t.Helper()
 	p := permitLine{l: l}
-	p.a = env.MustLock(t)(l.AcquirePermit(t.Context(), "k", 2, unhurried(more...)...))
-	p.b = env.MustLock(t)(l.AcquirePermit(t.Context(), "k", 2, unhurried(more...)...))
+	p.a = env.MustLock(t)(l.AcquirePermits(t.Context(), "k", 1, 2, unhurried(more...)...))
+	p.b = env.MustLock(t)(l.AcquirePermits(t.Context(), "k", 1, 2, unhurried(more...)...))
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	p.cancel, p.asks = cancel, waits(t, ctx, l, 1)
@@ -210,7 +210,7 @@ func TestCallersInALineGiveUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	impatient := waits(t, ctx, l, 2)
 	limited := unhurried(rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(3)))
-	require.ErrorIs(t, env.ErrorOf(l.AcquirePermit(t.Context(), "k", 2, limited...)), rlock.ErrGaveUp)
+	require.ErrorIs(t, env.ErrorOf(l.AcquirePermits(t.Context(), "k", 1, 2, limited...)), rlock.ErrGaveUp)
 	next, last := waits(t, t.Context(), l, 3), waits(t, t.Context(), l, 4)
 	cancel()
 	require.ErrorIs(t, comes(t, impatient).err, rlock.ErrGaveUp)
@@ -233,8 +233,8 @@ func TestPlaceOfACallerWhoGivesUp(t *testing.T) {
 	client := server.Client(t)
 	l, other := openLine(t, server), env.OpenOn(t, server)
 	holders := env.OpenOn(t, server, rlock.WithTurn(0))
-	a := env.MustLock(t)(holders.AcquirePermit(t.Context(), "k", 2, unhurried()...))
-	b := env.MustLock(t)(holders.AcquirePermit(t.Context(), "k", 2, unhurried()...))
+	a := env.MustLock(t)(holders.AcquirePermits(t.Context(), "k", 1, 2, unhurried()...))
+	b := env.MustLock(t)(holders.AcquirePermits(t.Context(), "k", 1, 2, unhurried()...))
 	first, cancelFirst := context.WithCancel(t.Context())
 	second, cancelSecond := context.WithCancel(t.Context())
 	defer cancelFirst()
@@ -286,7 +286,7 @@ func TestObserverOfACallerWhoGivesUp(t *testing.T) {
 	t.Parallel()
 	for name, acquire := range map[string]func(ctx context.Context, l *rlock.Locker, opts ...rlock.Option) (*rlock.Lock, error){
 		"permits": func(ctx context.Context, l *rlock.Locker, opts ...rlock.Option) (*rlock.Lock, error) {
-			return l.AcquirePermit(ctx, "k", 2, opts...)
+			return l.AcquirePermits(ctx, "k", 1, 2, opts...)
 		},
 		"readers": func(ctx context.Context, l *rlock.Locker, opts ...rlock.Option) (*rlock.Lock, error) {
 			return l.AcquireShared(ctx, "k", opts...)
@@ -333,7 +333,7 @@ func TestCallerIsGivenAPermitAndPanics(t *testing.T) {
 	ctx, inLine := gate.InLine(t.Context())
 	go func() {
 		defer func() { panicked <- recover() }()
-		_, _ = l.AcquirePermit(panicking{ctx, gate}, "k", 2, unhurried(inLine)...)
+		_, _ = l.AcquirePermits(panicking{ctx, gate}, "k", 1, 2, unhurried(inLine)...)
 	}()
 	gate.Await(t)
 	require.NoError(t, p.a.Release(t.Context()))
@@ -364,13 +364,13 @@ func TestCallerWhoAsksPanics(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
 	l, other := openLine(t, server), openLine(t, server)
-	a := env.MustLock(t)(other.AcquirePermit(t.Context(), "k", 2, unhurried()...))
-	b := env.MustLock(t)(other.AcquirePermit(t.Context(), "k", 2, unhurried()...))
+	a := env.MustLock(t)(other.AcquirePermits(t.Context(), "k", 1, 2, unhurried()...))
+	b := env.MustLock(t)(other.AcquirePermits(t.Context(), "k", 1, 2, unhurried()...))
 	var fails atomic.Bool
 	panicked := make(chan any, 1)
 	go func() {
 		defer func() { panicked <- recover() }()
-		_, _ = l.AcquirePermit(t.Context(), "k", 2, unhurried(rlock.WithRetry(rlock.RetryFunc(func(rlock.Attempt) (time.Duration, bool) {
+		_, _ = l.AcquirePermits(t.Context(), "k", 1, 2, unhurried(rlock.WithRetry(rlock.RetryFunc(func(rlock.Attempt) (time.Duration, bool) {
 			if fails.Load() {
 				panic("retry")
 			}
@@ -457,7 +457,7 @@ func TestForceReleaseOfAPermitOnItsWay(t *testing.T) {
 	gate, next := env.NewGate(t), make(chan acquired, 1)
 	ctx, inLine := gate.InLine(t.Context())
 	go func() {
-		lock, err := l.AcquirePermit(ctx, "k", 2, unhurried(inLine)...)
+		lock, err := l.AcquirePermits(ctx, "k", 1, 2, unhurried(inLine)...)
 		next <- acquired{lock, err}
 	}()
 	gate.Await(t)
@@ -495,7 +495,7 @@ func TestLimitsBesideEachOther(t *testing.T) {
 				for range 8 {
 					work.Go(func() {
 						for range 20 {
-							lock, err := l.AcquirePermit(t.Context(), "k", limit)
+							lock, err := l.AcquirePermits(t.Context(), "k", 1, limit)
 							if err != nil {
 								t.Errorf("limit %d: %v", limit, err)
 								return
@@ -539,7 +539,7 @@ func TestPermitsOfManyProcesses(t *testing.T) {
 						if i%4 == 3 {
 							ctx, cancel = context.WithTimeout(t.Context(), time.Duration(n%5)*time.Millisecond)
 						}
-						lock, err := l.AcquirePermit(ctx, "k", limit, rlock.WithPermits(int(want)))
+						lock, err := l.AcquirePermits(ctx, "k", int(want), limit)
 						cancel()
 						if err == nil {
 							r.check(r.permits.Add(want) <= limit, "too many permits")
@@ -578,7 +578,7 @@ func TestTurnsOfPermits(t *testing.T) {
 					return
 				default:
 				}
-				if err := l.DoPermit(t.Context(), "k", 2, func(context.Context, *rlock.Lock) error {
+				if err := l.DoPermits(t.Context(), "k", 1, 2, func(context.Context, *rlock.Lock) error {
 					time.Sleep(100 * time.Microsecond)
 					return nil
 				}); err != nil {
@@ -590,7 +590,7 @@ func TestTurnsOfPermits(t *testing.T) {
 	}
 	for range 20 {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		lock, err := other.AcquirePermit(ctx, "k", 2)
+		lock, err := other.AcquirePermits(ctx, "k", 1, 2)
 		cancel()
 		require.NoError(t, err)
 		require.NoError(t, lock.Release(t.Context()))
@@ -610,13 +610,13 @@ func TestScriptsOfAGrantedPermit(t *testing.T) {
 		server := e.Start(t)
 		client := server.Client(t)
 		a, b := env.OpenOn(t, server), env.OpenOn(t, server)
-		kept := env.MustLock(t)(a.AcquirePermit(t.Context(), "k", 2))
+		kept := env.MustLock(t)(a.AcquirePermits(t.Context(), "k", 1, 2))
 		var before int64
 		const times = 20
 		for i := range times + 1 {
-			held := env.MustLock(t)(a.AcquirePermit(t.Context(), "k", 2))
+			held := env.MustLock(t)(a.AcquirePermits(t.Context(), "k", 1, 2))
 			got := make(chan *rlock.Lock, 1)
-			go func() { got <- env.MustLock(t)(b.AcquirePermit(t.Context(), "k", 2)) }()
+			go func() { got <- env.MustLock(t)(b.AcquirePermits(t.Context(), "k", 1, 2)) }()
 			queued(t, client, "k", 1)
 			require.NoError(t, held.Release(t.Context()))
 			lock := env.Taken(t, got)

@@ -22,7 +22,7 @@ func TestRightsForShares(t *testing.T) {
 	page, err := os.ReadFile("../../PRODUCTION.md")
 	require.NoError(t, err)
 	rule := regexp.MustCompile("(?s)ACL SETUSER (app .*?)\n```").FindSubmatch(page)
-	more := regexp.MustCompile("`AcquirePermit`\\) add `([^`]*)`").FindSubmatch(page)
+	more := regexp.MustCompile("`AcquirePermits`\\) add `([^`]*)`").FindSubmatch(page)
 	require.NotNil(t, rule)
 	require.NotNil(t, more)
 	env.Each(t, func(t *testing.T, e env.Engine) {
@@ -39,10 +39,10 @@ func TestRightsForShares(t *testing.T) {
 		require.NoError(t, env.MustLock(t)(l.Acquire(ctx, "k")).Release(ctx))
 
 		server.Do(t, append([]string{"ACL", "SETUSER", "app"}, strings.Fields(string(more[1]))...)...)
-		a := env.MustLock(t)(l.AcquirePermit(ctx, "k", 2))
-		b := env.MustLock(t)(l.AcquirePermit(ctx, "k", 2))
+		a := env.MustLock(t)(l.AcquirePermits(ctx, "k", 1, 2))
+		b := env.MustLock(t)(l.AcquirePermits(ctx, "k", 1, 2))
 		next := make(chan *rlock.Lock, 1)
-		go func() { lock, _ := l.AcquirePermit(ctx, "k", 2); next <- lock }()
+		go func() { lock, _ := l.AcquirePermits(ctx, "k", 1, 2); next <- lock }()
 		queued(t, server.Client(t), "app:k", 1)
 		require.NoError(t, a.Extend(ctx, rlock.DefaultTTL))
 		require.NoError(t, a.Release(ctx))
@@ -123,12 +123,12 @@ func TestPermitsWhereNobodyCanBeTold(t *testing.T) {
 		option := untold(t, server)
 		open := func() *rlock.Locker { return env.OpenLocker(t, option, rlock.WithTTL(time.Hour)) }
 		l := open()
-		a := env.MustLock(t)(l.AcquirePermit(t.Context(), "k", 2, rlock.WithUniqueToken(true)))
-		b := env.MustLock(t)(l.AcquirePermit(t.Context(), "k", 2, rlock.WithUniqueToken(true)))
+		a := env.MustLock(t)(l.AcquirePermits(t.Context(), "k", 1, 2, rlock.WithUniqueToken(true)))
+		b := env.MustLock(t)(l.AcquirePermits(t.Context(), "k", 1, 2, rlock.WithUniqueToken(true)))
 		got := make(chan acquired, 2)
 		for n := range int64(cap(got)) {
 			waiting := open()
-			go func() { lock, err := waiting.AcquirePermit(t.Context(), "k", 2); got <- acquired{lock, err} }()
+			go func() { lock, err := waiting.AcquirePermits(t.Context(), "k", 1, 2); got <- acquired{lock, err} }()
 			queued(t, server.Client(t), "k", n+1)
 		}
 		for _, lock := range []*rlock.Lock{a, b} {

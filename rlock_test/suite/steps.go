@@ -103,7 +103,7 @@ var slow = append([]string{
 	"TestInit", "TestWatch", "TestWatchWaitsForRest", "TestExitCodes", "TestTypesCompile", "TestContributingExample", "FuzzGenerator",
 	// They wait for leases, timeouts or failovers: six seconds and more, or many times a few.
 	"TestExtendBesideARenewal", "TestRenewalsOfManyKinds", "TestEmbeddedFaultsAreThoseOfServers", "TestScriptFlushIsInvisible",
-	"TestUnansweredReleaseWithAtLeast", "TestAutoExtendOutlastsRefusals", "TestLossIsNoticedByTheExtension",
+	"TestUnansweredReleaseWithMinHold", "TestAutoExtendOutlastsRefusals", "TestLossIsNoticedByTheExtension",
 	"TestGaveUpWhereverTheContextEnds", "TestFailedReleaseAfterALostExtension", "TestAutoExtendOverASlowNetwork",
 	"TestShortenedWithoutAnAnswer", "TestCallsOfASilentServer", "TestFailedReleaseIsFinishedInTheBackground", "TestExtendKeepsItsTTL",
 	"TestClusterFailover", "TestDemotedPrimary", "TestRenewalsOfForbiddenKeys", "TestServerForgetsWhoHolds", "TestServerTakesNoWrites",

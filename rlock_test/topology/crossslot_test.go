@@ -492,17 +492,17 @@ func TestCrossSlotSetGivesBack(t *testing.T) {
 	})
 }
 
-// Each slot of a set keeps its keys for the time of WithAtLeast, and the next set gets them after it; also
+// Each slot of a set keeps its keys for the time of WithMinHold, and the next set gets them after it; also
 // if the reply of one slot is lost.
-func TestCrossSlotAtLeast(t *testing.T) {
+func TestCrossSlotMinHold(t *testing.T) {
 	t.Parallel()
-	const atLeast = time.Second
+	const minHold = time.Second
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		f, locker, direct := newFaultyCluster(t, e)
 		rival := env.NewLocker(t, direct, rlock.WithCrossSlot(true))
 		for _, loses := range []bool{false, true} {
 			start := time.Now()
-			lock, err := locker.AcquireAll(t.Context(), spread, rlock.WithTTL(time.Minute), rlock.WithAtLeast(atLeast))
+			lock, err := locker.AcquireAll(t.Context(), spread, rlock.WithTTL(time.Minute), rlock.WithMinHold(minHold))
 			require.NoError(t, err)
 			if loses {
 				f.When(env.Once(gen.ExtendSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
@@ -514,15 +514,15 @@ func TestCrossSlotAtLeast(t *testing.T) {
 			f.When(nil)
 			for _, key := range spread {
 				value := env.Get(t, direct, key)
-				if time.Since(start) < atLeast {
+				if time.Since(start) < minHold {
 					require.NotEmpty(t, value, key)
 					require.NotEqual(t, lock.Token(), value, key)
 				}
 			}
 			next, err := rival.AcquireAll(t.Context(), spread)
 			require.NoError(t, err)
-			require.GreaterOrEqual(t, time.Since(start), atLeast)
-			require.Less(t, time.Since(start), atLeast+30*time.Second, "not when the former lease would have ended")
+			require.GreaterOrEqual(t, time.Since(start), minHold)
+			require.Less(t, time.Since(start), minHold+30*time.Second, "not when the former lease would have ended")
 			require.NoError(t, next.Release(t.Context()))
 		}
 	})

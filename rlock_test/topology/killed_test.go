@@ -37,7 +37,7 @@ func TestClusterPrimaryIsKilledUnderLoad(t *testing.T) {
 			"whole":  func(l *rlock.Locker) (*rlock.Lock, error) { return l.Acquire(ctx, tag+"whole") },
 			"writer": func(l *rlock.Locker) (*rlock.Lock, error) { return l.Acquire(ctx, tag+"shared") },
 			"reader": func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquireShared(ctx, tag+"shared") },
-			"permit": func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquirePermit(ctx, tag+"permit", 2) },
+			"permit": func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquirePermits(ctx, tag+"permit", 1, 2) },
 			"set": func(l *rlock.Locker) (*rlock.Lock, error) {
 				return l.AcquireAll(ctx, []string{tag + "a", tag + "b"})
 			},

@@ -56,9 +56,9 @@ func TestClusterShares(t *testing.T) {
 			require.Greater(t, three.Fence(), whole.Fence())
 			require.NoError(t, three.Release(ctx))
 
-			first := env.MustLock(t)(a.AcquirePermit(ctx, key, 2))
-			second := env.MustLock(t)(b.AcquirePermit(ctx, key, 2))
-			third := inTheBackground(t, func(ctx context.Context) (*rlock.Lock, error) { return c.AcquirePermit(ctx, key, 2) })
+			first := env.MustLock(t)(a.AcquirePermits(ctx, key, 1, 2))
+			second := env.MustLock(t)(b.AcquirePermits(ctx, key, 1, 2))
+			third := inTheBackground(t, func(ctx context.Context) (*rlock.Lock, error) { return c.AcquirePermits(ctx, key, 1, 2) })
 			env.Soon(t, func() bool { return len(queuedAt(t, node, key)) == 1 }, "there is no permit left")
 			require.NoError(t, first.Release(ctx))
 			next := env.Taken(t, third)
@@ -87,9 +87,9 @@ func TestSharesOfASlotThatMoves(t *testing.T) {
 		a, b := openOn(t, cluster), openOn(t, cluster)
 		ctx, key := t.Context(), keyOn(t, cluster, 2)
 		m := moveOf(cluster, key)
-		extended := env.MustLock(t)(a.AcquirePermit(ctx, key, 3, rlock.WithTTL(15*time.Second), rlock.WithAutoExtend(true)))
-		stays := env.MustLock(t)(b.AcquirePermit(ctx, key, 3))
-		leaves := env.MustLock(t)(b.AcquirePermit(ctx, key, 3))
+		extended := env.MustLock(t)(a.AcquirePermits(ctx, key, 1, 3, rlock.WithTTL(15*time.Second), rlock.WithAutoExtend(true)))
+		stays := env.MustLock(t)(b.AcquirePermits(ctx, key, 1, 3))
+		leaves := env.MustLock(t)(b.AcquirePermits(ctx, key, 1, 3))
 		held := func() {
 			t.Helper()
 			for _, lock := range []*rlock.Lock{extended, stays} {
@@ -100,7 +100,7 @@ func TestSharesOfASlotThatMoves(t *testing.T) {
 		}
 		m.Begin(t)
 		held()
-		got := inTheBackground(t, func(ctx context.Context) (*rlock.Lock, error) { return a.AcquirePermit(ctx, key, 3) })
+		got := inTheBackground(t, func(ctx context.Context) (*rlock.Lock, error) { return a.AcquirePermits(ctx, key, 1, 3) })
 		m.Carry(t)
 		held()
 		released := make(chan error, 1)
@@ -135,10 +135,10 @@ func TestSharesAfterAFailover(t *testing.T) {
 		holder := env.OpenLocker(t, s.Option(), rlock.WithTTL(15*time.Second), rlock.WithAutoExtend(true))
 		rival := env.NewLocker(t, s.Client(t))
 		kept := env.MustLock(t)(holder.AcquireShared(ctx, "kept"))
-		permits := env.MustLock(t)(holder.AcquirePermit(ctx, "permits", 2, rlock.WithPermits(2)))
+		permits := env.MustLock(t)(holder.AcquirePermits(ctx, "permits", 2, 2))
 		lost := env.MustLock(t)(holder.AcquireShared(ctx, "lost"))
 		writer := outlives(t, rival, "kept")
-		permit := inTheBackground(t, func(ctx context.Context) (*rlock.Lock, error) { return rival.AcquirePermit(ctx, "permits", 2) })
+		permit := inTheBackground(t, func(ctx context.Context) (*rlock.Lock, error) { return rival.AcquirePermits(ctx, "permits", 1, 2) })
 		env.Soon(t, func() bool { return rival.Stats().Waiting == 2 }, "both wait")
 		values := map[string]string{}
 		for _, key := range []string{"kept", "permits", "lost"} {

@@ -89,7 +89,7 @@ func TestAcquireDuringReleaseEachBesideASilentNode(t *testing.T) {
 		silent, other, least := keyOn(t, cluster, 2), keyOn(t, cluster, 0), keyOn(t, cluster, 1)
 		locks := []*rlock.Lock{
 			env.MustLock(t)(l.Acquire(t.Context(), silent)), env.MustLock(t)(l.Acquire(t.Context(), other)),
-			env.MustLock(t)(l.Acquire(t.Context(), least, rlock.WithAtLeast(time.Second))),
+			env.MustLock(t)(l.Acquire(t.Context(), least, rlock.WithMinHold(time.Second))),
 		}
 		cluster.Nodes[2].Stop()
 		t.Cleanup(cluster.Nodes[2].Cont)

@@ -95,7 +95,7 @@ type acquisition struct {
 	waiting
 	sharing
 	ttl     time.Duration
-	atLeast time.Duration // for which others are kept out, however early CMD ends
+	minHold time.Duration // for which others are kept out, however early CMD ends
 	owner   string
 }
 
@@ -114,10 +114,10 @@ func (q *acquisition) check(a *arguments, keys int) error {
 		return a.usage("--ttl 0s is no lease; a lock that nobody extends must end by itself")
 	case q.owner != "" && !validOwner(q.owner):
 		return a.usage("--owner must have at most %d bytes of printable UTF-8", longestOwner)
-	case q.atLeast > 0 && q.shares():
-		return a.usage("--at-least keeps everybody else out, and %s lets others in; leave one of them out", q.flag())
-	case q.atLeast > q.ttl:
-		return a.usage("--at-least %v is longer than --ttl %v, which is all that keeps others out if this machine dies; use --ttl %[1]v or more", q.atLeast, q.ttl)
+	case q.minHold > 0 && q.shares():
+		return a.usage("--min-hold keeps everybody else out, and %s lets others in; leave one of them out", q.flag())
+	case q.minHold > q.ttl:
+		return a.usage("--min-hold %v is longer than --ttl %v, which is all that keeps others out if this machine dies; use --ttl %[1]v or more", q.minHold, q.ttl)
 	}
 	if err := q.sharing.check(a, keys); err != nil {
 		return err
@@ -133,11 +133,8 @@ func (q *acquisition) take(ctx context.Context, locker *rlock.Locker, keys []str
 	if q.owner != "" {
 		opts = append(opts, rlock.WithOwner(q.owner))
 	}
-	if q.atLeast > 0 {
-		opts = append(opts, rlock.WithAtLeast(q.atLeast))
-	}
-	if q.permits > 0 {
-		opts = append(opts, rlock.WithPermits(q.permits))
+	if q.minHold > 0 {
+		opts = append(opts, rlock.WithMinHold(q.minHold))
 	}
 	lock, err := q.call(bounded, locker, keys, opts)
 	if err != nil {
@@ -150,9 +147,9 @@ func (q *acquisition) take(ctx context.Context, locker *rlock.Locker, keys []str
 	return lock, nil
 }
 
-// giveBack releases a lock under which nothing was done: at once, whatever --at-least says.
+// giveBack releases a lock under which nothing was done: at once, whatever --min-hold says.
 func (q *acquisition) giveBack(locker *rlock.Locker, lock *rlock.Lock) error {
-	if q.atLeast == 0 {
+	if q.minHold == 0 {
 		return release(lock)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
@@ -173,9 +170,9 @@ func (q *acquisition) call(ctx context.Context, locker *rlock.Locker, keys []str
 	case q.readers:
 		return locker.AcquireShared(ctx, keys[0], opts...)
 	case q.limit > 0 && q.none:
-		return locker.TryAcquirePermit(ctx, keys[0], q.limit, opts...)
+		return locker.TryAcquirePermits(ctx, keys[0], max(q.permits, 1), q.limit, opts...)
 	case q.limit > 0:
-		return locker.AcquirePermit(ctx, keys[0], q.limit, opts...)
+		return locker.AcquirePermits(ctx, keys[0], max(q.permits, 1), q.limit, opts...)
 	case one && q.none:
 		return locker.TryAcquire(ctx, keys[0], opts...)
 	case one:

@@ -101,7 +101,7 @@
 //	--shared          share the lock with others who say --shared, and with nobody else
 //	--limit N         take a permit, of which there are N: at most N such commands run at a time
 //	--permits M       take M permits of --limit in one step, for a command that counts for M
-//	--at-least 10m    keep others out for this time even if CMD ends earlier
+//	--min-hold 10m    keep others out for this time even if CMD ends earlier
 //	--ttl 30s         the lease: how long the lock outlives a machine that dies
 //	-w, --wait 30s    give up if the lock was not acquired in this time; without it, wait for ever
 //	-n, --no-wait     do not wait at all
@@ -153,13 +153,13 @@
 // under the other, with the keys in the same order everywhere.
 //
 // Once for all machines. Machines start a job at times that differ by as much as their clocks, and
-// a short job may have ended before the last one starts it. --at-least leaves the lock until the
+// a short job may have ended before the last one starts it. --min-hold leaves the lock until the
 // time is over, counted from when it was granted, whether CMD has succeeded or failed. --ttl must
 // be as long, so that a machine that dies keeps the others out too. If CMD could not be started,
 // the lock is free at once. After the end of CMD, rlock who still shows its owner, and rlock
 // force-release ends the time early.
 //
-//	0 3 * * *  rlock run -n -E 0 --ttl 10m --at-least 10m nightly -- /usr/local/bin/nightly
+//	0 3 * * *  rlock run -n -E 0 --ttl 10m --min-hold 10m nightly -- /usr/local/bin/nightly
 //
 // Signals. CMD runs in a process group of its own. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and
 // SIGUSR2 that rlock gets are passed on to the group, and rlock waits until CMD ends. Before CMD
@@ -201,7 +201,7 @@
 //
 // Objects of --json have event, message and keys, and these have more: contended
 // (remaining_ms), acquired (fence, waited_ms), stopping and killed (reason), suspended, exited
-// (code, and signal if one has ended CMD), released, kept (remaining_ms; with --at-least, in place
+// (code, and signal if one has ended CMD), released, kept (remaining_ms; with --min-hold, in place
 // of released), error (code).
 //
 // # rlock acquire

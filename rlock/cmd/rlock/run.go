@@ -82,7 +82,7 @@ func (p *program) runCommand(args []string) error {
 		fields{"keys": texts(r.keys), "fence": lock.Fence(), "waited_ms": time.Since(start).Milliseconds()})
 	s := &supervision{
 		program: p, lock: lock, stop: r.stop, killAfter: r.killAfter, ttl: r.ttl,
-		keptUntil: time.Now().Add(r.atLeast),
+		keptUntil: time.Now().Add(r.minHold),
 		giveBack:  func() error { return r.giveBack(locker, lock) },
 		tell:      fields{"keys": texts(r.keys)},
 		failing:   func() error { return deref(failing.Load()) },
@@ -108,7 +108,7 @@ func (r *running) define(a *arguments, p *program) {
 		r.keys = append(r.keys, key)
 		return nil
 	})
-	a.duration(&r.atLeast, "at-least")
+	a.duration(&r.minHold, "min-hold")
 	r.stop = syscall.SIGTERM
 	a.flags.Func("signal", "", func(text string) (err error) {
 		r.stop, err = readSignal(text)

@@ -309,7 +309,7 @@ func TestRun(t *testing.T) {
 		"no right to have holders": {
 			replies: replies{"PEXPIREAT": denied},
 			want:    map[string]probe.Severity{"shared": probe.Note},
-			says:    "AcquireShared and AcquirePermit are refused; grant +pexpireat ~rlock:holders:* (NOPERM",
+			says:    "AcquireShared and AcquirePermits are refused; grant +pexpireat ~rlock:holders:* (NOPERM",
 		},
 		"the look at holders is lost": {
 			replies: replies{"PEXPIREAT": ""},

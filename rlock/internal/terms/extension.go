@@ -26,8 +26,8 @@ func (t *Terms) Begin(sent clock.Instant, ttl time.Duration, mint func() string)
 	return e
 }
 
-// BeginJoint notes an extension by ttl of a lease that several use, or that must not last for TTL any more. It
-// never shortens the lease.
+// BeginJoint notes an extension by ttl of a lease that several use, or that must not last for TTL any more.
+// It never shortens the lease.
 func (t *Terms) BeginJoint(sent clock.Instant, ttl time.Duration) Extension {
 	e := t.begin(sent, ttl, nil)
 	e.renewal = true

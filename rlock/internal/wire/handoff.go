@@ -17,9 +17,9 @@ type Handoff struct {
 	Keys  []string
 	Fence uint64
 
-	// AtLeast is for how long whoever takes the keys over must keep others out. Whole milliseconds travel as
+	// MinHold is for how long whoever takes the keys over must keep others out. Whole milliseconds travel as
 	// text.
-	AtLeast time.Duration
+	MinHold time.Duration
 	// Late means that calls without an answer may still take keys for the tokens. Whoever takes the keys over
 	// takes those back.
 	Late bool
@@ -89,7 +89,7 @@ func (h *Handoff) End(token string, spent bool) {
 }
 
 // handoffVersion starts the text of every Handoff. After it come, in base64 without padding: the
-// fence, the number of keys, the keys, the number of tokens, the tokens, the milliseconds of AtLeast
+// fence, the number of keys, the keys, the number of tokens, the tokens, the milliseconds of MinHold
 // unless they are 0 and it is not Late, 1 if it is Late, and a CRC-32 of all that. Numbers are varints.
 // The length of a string comes before the string.
 const handoffVersion = "rlock-handoff-1:"
@@ -104,7 +104,7 @@ func (h *Handoff) Text() []byte {
 			data = append(data, s...)
 		}
 	}
-	if ms := (h.AtLeast + time.Millisecond - 1) / time.Millisecond; ms > 0 || h.Late {
+	if ms := (h.MinHold + time.Millisecond - 1) / time.Millisecond; ms > 0 || h.Late {
 		data = binary.AppendUvarint(data, uint64(ms))
 	}
 	if h.Late {
@@ -147,7 +147,7 @@ func ParseHandoff(text []byte) (*Handoff, error) {
 		return nil, errDamagedHandoff
 	}
 	h := NewHandoff(keys, tokens, fence)
-	h.AtLeast, h.Late = time.Duration(ms)*time.Millisecond, late
+	h.MinHold, h.Late = time.Duration(ms)*time.Millisecond, late
 	return h, nil
 }
 

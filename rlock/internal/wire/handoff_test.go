@@ -20,9 +20,9 @@ func TestHandoffText(t *testing.T) {
 		for _, key := range keys {
 			h.Keys = append(h.Keys, "k"+key)
 		}
-		h.AtLeast, h.Late = time.Duration(ms%3)*time.Millisecond, late
+		h.MinHold, h.Late = time.Duration(ms%3)*time.Millisecond, late
 		got, err := wire.ParseHandoff(h.Text())
-		return err == nil && h.AtLeast == got.AtLeast && h.Late == got.Late && slices.Equal(h.Keys, got.Keys) && slices.Equal(h.Tokens(), got.Tokens()) && h.Fence == got.Fence
+		return err == nil && h.MinHold == got.MinHold && h.Late == got.Late && slices.Equal(h.Keys, got.Keys) && slices.Equal(h.Tokens(), got.Tokens()) && h.Fence == got.Fence
 	}
 	require.NoError(t, quick.Check(same, nil))
 }

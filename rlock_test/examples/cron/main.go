@@ -1,9 +1,9 @@
 // Command cron does a job once a period, although each of N replicas starts it.
 //
-//	REDIS_ADDR=localhost:6379 go run ./rlock_test/examples/cron -replica web-1 -at-least 10m
+//	REDIS_ADDR=localhost:6379 go run ./rlock_test/examples/cron -replica web-1 -min-hold 10m
 //
 // Call it from cron on every machine. The first replica that comes does the job, and keeps the others out
-// for -at-least, however soon the job is done: a replica whose clock is late finds the lock held. So
+// for -min-hold, however soon the job is done: a replica whose clock is late finds the lock held. So
 // choose more than the clocks differ by, and less than the period. That holds for a job that fails, too:
 // the next period tries again. A job that takes longer is extended until it is done.
 package main
@@ -25,7 +25,7 @@ import (
 
 func main() {
 	replica := flag.String("replica", rlock.DefaultOwner(), "name of this replica")
-	atLeast := flag.Duration("at-least", 10*time.Minute, "for how long others are kept out, from the start of the job")
+	minHold := flag.Duration("min-hold", 10*time.Minute, "for how long others are kept out, from the start of the job")
 	fail := flag.Bool("fail", false, "have the job fail")
 	flag.Parse()
 	address := cmp.Or(os.Getenv("REDIS_ADDR"), "localhost:6379")
@@ -43,7 +43,7 @@ func main() {
 		return nil
 	}
 	ran, err := locker.TryDo(context.Background(), "cron:report", report,
-		rlock.WithTTL(*atLeast), rlock.WithAtLeast(*atLeast))
+		rlock.WithTTL(*minHold), rlock.WithMinHold(*minHold))
 	switch {
 	case err != nil:
 		fmt.Println(*replica, "failed:", err)

@@ -35,7 +35,7 @@ func main() {
 	}
 	defer locker.Close()
 	for range *jobs {
-		err := locker.DoPermit(ctx, "workers", *limit, func(ctx context.Context, lock *rlock.Lock) error {
+		err := locker.DoPermits(ctx, "workers", 1, *limit, func(ctx context.Context, lock *rlock.Lock) error {
 			return work(ctx, locker.Client())
 		})
 		if err != nil {

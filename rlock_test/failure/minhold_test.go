@@ -19,12 +19,12 @@ import (
 )
 
 // The reply to a release that keeps others out is lost: the release is sent again, and confirmed.
-func TestLostReplyOnReleaseWithAtLeast(t *testing.T) {
+func TestLostReplyOnReleaseWithMinHold(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		f, locker, direct := env.NewFaulty(t, e)
 		for _, runs := range []bool{false, true} {
-			lock, err := locker.Acquire(t.Context(), "job", rlock.WithAtLeast(5*time.Second))
+			lock, err := locker.Acquire(t.Context(), "job", rlock.WithMinHold(5*time.Second))
 			require.NoError(t, err)
 			var calls atomic.Int32
 			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
@@ -47,9 +47,9 @@ func TestLostReplyOnReleaseWithAtLeast(t *testing.T) {
 
 // No answer comes at all. The caller is told, others are kept out, and this process frees the key when
 // the time is over, however long its lease is.
-func TestUnansweredReleaseWithAtLeast(t *testing.T) {
+func TestUnansweredReleaseWithMinHold(t *testing.T) {
 	t.Parallel()
-	const atLeast = 4 * time.Second
+	const minHold = 4 * time.Second
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		for name, test := range map[string]struct {
 			runs  bool // the server runs the command
@@ -64,7 +64,7 @@ func TestUnansweredReleaseWithAtLeast(t *testing.T) {
 				t.Parallel()
 				f, locker, direct := env.NewFaulty(t, e)
 				start := time.Now()
-				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour), rlock.WithAtLeast(atLeast))
+				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour), rlock.WithMinHold(minHold))
 				require.NoError(t, err)
 				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 					if env.IsExtend(words) {
@@ -78,16 +78,16 @@ func TestUnansweredReleaseWithAtLeast(t *testing.T) {
 				require.Error(t, lock.Release(t.Context()))
 				require.Equal(t, uint64(1), locker.Stats().ReleaseFailed)
 				f.When(nil)
-				if early := env.Get(t, direct, "job"); time.Since(start) < atLeast {
+				if early := env.Get(t, direct, "job"); time.Since(start) < minHold {
 					require.NotEmpty(t, early)
 				}
 				if test.again {
 					require.NoError(t, lock.Release(t.Context()), "it may be called again")
-					require.Less(t, env.TTL(t, direct, "job"), atLeast)
+					require.Less(t, env.TTL(t, direct, "job"), minHold)
 				}
 				next, err := env.NewLocker(t, direct).Acquire(t.Context(), "job")
 				require.NoError(t, err)
-				require.GreaterOrEqual(t, time.Since(start), atLeast)
+				require.GreaterOrEqual(t, time.Since(start), minHold)
 				time.Sleep(200 * time.Millisecond)
 				require.True(t, next.Valid())
 				require.NoError(t, next.Release(t.Context()), "the reaper has left the next holder alone")
@@ -97,12 +97,12 @@ func TestUnansweredReleaseWithAtLeast(t *testing.T) {
 }
 
 // A Release that is called again when the time is over frees the key, whichever token it has.
-func TestReleaseWithAtLeastAgainWhenItIsOver(t *testing.T) {
+func TestReleaseWithMinHoldAgainWhenItIsOver(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		f, locker, direct := env.NewFaulty(t, e)
-		lock, err := locker.Acquire(t.Context(), "job", rlock.WithToken("mine"), rlock.WithTTL(time.Hour), rlock.WithAtLeast(time.Second))
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithToken("mine"), rlock.WithTTL(time.Hour), rlock.WithMinHold(time.Second))
 		require.NoError(t, err)
 		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			if env.IsExtend(words) {
@@ -118,12 +118,12 @@ func TestReleaseWithAtLeastAgainWhenItIsOver(t *testing.T) {
 }
 
 // An extension that arrives after the release does not give the key the long lease back.
-func TestLateExtensionAfterAReleaseWithAtLeast(t *testing.T) {
+func TestLateExtensionAfterAReleaseWithMinHold(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		f, locker, direct := env.NewFaulty(t, e)
 		l := &late{client: direct}
-		lock, err := locker.Acquire(t.Context(), "job", rlock.WithAtLeast(5*time.Second))
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithMinHold(5*time.Second))
 		require.NoError(t, err)
 		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			if env.IsExtendTo(words, "3600000") {
@@ -141,18 +141,18 @@ func TestLateExtensionAfterAReleaseWithAtLeast(t *testing.T) {
 
 // An extension is answered when the lease is over here, while a Release has no answer yet: each has the keys
 // freed in the background, and neither minds the other.
-func TestLateExtensionBesideAReleaseWithAtLeast(t *testing.T) {
+func TestLateExtensionBesideAReleaseWithMinHold(t *testing.T) {
 	t.Parallel()
 	const ttl = 3 * time.Second // a machine that stands still for half of it leaves Extend or Release nothing to send
 	f, locker, direct := env.NewFaulty(t, env.Engines(t)[0])
 	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 		answer := run()
 		if env.IsAcquire(words) {
-			time.Sleep(ttl / 2) // so that the time of WithAtLeast outlasts the lease
+			time.Sleep(ttl / 2) // so that the time of WithMinHold outlasts the lease
 		}
 		return answer
 	})
-	lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(ttl), rlock.WithAtLeast(ttl))
+	lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(ttl), rlock.WithMinHold(ttl))
 	require.NoError(t, err)
 	var calls atomic.Int32
 	gate := env.NewGate(t)
@@ -182,30 +182,30 @@ func TestLateExtensionBesideAReleaseWithAtLeast(t *testing.T) {
 }
 
 // A process that dies under a lock keeps others out, too.
-func TestHolderDiesWithAtLeast(t *testing.T) {
+func TestHolderDiesWithMinHold(t *testing.T) {
 	t.Parallel()
-	const atLeast = 3 * time.Second
+	const minHold = 3 * time.Second
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		dies := env.NewLocker(t, server.Client(t))
 		start := time.Now()
-		_, err := dies.Acquire(t.Context(), "job", rlock.WithTTL(atLeast), rlock.WithAtLeast(atLeast))
+		_, err := dies.Acquire(t.Context(), "job", rlock.WithTTL(minHold), rlock.WithMinHold(minHold))
 		require.NoError(t, err)
 		dies.Close()
 		next, err := env.NewLocker(t, server.Client(t)).Acquire(t.Context(), "job")
 		require.NoError(t, err)
-		require.GreaterOrEqual(t, time.Since(start), atLeast)
+		require.GreaterOrEqual(t, time.Since(start), minHold)
 		require.NoError(t, next.Release(t.Context()))
 	})
 }
 
 // However the work ends that was begun, others are kept out: it may have been done.
-func TestAtLeastOfWorkThatDoesNotReturn(t *testing.T) {
+func TestMinHoldOfWorkThatDoesNotReturn(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		client := e.Start(t).Client(t)
 		for name, end := range endings {
-			locker := env.NewLocker(t, client, rlock.WithAtLeast(5*time.Second))
+			locker := env.NewLocker(t, client, rlock.WithMinHold(5*time.Second))
 			require.False(t, survive(func() {
 				_, _ = locker.TryDo(t.Context(), name, func(context.Context, *rlock.Lock) error {
 					end()
@@ -220,27 +220,27 @@ func TestAtLeastOfWorkThatDoesNotReturn(t *testing.T) {
 	})
 }
 
-// A Close before the Release, or one that waits for nothing, keeps others out as long, and the Release after it
-// shortens a longer lease.
-func TestCloseWithAtLeast(t *testing.T) {
+// A Close before the Release, or one that waits for nothing, keeps others out as long, and the Release after
+// it shortens a longer lease.
+func TestCloseWithMinHold(t *testing.T) {
 	t.Parallel()
-	const atLeast = 5 * time.Second
+	const minHold = 5 * time.Second
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		client := e.Start(t).Client(t)
 		locker := env.NewLocker(t, client)
-		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour), rlock.WithAtLeast(atLeast))
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour), rlock.WithMinHold(minHold))
 		require.NoError(t, err)
 		ran, err := locker.TryDo(t.Context(), "inside", func(context.Context, *rlock.Lock) error {
 			locker.Close()
 			return nil
-		}, rlock.WithTTL(time.Hour), rlock.WithAtLeast(atLeast))
+		}, rlock.WithTTL(time.Hour), rlock.WithMinHold(minHold))
 		require.True(t, ran)
 		require.NoError(t, err)
 		require.Greater(t, env.TTL(t, client, "job"), time.Minute, "nobody has released it")
 		require.NoError(t, lock.Release(t.Context()))
 		for _, key := range []string{"job", "inside"} {
 			require.NotEmpty(t, env.Get(t, client, key), key)
-			require.LessOrEqual(t, env.TTL(t, client, key), atLeast, key)
+			require.LessOrEqual(t, env.TTL(t, client, key), minHold, key)
 		}
 		other := env.NewLocker(t, client)
 		next, err := other.Acquire(t.Context(), "job")
@@ -251,15 +251,15 @@ func TestCloseWithAtLeast(t *testing.T) {
 
 // Shares wait until the time is over as everybody does. They cannot have one of their own, nor one that
 // is an option of the Locker.
-func TestSharesAndAtLeast(t *testing.T) {
+func TestSharesAndMinHold(t *testing.T) {
 	t.Parallel()
-	const atLeast = 700 * time.Millisecond
+	const minHold = 700 * time.Millisecond
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		client := e.Start(t).Client(t)
-		locker, elsewhere := env.NewLocker(t, client, rlock.WithAtLeast(atLeast)), env.NewLocker(t, client)
+		locker, elsewhere := env.NewLocker(t, client, rlock.WithMinHold(minHold)), env.NewLocker(t, client)
 		err := locker.DoShared(t.Context(), "job", func(context.Context, *rlock.Lock) error { return errors.New("it ran") })
 		require.ErrorIs(t, err, rlock.ErrInvalid)
-		err = locker.DoPermit(t.Context(), "job", 2, func(context.Context, *rlock.Lock) error { return errors.New("it ran") })
+		err = locker.DoPermits(t.Context(), "job", 1, 2, func(context.Context, *rlock.Lock) error { return errors.New("it ran") })
 		require.ErrorIs(t, err, rlock.ErrInvalid)
 		require.Empty(t, env.Get(t, client, "job"))
 
@@ -269,19 +269,19 @@ func TestSharesAndAtLeast(t *testing.T) {
 		require.NoError(t, lock.Release(t.Context()))
 		reader, err := elsewhere.AcquireShared(t.Context(), "job")
 		require.NoError(t, err)
-		require.GreaterOrEqual(t, time.Since(start), atLeast)
+		require.GreaterOrEqual(t, time.Since(start), minHold)
 		require.NoError(t, reader.Release(t.Context()))
-		require.NoError(t, locker.DoShared(t.Context(), "job", func(context.Context, *rlock.Lock) error { return nil }, rlock.WithAtLeast(0)))
+		require.NoError(t, locker.DoShared(t.Context(), "job", func(context.Context, *rlock.Lock) error { return nil }, rlock.WithMinHold(0)))
 	})
 }
 
 // A batch keeps each of its keys.
-func TestBatchWithAtLeast(t *testing.T) {
+func TestBatchWithMinHold(t *testing.T) {
 	t.Parallel()
-	const atLeast = 5 * time.Second
+	const minHold = 5 * time.Second
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		client := e.Start(t).Client(t)
-		locker := env.NewLocker(t, client, rlock.WithAtLeast(atLeast))
+		locker := env.NewLocker(t, client, rlock.WithMinHold(minHold))
 		keys := []string{"a", "b", "c"}
 		results, err := locker.TryAcquireEach(t.Context(), keys)
 		require.NoError(t, err)
@@ -296,7 +296,7 @@ func TestBatchWithAtLeast(t *testing.T) {
 		for i, key := range keys {
 			require.NotEmpty(t, env.Get(t, client, key))
 			require.NotEqual(t, locks[i].Token(), env.Get(t, client, key))
-			require.LessOrEqual(t, env.TTL(t, client, key), atLeast)
+			require.LessOrEqual(t, env.TTL(t, client, key), minHold)
 		}
 		for _, err := range locker.ReleaseEach(t.Context(), locks) {
 			require.ErrorIs(t, err, rlock.ErrReleased)
@@ -307,12 +307,12 @@ func TestBatchWithAtLeast(t *testing.T) {
 // Who waits gets the lock within moments after the time is over and not before: in the same process and
 // in another, wherever in the lease the Release comes, and though the lease would have lasted much longer.
 // Time is that of a bubble, so that the moments are exact.
-func TestAtLeastToTheMoment(t *testing.T) {
+func TestMinHoldToTheMoment(t *testing.T) {
 	t.Parallel()
-	const atLeast = 10 * time.Second
+	const minHold = 10 * time.Second
 	for _, same := range []bool{false, true} {
-		for _, works := range []time.Duration{0, time.Millisecond, 3 * time.Second, atLeast - time.Millisecond, atLeast, atLeast + time.Second} {
-			for _, ttl := range []time.Duration{atLeast + 2*time.Second, time.Hour, rlock.NoExpiry} {
+		for _, works := range []time.Duration{0, time.Millisecond, 3 * time.Second, minHold - time.Millisecond, minHold, minHold + time.Second} {
+			for _, ttl := range []time.Duration{minHold + 2*time.Second, time.Hour, rlock.NoExpiry} {
 				t.Run(fmt.Sprint(same, works, ttl), func(t *testing.T) {
 					t.Parallel()
 					synctest.Test(t, func(t *testing.T) {
@@ -328,7 +328,7 @@ func TestAtLeastToTheMoment(t *testing.T) {
 						if !same {
 							waits = open()
 						}
-						lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(ttl), rlock.WithAtLeast(atLeast), rlock.WithOwner("web-3"))
+						lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(ttl), rlock.WithMinHold(minHold), rlock.WithOwner("web-3"))
 						require.NoError(t, err)
 						start := time.Now()
 						got := make(chan time.Duration, 1)
@@ -342,14 +342,14 @@ func TestAtLeastToTheMoment(t *testing.T) {
 						}()
 						server.Advance(works)
 						require.NoError(t, lock.Release(t.Context()))
-						if works < atLeast-time.Millisecond {
+						if works < minHold-time.Millisecond {
 							state, err := waits.Inspect(t.Context(), "job")
 							require.NoError(t, err)
 							require.Equal(t, "web-3", state.Owner)
 						}
 						after := <-got
-						require.GreaterOrEqual(t, after, atLeast)
-						require.Less(t, after, max(works, atLeast)+50*time.Millisecond)
+						require.GreaterOrEqual(t, after, minHold)
+						require.Less(t, after, max(works, minHold)+50*time.Millisecond)
 					})
 				})
 			}

@@ -15,9 +15,9 @@ import (
 )
 
 // Released before its time, the key stays until then, however the lock was taken, and no longer.
-func TestAtLeast(t *testing.T) {
+func TestMinHold(t *testing.T) {
 	t.Parallel()
-	const atLeast = 600 * time.Millisecond
+	const minHold = 600 * time.Millisecond
 	keys := []string{"{job}:a", "{job}:b"}
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
 		for name, c := range map[string]struct {
@@ -49,7 +49,7 @@ func TestAtLeast(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				locker, elsewhere := env.NewLocker(t, client, rlock.WithTTL(time.Minute)), env.NewLocker(t, client)
 				start := time.Now()
-				lock, err := c.acquire(locker, append(c.opts, rlock.WithAtLeast(atLeast))...)
+				lock, err := c.acquire(locker, append(c.opts, rlock.WithMinHold(minHold))...)
 				require.NoError(t, err)
 				token := lock.Token()
 				require.NoError(t, lock.Release(t.Context()))
@@ -57,7 +57,7 @@ func TestAtLeast(t *testing.T) {
 				require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrReleased)
 				require.Equal(t, uint64(1), locker.Stats().Released)
 				for _, key := range lock.Keys() {
-					require.LessOrEqual(t, env.TTL(t, client, key), atLeast, key)
+					require.LessOrEqual(t, env.TTL(t, client, key), minHold, key)
 					require.NotEqual(t, token, env.Get(t, client, key), "commands with the former token change nothing")
 				}
 				if name == "an owner" {
@@ -65,16 +65,16 @@ func TestAtLeast(t *testing.T) {
 					require.NoError(t, err)
 					require.Equal(t, "web-3", state.Owner)
 				}
-				if time.Since(start) < atLeast {
+				if time.Since(start) < minHold {
 					_, err = locker.TryAcquire(t.Context(), keys[1])
-					if time.Since(start) < atLeast {
+					if time.Since(start) < minHold {
 						require.ErrorIs(t, err, rlock.ErrHeld, "the same process too")
 					}
 				}
 				next, err := elsewhere.Acquire(t.Context(), keys[1])
 				require.NoError(t, err)
-				require.GreaterOrEqual(t, time.Since(start), atLeast)
-				require.Less(t, time.Since(start), atLeast+30*time.Second, "not when the former lease would have ended")
+				require.GreaterOrEqual(t, time.Since(start), minHold)
+				require.Less(t, time.Since(start), minHold+30*time.Second, "not when the former lease would have ended")
 				require.Greater(t, next.Fence(), lock.Fence())
 				require.NoError(t, next.Release(t.Context()))
 				require.Empty(t, env.Get(t, client, keys[1]))
@@ -84,11 +84,11 @@ func TestAtLeast(t *testing.T) {
 }
 
 // Once the time is over, a Release is as any other: it frees the key, or hands it over.
-func TestReleaseAfterAtLeast(t *testing.T) {
+func TestReleaseAfterMinHold(t *testing.T) {
 	t.Parallel()
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
 		locker := env.NewLocker(t, client)
-		lock, err := locker.Acquire(t.Context(), "job", rlock.WithAtLeast(50*time.Millisecond))
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithMinHold(50*time.Millisecond))
 		require.NoError(t, err)
 		time.Sleep(50 * time.Millisecond)
 		next := env.NextInLine(t, locker, "job")
@@ -101,21 +101,21 @@ func TestReleaseAfterAtLeast(t *testing.T) {
 
 // Who waits gets the lock when the time is over and not before, in the order in which they came: in
 // the same process, in another one, and with a lock that has a time of its own.
-func TestAtLeastWithWaiters(t *testing.T) {
+func TestMinHoldWithWaiters(t *testing.T) {
 	t.Parallel()
-	const atLeast = 4 * time.Second // it must not be over before the Release
+	const minHold = 4 * time.Second // it must not be over before the Release
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
 		locker, elsewhere := env.NewLocker(t, client), env.NewLocker(t, client)
 		start := time.Now()
-		lock, err := locker.Acquire(t.Context(), "job", rlock.WithAtLeast(atLeast), rlock.WithTTL(30*time.Second))
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithMinHold(minHold), rlock.WithTTL(30*time.Second))
 		require.NoError(t, err)
 		first := env.Enqueue(t, func() int { return queued(t, client) }, elsewhere, "job")
 		second := env.NextInLine(t, locker, "job")
 		require.NoError(t, lock.Release(t.Context()))
 
 		got := env.Taken(t, first)
-		require.GreaterOrEqual(t, time.Since(start), atLeast)
-		require.Less(t, time.Since(start), atLeast+15*time.Second, "it hears of the shorter lease")
+		require.GreaterOrEqual(t, time.Since(start), minHold)
+		require.Less(t, time.Since(start), minHold+15*time.Second, "it hears of the shorter lease")
 		require.Zero(t, locker.Stats().HandedOver, "to nobody")
 		require.NoError(t, got.Release(t.Context()))
 		require.NoError(t, env.Taken(t, second).Release(t.Context()))
@@ -124,17 +124,17 @@ func TestAtLeastWithWaiters(t *testing.T) {
 
 // A lock that a holder of the same process hands on has a lease of its own, because a part of the
 // former one is over: the process may die at once.
-func TestAtLeastOfALockThatWasHandedOver(t *testing.T) {
+func TestMinHoldOfALockThatWasHandedOver(t *testing.T) {
 	t.Parallel()
-	const atLeast = 5 * time.Second
+	const minHold = 5 * time.Second
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := env.NewLocker(t, client, rlock.WithTTL(atLeast), rlock.WithAutoExtend(true), rlock.WithTurn(time.Minute))
+		locker := env.NewLocker(t, client, rlock.WithTTL(minHold), rlock.WithAutoExtend(true), rlock.WithTurn(time.Minute))
 		first, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		second := env.NextInLine(t, locker, "job")
 		third := make(chan *rlock.Lock, 1)
 		go func() {
-			lock, err := locker.Acquire(t.Context(), "job", rlock.WithAtLeast(atLeast))
+			lock, err := locker.Acquire(t.Context(), "job", rlock.WithMinHold(minHold))
 			if err != nil {
 				t.Error(err)
 			}
@@ -149,18 +149,18 @@ func TestAtLeastOfALockThatWasHandedOver(t *testing.T) {
 		lock = env.Taken(t, third)
 		left := env.TTL(t, client, "job")
 		require.Equal(t, uint64(2), locker.Stats().HandedOver)
-		require.GreaterOrEqual(t, left+time.Since(before), atLeast-time.Millisecond)
+		require.GreaterOrEqual(t, left+time.Since(before), minHold-time.Millisecond)
 		require.NoError(t, locker.ForceRelease(t.Context(), "job", lock.Token()))
 	})
 }
 
 // ForceRelease frees the key at once, before the Release and after it.
-func TestForceReleaseOfAtLeast(t *testing.T) {
+func TestForceReleaseOfMinHold(t *testing.T) {
 	t.Parallel()
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
 		locker, elsewhere := env.NewLocker(t, client), env.NewLocker(t, client)
 		for _, released := range []bool{false, true} {
-			lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Minute), rlock.WithAtLeast(time.Minute))
+			lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Minute), rlock.WithMinHold(time.Minute))
 			require.NoError(t, err)
 			if released {
 				require.NoError(t, lock.Release(t.Context()))
@@ -178,14 +178,14 @@ func TestForceReleaseOfAtLeast(t *testing.T) {
 }
 
 // What is left of the time goes along with a Handoff, as a value and as text.
-func TestAtLeastAfterDetach(t *testing.T) {
+func TestMinHoldAfterDetach(t *testing.T) {
 	t.Parallel()
-	const atLeast = 800 * time.Millisecond
+	const minHold = 800 * time.Millisecond
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
 		locker, elsewhere := env.NewLocker(t, client), env.NewLocker(t, client)
 		for _, text := range []bool{false, true} {
 			start := time.Now()
-			lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Minute), rlock.WithAtLeast(atLeast))
+			lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Minute), rlock.WithMinHold(minHold))
 			require.NoError(t, err)
 			handoff := env.Detach(t, lock)
 			if text {
@@ -199,8 +199,8 @@ func TestAtLeastAfterDetach(t *testing.T) {
 			require.NoError(t, attached.Release(t.Context()))
 			next, err := locker.Acquire(t.Context(), "job")
 			require.NoError(t, err)
-			require.GreaterOrEqual(t, time.Since(start), atLeast, text)
-			require.Less(t, time.Since(start), atLeast+30*time.Second, text)
+			require.GreaterOrEqual(t, time.Since(start), minHold, text)
+			require.Less(t, time.Since(start), minHold+30*time.Second, text)
 			require.NoError(t, next.Release(t.Context()))
 		}
 
@@ -215,10 +215,10 @@ func TestAtLeastAfterDetach(t *testing.T) {
 }
 
 // A lock under which nothing was done keeps nobody out.
-func TestAtLeastOfNothing(t *testing.T) {
+func TestMinHoldOfNothing(t *testing.T) {
 	t.Parallel()
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
-		opts := []rlock.LockerOption{rlock.WithAtLeast(10 * time.Second)}
+		opts := []rlock.LockerOption{rlock.WithMinHold(10 * time.Second)}
 		var fails atomic.Bool
 		locker := env.NewLocker(t, client, append(opts, rlock.WithObserver(rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
 			if e.Kind == rlock.EventAcquired && fails.Load() {
@@ -247,13 +247,13 @@ func TestAtLeastOfNothing(t *testing.T) {
 }
 
 // ReleaseEach treats each lock as Release does.
-func TestReleaseEachAtLeast(t *testing.T) {
+func TestReleaseEachMinHold(t *testing.T) {
 	t.Parallel()
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
 		locker := env.NewLocker(t, client)
 		var locks []*rlock.Lock
 		for _, key := range []string{"a", "b", "c", "d"} {
-			lock, err := locker.Acquire(t.Context(), key, rlock.WithAtLeast(map[string]time.Duration{"b": 5 * time.Second, "c": 6 * time.Second}[key]))
+			lock, err := locker.Acquire(t.Context(), key, rlock.WithMinHold(map[string]time.Duration{"b": 5 * time.Second, "c": 6 * time.Second}[key]))
 			require.NoError(t, err)
 			locks = append(locks, lock)
 		}
@@ -272,11 +272,11 @@ func TestReleaseEachAtLeast(t *testing.T) {
 }
 
 // Of a set that has lost a key, the others stay for the time, too.
-func TestAtLeastOfASetThatLostAKey(t *testing.T) {
+func TestMinHoldOfASetThatLostAKey(t *testing.T) {
 	t.Parallel()
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
 		locker := env.NewLocker(t, client)
-		lock, err := locker.AcquireAll(t.Context(), []string{"{job}:a", "{job}:b", "{job}:c"}, rlock.WithTTL(time.Hour), rlock.WithAtLeast(time.Minute))
+		lock, err := locker.AcquireAll(t.Context(), []string{"{job}:a", "{job}:b", "{job}:c"}, rlock.WithTTL(time.Hour), rlock.WithMinHold(time.Minute))
 		require.NoError(t, err)
 		require.NoError(t, env.Do(t, client, "SET", "{job}:b", "theirs").Error())
 		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrLost)
@@ -289,28 +289,28 @@ func TestAtLeastOfASetThatLostAKey(t *testing.T) {
 }
 
 // What would break the promise is refused before anything is sent.
-func TestAtLeastIsRefused(t *testing.T) {
+func TestMinHoldIsRefused(t *testing.T) {
 	t.Parallel()
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
 		locker := env.NewLocker(t, client)
 		for text, opts := range map[string][]rlock.Option{
-			"rlock: WithAtLeast: 11s is longer than the lease of 10s, which is all that is left if the process dies; use a WithTTL of 11s or more": {rlock.WithAtLeast(11 * time.Second)},
-			"rlock: WithAtLeast: 2s is longer than the lease of 1s, which is all that is left if the process dies; use a WithTTL of 2s or more":    {rlock.WithAtLeast(2 * time.Second), rlock.WithTTL(time.Second)},
-			"rlock: WithAtLeast: want 0 or more":                                                                             {rlock.WithAtLeast(-time.Second)},
-			"rlock: WithAtLeast: 1.5ms is not a whole number of milliseconds; truncate it":                                   {rlock.WithAtLeast(1500 * time.Microsecond)},
-			"rlock: WithAtLeast: it must end; a lock that lasts for ever is one with WithTTL(NoExpiry) that nobody releases": {rlock.WithAtLeast(rlock.NoExpiry)},
+			"rlock: WithMinHold: 11s is longer than the lease of 10s, which is all that is left if the process dies; use a WithTTL of 11s or more": {rlock.WithMinHold(11 * time.Second)},
+			"rlock: WithMinHold: 2s is longer than the lease of 1s, which is all that is left if the process dies; use a WithTTL of 2s or more":    {rlock.WithMinHold(2 * time.Second), rlock.WithTTL(time.Second)},
+			"rlock: WithMinHold: want 0 or more":                                                                             {rlock.WithMinHold(-time.Second)},
+			"rlock: WithMinHold: 1.5ms is not a whole number of milliseconds; truncate it":                                   {rlock.WithMinHold(1500 * time.Microsecond)},
+			"rlock: WithMinHold: it must end; a lock that lasts for ever is one with WithTTL(NoExpiry) that nobody releases": {rlock.WithMinHold(rlock.NoExpiry)},
 		} {
 			_, err := locker.Acquire(t.Context(), "job", opts...)
 			require.EqualError(t, err, text)
 			require.ErrorIs(t, err, rlock.ErrInvalid)
 		}
-		_, err := rlock.New(client, rlock.WithAtLeast(time.Minute))
+		_, err := rlock.New(client, rlock.WithMinHold(time.Minute))
 		require.ErrorIs(t, err, rlock.ErrInvalid)
-		_, err = locker.AcquireShared(t.Context(), "job", rlock.WithAtLeast(time.Second))
+		_, err = locker.AcquireShared(t.Context(), "job", rlock.WithMinHold(time.Second))
 		require.ErrorIs(t, err, rlock.ErrInvalid)
 		require.Zero(t, locker.Stats().Attempts)
 
-		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour), rlock.WithAtLeast(time.Minute))
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour), rlock.WithMinHold(time.Minute))
 		require.NoError(t, err)
 		require.ErrorIs(t, lock.Extend(t.Context(), 50*time.Second), rlock.ErrInvalid)
 		require.NoError(t, lock.Extend(t.Context(), 2*time.Minute), "that is long enough")
@@ -321,11 +321,11 @@ func TestAtLeastIsRefused(t *testing.T) {
 	})
 }
 
-// Where WithAtLeast has no effect, no lease is too short for that of the Locker.
-func TestAtLeastWhereItHasNoEffect(t *testing.T) {
+// Where WithMinHold has no effect, no lease is too short for that of the Locker.
+func TestMinHoldWhereItHasNoEffect(t *testing.T) {
 	t.Parallel()
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := env.NewLocker(t, client, rlock.WithTTL(time.Minute), rlock.WithAtLeast(time.Minute))
+		locker := env.NewLocker(t, client, rlock.WithTTL(time.Minute), rlock.WithMinHold(time.Minute))
 		require.NoError(t, locker.WaitFree(t.Context(), "job", rlock.WithTTL(10*time.Second)))
 		handoff, err := env.MustLock(t)(env.NewLocker(t, client).Acquire(t.Context(), "job", rlock.WithTTL(time.Hour))).Detach()
 		require.NoError(t, err)
