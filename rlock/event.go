@@ -48,7 +48,7 @@ const (
 	// it. The Locker frees the keys in the background, or a later Release does, without
 	// another event. Otherwise the keys stay until their lease ends.
 	EventReleaseFailed
-	// EventLost: the lock ended on its own; Err is ErrLost or ErrExpired.
+	// EventLost: the lock ended on its own; Err is ErrLost, ErrExpired or ErrMaxHold.
 	EventLost
 	// EventDetached: Detach has ended the handle, and the lease runs on.
 	EventDetached

@@ -119,7 +119,7 @@ func (x *extending) begin() error {
 	if err := l.set.checkLimits(x.ttl); err != nil {
 		return err
 	}
-	if end := l.limited(); clock.LeaseEnd(now, x.ttl) > end {
+	if end := l.limited(); x.sent.Sent == 0 && clock.LeaseEnd(now, x.ttl) > end { // a later try may end later
 		return invalid("TTL", fmt.Sprintf("%v is more than the lock may still be held, which is %v; use a shorter one", x.ttl, end.From(now)))
 	}
 	if l.alone() {

@@ -30,21 +30,22 @@ func (l *Lock) limited() clock.Instant {
 // setEnd sets the lock's own end. The caller holds mu.
 func (l *Lock) setEnd(end clock.Instant) { l.until.Store(int64(min(end, l.limited()))) }
 
-// limitStopped limits a lock whose function goes on after its context has ended. The caller holds mu.
+// limitStopped limits a lock whose function goes on after its context has ended. The lease that it has stays.
+// The caller holds mu.
 func (l *Lock) limitStopped(now clock.Instant) {
 	if l.by.do && l.extras != nil && l.ctx != nil && l.ctx.Err() != nil {
-		l.limit(now.After(stopGrace))
+		l.limit(max(now.After(stopGrace), l.deadline()))
 	}
 }
 
-// renewalTTL is what an automatic extension asks for on behalf of the lock: a whole lease, or what is left
-// until its limit. The caller holds mu.
-func (l *Lock) renewalTTL(now clock.Instant) time.Duration {
-	ttl, end := l.ttl(), l.limited()
-	if clock.LeaseEnd(now, ttl) <= end {
-		return ttl
+// longestRenewal is the lease with which the lock would end at its limit, NoExpiry if it has none. The caller
+// holds mu.
+func (l *Lock) longestRenewal(now clock.Instant) time.Duration {
+	end := l.limited()
+	if end == clock.Never {
+		return NoExpiry
 	}
-	return min(ttl, clock.LeaseFor(time.Duration(end-now)))
+	return clock.LeaseFor(time.Duration(end - now))
 }
 
 // stopsAt is when the Context ends, if that is before the lock does; Never: it does not. The caller holds mu.

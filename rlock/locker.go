@@ -193,9 +193,13 @@ func (l *Locker) Client() rueidis.Client {
 // try to free what lost replies may have left, and 2 for the client of Open (4 if its way of dialling heeds
 // no context).
 func (l *Locker) Close() {
-	if l.usable() != nil {
-		return
+	if l.usable() == nil {
+		l.close()
 	}
+}
+
+// close is Close, and returns the keys that background releases may leave.
+func (l *Locker) close() (left []string) {
 	var ended []*scheduled
 	defer func() { deliverScheduled(ended) }() // even if a method of a context of a lock panics
 	l.closing.Do(func() {
@@ -208,7 +212,7 @@ func (l *Locker) Close() {
 		l.lines.Wake()
 		l.grants.Close()
 		defer func() {
-			l.wire.Close(closingTime)
+			left = l.wire.Close(closingTime)
 			l.calls.End()
 			var lone sync.WaitGroup
 			lone.Go(l.lone.Close)
@@ -220,6 +224,7 @@ func (l *Locker) Close() {
 		ended = l.renewals.Close()
 		renew.ExpireAll(ended)
 	})
+	return left
 }
 
 // closingTime is for each of the things that Close may have to wait for: what to free, and connections.

@@ -277,7 +277,8 @@ func WithCrossSlot(on bool) CommonOption {
 // WithMaxHold limits how long the lock is held: it is extended, automatically or by Extend, up to d after it
 // was acquired and no further. Then it ends with ErrMaxHold, as does its Context, and its keys are freed. So
 // a function that hangs, or a handle that somebody has forgotten, does not keep others out for ever. d is no
-// shorter than the lease; 0, which is the default, is no limit.
+// shorter than the lease, and a lock WithTTL(NoExpiry) can have no limit. With a token of the caller's
+// (WithToken) the keys are left to their lease. 0, which is the default, is no limit.
 func WithMaxHold(d time.Duration) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.maxHold = d
@@ -293,8 +294,8 @@ func WithMaxHold(d time.Duration) CommonOption {
 // as it stops within d, no other holder begins before. The lock is held until its lease ends, and an
 // extension that comes through in that time makes the lease longer, but does not bring the context back.
 //
-// d is a third of the lease at most, so that extensions have room to be late. A shorter lease is refused, by
-// Extend too. The default is 0. A lock that is lost ends its Context at once, whatever d is.
+// d is a quarter of the lease at most, so that extensions have room to be late. A shorter lease is refused,
+// by Extend too. The default is 0. A lock that is lost ends its Context at once, whatever d is.
 func WithStopBefore(d time.Duration) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.stopBefore = d
@@ -307,7 +308,7 @@ func WithStopBefore(d time.Duration) CommonOption {
 
 // room is the part of a lease that WithStopBefore may have. Extensions begin when a third of the lease is
 // over, and a holder that gets a lease from another may find half of it over.
-const room = 3
+const room = 4
 
 // with returns s with the options of a call applied. Without options it is s itself.
 func (s *settings) with(opts []Option) (*settings, error) {
@@ -359,12 +360,11 @@ func (s *settings) check() error {
 
 // checkLimits refuses a lease of ttl that does not fit WithMaxHold and WithStopBefore.
 func (s *settings) checkLimits(ttl time.Duration) error {
-	if ttl == NoExpiry {
-		if ttl = s.maxHold; ttl == 0 {
-			return nil // its context ends with the lock
-		}
-	}
 	switch {
+	case ttl == NoExpiry && s.maxHold > 0:
+		return invalid("WithMaxHold",
+			"a lock WithTTL(NoExpiry) stays if its process dies; use WithTTL with the limit, or with less")
+	case ttl == NoExpiry: // its context ends with the lock
 	case s.maxHold > 0 && s.maxHold < ttl:
 		return invalid("WithMaxHold", fmt.Sprintf(
 			"%v is shorter than the lease of %v; use a shorter lease", s.maxHold, ttl))

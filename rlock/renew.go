@@ -21,11 +21,11 @@ func (s *scheduled) Begin() (sent terms.Extension, ask wire.Extension, ok bool) 
 	defer lease.unlock()
 	now := clock.Now()
 	lease.endOverdue(now)
-	ttl, whole := time.Duration(0), lease.joint == nil
+	ttl, most := time.Duration(0), NoExpiry
 	for u := range lease.extenders() {
 		u.limitStopped(now)
-		asks := u.renewalTTL(now)
-		ttl, whole = max(ttl, asks), whole && asks == u.ttl()
+		most = u.longestRenewal(now)
+		ttl = max(ttl, min(u.ttl(), most))
 	}
 	switch {
 	case ttl == 0: // those who wanted it have left
@@ -33,8 +33,8 @@ func (s *scheduled) Begin() (sent terms.Extension, ask wire.Extension, ok bool) 
 			lease.plan(now)
 		}
 		return sent, ask, false
-	case whole:
-		sent = lease.terms.BeginRenewal(now)
+	case lease.joint == nil:
+		sent = lease.terms.BeginRenewal(now, most)
 	default:
 		sent = lease.terms.BeginJoint(now, ttl)
 	}
@@ -105,7 +105,6 @@ func (s *lease) settle(by *Lock, sent terms.Extension, answer wire.Extended) (er
 	}
 	s.lengthen(by, sent)
 	s.plan(sent.Sent)
-	s.tell(by, &Event{Kind: EventExtended})
 	return nil, false
 }
 
@@ -121,11 +120,13 @@ func (s *lease) endOf(by *Lock) *reason {
 	return nil
 }
 
-// lengthen moves the ends of those for whom a confirmed extension was. Where others share the lease, that is
-// the lock by, or each that wants to be extended, for as long as it wants. The caller holds mu.
+// lengthen moves the ends of those for whom a confirmed extension was, and tells their observers. Where
+// others share the lease, that is the lock by, or each that wants to be extended, for as long as it wants.
+// The caller holds mu.
 func (s *lease) lengthen(by *Lock, sent terms.Extension) {
 	if s.joint == nil {
 		s.user.setEnd(clock.Never) // others may have shared it
+		s.user.emit(&Event{Kind: EventExtended})
 		return
 	}
 	end := clock.LeaseEnd(sent.Sent, sent.TTL)
@@ -133,10 +134,12 @@ func (s *lease) lengthen(by *Lock, sent terms.Extension) {
 		by.needExtras()
 		by.extendTTL = sent.TTL
 		by.setEnd(max(by.deadline(), end))
+		by.emit(&Event{Kind: EventExtended})
 		return
 	}
 	for u := range s.extenders() {
 		u.setEnd(max(u.deadline(), min(end, clock.LeaseEnd(sent.Sent, u.ttl()))))
+		u.emit(&Event{Kind: EventExtended})
 	}
 }
 

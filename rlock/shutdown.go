@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/text"
 )
 
 // Shutdown ends the Locker for a process that stops, so that others get its locks at once. In this order:
@@ -19,29 +21,39 @@ import (
 //     stop before, such as the handlers of a server by its own Shutdown.
 //   - It closes the Locker as Close does, and returns.
 //
-// A nil error means that every function has returned, whose call says what became of its lock, and that the
-// server has freed all other locks. Otherwise it is ErrClosed, if the Locker was closed, or a *ShutdownError. A
+// A nil error means that every function has returned, and that the server has freed what was held: of a lock
+// that others release meanwhile, their Release says what became of it, and one WithMinHold stays for its
+// time. Otherwise the error is ErrClosed, if there was a Shutdown or a Close before, or a *ShutdownError. A
 // function that has not returned when ctx ends keeps its lock until the lease ends, because two would be at
-// work otherwise; so do not call Shutdown in one. After ctx has ended, Shutdown takes as long as a Release and a
-// Close: 2 and 6 seconds if the server does not answer.
-func (l *Locker) Shutdown(ctx context.Context) error {
+// work otherwise; so do not call Shutdown in one. After ctx has ended, Shutdown takes as long as a Release
+// and a Close: 2 and 6 seconds if the server does not answer.
+func (l *Locker) Shutdown(ctx context.Context) (err error) {
 	if err := checkCall(ctx, l); err != nil {
 		return err
 	}
-	if l.isClosed() {
+	if !l.underway.Stop() {
 		return ErrClosed
 	}
-	defer l.Close() // also if user code panics
-	l.underway.Stop()
 	l.lines.Wake()
+	defer func() { err = l.finish(ctx) }() // also if a method of a context panics that ends now
 	l.eachLock(func(*Lock) bool { return true }, func(lock *Lock) { lock.endContext(shuttingDown) })
+	return nil
+}
+
+// finish is the part of Shutdown that waits, frees and closes.
+func (l *Locker) finish(ctx context.Context) error {
+	defer l.Close() // also if user code panics
 	var left ShutdownError
+	var errs []error
 	select {
 	case <-l.underway.Empty():
 	case <-l.closed:
-		return ErrClosed
 	case <-ctx.Done():
-		left.Err = clock.ContextError(ctx, nil)
+		select {
+		case <-l.underway.Empty():
+		default:
+			errs = append(errs, clock.ContextError(ctx, nil))
+		}
 	}
 	var rest []*Lock
 	for _, lock := range l.Locks() {
@@ -51,15 +63,24 @@ func (l *Locker) Shutdown(ctx context.Context) error {
 			rest = append(rest, lock)
 		}
 	}
+	if l.isClosed() { // by another goroutine: that may have ended some locks before they were looked at
+		return ErrClosed
+	}
 	for i, err := range l.ReleaseEach(ctx, rest) {
 		if ended := errors.Is(err, ErrNotHeld) && !errors.Is(err, ErrNoAnswer); err != nil && !ended {
 			left.Unsure = append(left.Unsure, rest[i].claim.Keys()...)
-			left.Err = errors.Join(left.Err, err)
+			errs = append(errs, err)
 		}
 	}
-	if left.Err == nil {
+	if more := l.close(); len(more) > 0 {
+		left.Unsure = append(left.Unsure, more...)
+		errs = append(errs, ErrNoAnswer)
+	}
+	if len(errs) == 0 {
 		return nil
 	}
+	slices.Sort(left.Unsure)
+	left.Unsure, left.Err = slices.Compact(left.Unsure), errors.Join(errs...)
 	return &left
 }
 
@@ -81,7 +102,7 @@ func (e *ShutdownError) Error() string {
 	if left == nil {
 		left = append(left, "calls were still under way")
 	}
-	cause, _, _ := strings.Cut(e.Err.Error(), "\n") // of the errors of many locks, the first
+	cause, _, _ := strings.Cut(text.Cause(e.Err), "\n") // of the errors of many locks, the first
 	return "rlock: shutdown: " + strings.Join(left, ", and ") + ": " + cause
 }
 

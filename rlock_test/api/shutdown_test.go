@@ -37,7 +37,7 @@ func TestShutdown(t *testing.T) {
 						return fmt.Errorf("the context has ended with %w", cause)
 					}
 					_, err := lock.Verify(context.WithoutCancel(ctx))
-					return errors.Join(err, lock.Err(), lock.Extend(context.WithoutCancel(ctx), time.Minute))
+					return errors.Join(err, lock.Err(), lock.Extend(context.WithoutCancel(ctx), 30*time.Second))
 				})
 			}()
 			env.Receive(t, began)
@@ -125,10 +125,11 @@ func TestShutdownDoesNotFreeUnderAFunction(t *testing.T) {
 // A Shutdown of many locks frees all of them; one with keys that somebody else has meanwhile is not at fault.
 func TestShutdownOfMany(t *testing.T) {
 	t.Parallel()
-	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		client := e.Start(t).Client(t)
 		locker := env.NewLocker(t, client)
 		keys := env.Keys(10_000)
-		env.TakeEach(t, locker, keys)
+		env.TakeEach(t, locker, keys, rlock.WithTTL(time.Hour))
 		require.NoError(t, env.Do(t, client, "SET", keys[7], "stranger").Error())
 		require.NoError(t, locker.Shutdown(t.Context()))
 		require.Equal(t, "stranger", env.Get(t, client, keys[7]))
@@ -136,6 +137,21 @@ func TestShutdownOfMany(t *testing.T) {
 			if i != 7 {
 				require.Empty(t, env.Get(t, client, key))
 			}
+		}
+	})
+}
+
+// A context that has ended leaves no time for functions, and otherwise changes nothing.
+func TestShutdownWithAnEndedContext(t *testing.T) {
+	t.Parallel()
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		for range 20 { // what select chooses must not matter
+			locker := env.NewLocker(t, client)
+			env.MustLock(t)(locker.Acquire(t.Context(), "handle"))
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			require.NoError(t, locker.Shutdown(ctx))
+			require.Empty(t, env.Get(t, client, "handle"))
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,10 +53,10 @@ func TestShutdownAmongCalls(t *testing.T) {
 						return err
 					}
 					handoff, err := lock.Detach()
-					if err == nil {
-						lock, err = locker.Attach(t.Context(), handoff)
-					}
 					if err != nil {
+						return err
+					}
+					if lock, err = locker.Attach(t.Context(), handoff); err != nil { // the lock is nobody's
 						return errors.Join(err, client.Do(context.WithoutCancel(t.Context()),
 							client.B().Del().Key("all:"+key(i), "all:"+key(i+1)).Build()).Error())
 					}
@@ -136,6 +137,50 @@ func TestShutdownWithoutAServer(t *testing.T) {
 		require.NotContains(t, err.Error(), "\n")
 		require.Less(t, time.Since(start), time.Minute)
 	})
+}
+
+// A context that panics when it ends keeps nobody's lock.
+func TestShutdownEndsABrokenContext(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		client := server.Client(t)
+		locker := env.OpenOn(t, server)
+		_, err := locker.Acquire(t.Context(), "handle")
+		require.NoError(t, err)
+		broken := &breaking{Context: t.Context()}
+		began := make(chan struct{})
+		go func() {
+			defer func() { _ = recover() }()
+			_ = locker.Do(broken, "job", func(ctx context.Context, _ *rlock.Lock) error {
+				broken.on.Store(true)
+				close(began)
+				<-ctx.Done()
+				broken.on.Store(false)
+				return nil
+			})
+		}()
+		env.Receive(t, began)
+		func() {
+			defer func() { _ = recover() }()
+			_ = locker.Shutdown(t.Context())
+		}()
+		require.Empty(t, env.Get(t, client, "handle"))
+		require.Empty(t, env.Get(t, client, "job"))
+	})
+}
+
+// breaking is a context whose values panic once it is on.
+type breaking struct {
+	context.Context
+	on atomic.Bool
+}
+
+func (b *breaking) Value(key any) any {
+	if b.on.Load() {
+		panic("context")
+	}
+	return b.Context.Value(key)
 }
 
 // An observer that panics does not keep the others' locks, and the Locker is closed.

@@ -22,8 +22,8 @@ func (r *results) uncontendedGoals() (list []*goal) {
 			return func(c *comparison) float64 { return c.ratio(setting.name, other, figure) }
 		}
 		add(r.atLeastEach(setting.many, setting.work, setting.manyWanted, rate(setting.name, floorName)))
-		add(r.minHold(setting.combined).of(setting.work, setting.combinedWanted, workUncontended, onlyAt(rate(setting.name, floorCombining), manyCallers[:]...)))
-		add(r.minHold(setting.few).of(setting.work, setting.fewWanted, workUncontended, onlyAt(rate(setting.name, floorInScripts), 1, 16)))
+		add(r.atLeast(setting.combined).of(setting.work, setting.combinedWanted, workUncontended, onlyAt(rate(setting.name, floorCombining), manyCallers[:]...)))
+		add(r.atLeast(setting.few).of(setting.work, setting.fewWanted, workUncontended, onlyAt(rate(setting.name, floorInScripts), 1, 16)))
 		add(r.atMost(setting.fewLatency).of(setting.work, setting.fewLatencyWanted, workUncontended, onlyAt(ratioTo(floorInScripts, p50), 1, 16)))
 		add(r.atMost(1).of(setting.work, "p99 ≤ the floor's", workUncontended, ratioTo(floorName, p99)))
 		for _, far := range distances {
@@ -31,8 +31,8 @@ func (r *results) uncontendedGoals() (list []*goal) {
 			add(r.atMost(1.05).of(work+", "+setting.name, setting.farLatency, work, ratioTo(floorName, p50)))
 		}
 	}
-	add(r.minHold(4).of("uncontended cycle, fence off", "≥ 4 × rueidislock at 1,024 callers", workUncontended, onlyAt(rate(rlockUnfenced, rueidisLockName), 1024)))
-	add(r.minHold(4).of("uncontended cycle, fence off", "≥ 4 × bsm/redislock at 1,024 callers", workUncontended, onlyAt(rate(rlockUnfenced, bsmName), 1024)))
+	add(r.atLeast(4).of("uncontended cycle, fence off", "≥ 4 × rueidislock at 1,024 callers", workUncontended, onlyAt(rate(rlockUnfenced, rueidisLockName), 1024)))
+	add(r.atLeast(4).of("uncontended cycle, fence off", "≥ 4 × bsm/redislock at 1,024 callers", workUncontended, onlyAt(rate(rlockUnfenced, bsmName), 1024)))
 	add(r.atMost(4).of("allocations of a cycle, fence on", "≤ 4", workUncontended, medianOf(rlockPlain, allocations)))
 	add(r.atMost(0.6).of("server time of a cycle, fence on", "≤ 0.6 of the floor's at 256 callers", workUncontended, onlyAt(func(c *comparison) float64 { return c.ratio(rlockPlain, floorName, serverTime) }, 256)))
 	return list
@@ -43,13 +43,13 @@ var manyCallers = [4]int{64, 256, 1024, 4096}
 
 // atLeastEach makes a goal that is another number with 64, 256, 1,024 and 4,096 callers.
 func (r *results) atLeastEach(each [4]float64, work, wanted string, f func(*comparison) float64) *goal {
-	g := r.minHold(0).of(work, wanted, workUncontended, onlyAt(f, manyCallers[:]...))
+	g := r.atLeast(0).of(work, wanted, workUncontended, onlyAt(f, manyCallers[:]...))
 	if g == nil {
 		return nil
 	}
 	for i, level := range manyCallers {
-		if r.minHold(each[i]).of(work, wanted, workUncontended, onlyAt(f, level)) != nil {
-			g.reached = g.reached && r.minHold(each[i]).of(work, wanted, workUncontended, onlyAt(f, level)).reached
+		if r.atLeast(each[i]).of(work, wanted, workUncontended, onlyAt(f, level)) != nil {
+			g.reached = g.reached && r.atLeast(each[i]).of(work, wanted, workUncontended, onlyAt(f, level)).reached
 		}
 	}
 	return g

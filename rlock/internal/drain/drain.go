@@ -12,11 +12,12 @@ import (
 
 // Drain lets calls begin until Stop. Make one with New.
 type Drain struct {
-	calls   atomic.Int64 // under way; math.MinInt64 more after Stop
 	stop    sync.Once
 	stopped chan struct{}
 	emptied sync.Once
 	empty   chan struct{}
+	_       [64]byte     // every call reads what is above, and writes what is below
+	calls   atomic.Int64 // under way; math.MinInt64 more after Stop
 }
 
 // New returns a Drain without calls.
@@ -40,13 +41,15 @@ func (d *Drain) Leave() {
 	}
 }
 
-// Stop lets no call begin any more. Twice is fine.
-func (d *Drain) Stop() {
+// Stop lets no call begin any more. It reports whether it is the first Stop.
+func (d *Drain) Stop() (first bool) {
 	d.stop.Do(func() {
+		first = true
 		close(d.stopped)
 		d.calls.Add(math.MinInt64 + 1)
 		d.Leave()
 	})
+	return first
 }
 
 // Stopped is closed by Stop.

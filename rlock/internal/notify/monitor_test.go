@@ -216,7 +216,7 @@ func (b *bench) hold(keys ...string) *lock {
 // renew extends a lock as its holder does.
 func (b *bench) renew(l *lock) {
 	l.mu.Lock()
-	e := l.lease.BeginRenewal(clock.Now())
+	e := l.lease.BeginRenewal(clock.Now(), clock.NoExpiry)
 	l.mu.Unlock()
 	for _, key := range l.keys {
 		b.set(key, e.Token, e.TTL)

@@ -26,8 +26,7 @@ func (t *Terms) Begin(sent clock.Instant, ttl time.Duration, mint func() string)
 	return e
 }
 
-// BeginJoint notes an extension by ttl of a lease that several use, or that must not last for TTL any more.
-// It never shortens the lease.
+// BeginJoint notes an extension by ttl of a lease that several use. It never shortens the lease.
 func (t *Terms) BeginJoint(sent clock.Instant, ttl time.Duration) Extension {
 	e := t.begin(sent, ttl, nil)
 	e.renewal = true
@@ -39,9 +38,9 @@ func (t *Terms) BeginJoint(sent clock.Instant, ttl time.Duration) Extension {
 // While a Begin that shortens has no answer, the renewal asks for the TTL of that Begin. With a
 // longer one, the renewal could arrive after the caller was told that the lease is short. With a
 // shorter one, it could arrive first, and the keys would have the new token with a lease that
-// ends before Deadline.
-func (t *Terms) BeginRenewal(sent clock.Instant) Extension {
-	ttl := t.ttl
+// ends before Deadline. Otherwise it asks for most, if that is less than TTL.
+func (t *Terms) BeginRenewal(sent clock.Instant, most time.Duration) Extension {
+	ttl := min(t.ttl, most)
 	switch g := t.history.latest(); {
 	case g.number > 0 && !g.returned:
 		ttl = g.ttl

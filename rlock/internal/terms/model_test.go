@@ -113,7 +113,7 @@ func (m *model) step() {
 	case 0, 1:
 		m.send(m.Begin(m.now, m.ttl(), m.mint))
 	case 2:
-		m.send(m.BeginRenewal(m.now))
+		m.send(m.BeginRenewal(m.now, clock.NoExpiry))
 	case 3:
 		if m.IntN(3) == 0 {
 			m.Returned()

@@ -112,21 +112,21 @@ func TestDeadline(t *testing.T) {
 			// The renewal may have given the token to the keys.
 			func(l run) {
 				e := begin(l, 1, 2)
-				l.BeginRenewal(at(1.5))
+				l.BeginRenewal(at(1.5), clock.NoExpiry)
 				l.Refuse(e, at(2))
 			}, end(1, 2), "t1", []string{"t0"}, 10 * time.Second, false,
 		},
 		"a shorter one, and a renewal confirms its token": {
 			func(l run) {
 				begin(l, 1, 2)
-				l.Confirm(l.BeginRenewal(at(2)), at(2.5))
+				l.Confirm(l.BeginRenewal(at(2), clock.NoExpiry), at(2.5))
 			}, end(2, 2), "t1", nil, 10 * time.Second, false,
 		},
 		"a shorter one that has returned without an answer, and a renewal": {
 			func(l run) {
 				l.Forget(begin(l, 1, 2))
 				l.Returned()
-				l.Confirm(l.BeginRenewal(at(2)), at(2.5))
+				l.Confirm(l.BeginRenewal(at(2), clock.NoExpiry), at(2.5))
 			}, end(2, 10), "t1", nil, 10 * time.Second, false,
 		},
 		"a shorter one that is longer than renewals, and a renewal": {
@@ -136,11 +136,11 @@ func TestDeadline(t *testing.T) {
 				l.Confirm(begin(l, 1, 60), at(2))
 				l.Confirm(second, at(3))
 				begin(l, 4, 50)
-				if e := l.BeginRenewal(at(5)); e.TTL < 50*time.Second {
+				if e := l.BeginRenewal(at(5), clock.NoExpiry); e.TTL < 50*time.Second {
 					panic("it would cut the lease on the server to " + e.TTL.String())
 				}
 				l.Returned()
-				if e := l.BeginRenewal(at(6)); e.TTL < 50*time.Second {
+				if e := l.BeginRenewal(at(6), clock.NoExpiry); e.TTL < 50*time.Second {
 					panic("it would cut the lease on the server to " + e.TTL.String())
 				}
 			}, end(4, 50), "t1", []string{"t0"}, 40 * time.Second, false,
@@ -203,21 +203,21 @@ func TestUnsure(t *testing.T) {
 	unsure(true)
 	l.Refuse(e, at(2))
 	unsure(false)
-	e = l.BeginRenewal(at(2))
+	e = l.BeginRenewal(at(2), clock.NoExpiry)
 	unsure(true)
 	l.Confirm(e, at(3))
 	unsure(false)
 	short := l.Begin(at(3), time.Second, mint)
-	renewal := l.BeginRenewal(at(3))
+	renewal := l.BeginRenewal(at(3), clock.NoExpiry)
 	l.Refuse(renewal, at(3))
 	l.Refuse(short, at(3))
 	require.NotEmpty(t, l.Former())
 	unsure(true)
-	l.Confirm(l.BeginRenewal(at(3)), at(3.5))
+	l.Confirm(l.BeginRenewal(at(3), clock.NoExpiry), at(3.5))
 	unsure(false)
-	l.Forget(l.BeginRenewal(at(3.5)))
+	l.Forget(l.BeginRenewal(at(3.5), clock.NoExpiry))
 	unsure(true)
-	l.Confirm(l.BeginRenewal(at(3.5)), at(3.6))
+	l.Confirm(l.BeginRenewal(at(3.5), clock.NoExpiry), at(3.6))
 	unsure(true)
 }
 
@@ -233,11 +233,11 @@ func TestExtension(t *testing.T) {
 	require.Equal(t, []string{"t0"}, short.Former)
 	require.True(t, l.Superseded(long))
 	require.False(t, l.Superseded(short))
-	renewal := l.BeginRenewal(at(2))
+	renewal := l.BeginRenewal(at(2), clock.NoExpiry)
 	require.Equal(t, 2*time.Second, renewal.TTL, "a longer lease could arrive when Extend has returned")
 	require.Equal(t, []string{"t0"}, renewal.Former)
 	l.Confirm(short, at(3))
-	require.Empty(t, l.BeginRenewal(at(3)).Former)
+	require.Empty(t, l.BeginRenewal(at(3), clock.NoExpiry).Former)
 }
 
 // A lease that is carried on with may have been longer or shorter than its renewals.
@@ -295,15 +295,15 @@ func TestShortened(t *testing.T) {
 		"nothing is":    {0, nil, terms.Settled, end(1, 0)},
 		"a slow answer": {8.95, nil, terms.Unharmed, end(1, 8.95)},
 		"out of date": {3, func(l *terms.Terms, v terms.Version) terms.Version {
-			l.BeginRenewal(at(1))
+			l.BeginRenewal(at(1), clock.NoExpiry)
 			return v
 		}, terms.Settled, end(0, 10)},
 		"beside others": {3, func(l *terms.Terms, _ terms.Version) terms.Version {
-			l.BeginRenewal(at(0.5))
+			l.BeginRenewal(at(0.5), clock.NoExpiry)
 			return l.Version()
 		}, terms.Unsettled, end(0, 10)},
 		"after a lost one": {3, func(l *terms.Terms, _ terms.Version) terms.Version {
-			l.Forget(l.BeginRenewal(at(0.5)))
+			l.Forget(l.BeginRenewal(at(0.5), clock.NoExpiry))
 			return l.Version()
 		}, terms.Settled, end(1, 3)},
 	} {

@@ -46,6 +46,7 @@ type reaper struct {
 	armed   clock.Instant // when that is
 	closed  bool          // every try is the last
 	flushed chan struct{} // closed when nothing is pending any more; nil: nobody waits for it
+	left    []string      // keys of calls that had no answer when they were forgotten, since closed
 }
 
 // pending is a call with the schedule of its tries.
@@ -58,6 +59,8 @@ type pending struct {
 	began   clock.Instant // the last try
 	tried   uint64        // the number of the round of that
 	done    bool          // of the round that is under way
+
+	answered bool // it was made, but may have to be made again: see late
 }
 
 const (
@@ -85,17 +88,20 @@ func (r *reapers) at(slot uint16) *reaper {
 	return one
 }
 
-// close closes each reaper, and waits up to limit for them.
-func (r *reapers) close(limit time.Duration) {
+// close closes each reaper, and waits up to limit for them. It returns the keys of which the server has not
+// confirmed that they are given up.
+func (r *reapers) close(limit time.Duration) (left []string) {
 	r.mu.Lock()
 	r.closed = true
 	all := slices.Collect(maps.Values(r.of))
 	r.mu.Unlock()
 	var each sync.WaitGroup
-	for _, one := range all {
-		each.Go(func() { one.close(limit) })
+	lefts := make([][]string, len(all))
+	for i, one := range all {
+		each.Go(func() { lefts[i] = one.close(limit) })
 	}
 	each.Wait()
+	return slices.Concat(lefts...)
 }
 
 // add has a call made, the first time soon. ttl is that of the longest lease that unanswered commands could
@@ -111,9 +117,9 @@ func (r *reaper) add(call releaseCall, ttl time.Duration) {
 	r.arm(now)
 }
 
-// close makes one last try for everything that is pending, and waits up to limit for it.
-// What is added later gets one try too.
-func (r *reaper) close(limit time.Duration) {
+// close makes one last try for everything that is pending, waits up to limit for it, and returns the keys
+// that may be left. What is added later gets one try too.
+func (r *reaper) close(limit time.Duration) (left []string) {
 	r.mu.Lock()
 	r.closed = true
 	for _, p := range r.pending {
@@ -132,6 +138,14 @@ func (r *reaper) close(limit time.Duration) {
 	case <-flushed:
 	case <-time.After(limit):
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.pending {
+		if !p.answered {
+			left = append(left, p.keys...)
+		}
+	}
+	return append(left, r.left...)
 }
 
 // armNext has the next round run when its first call is due. The caller holds mu.
@@ -200,7 +214,7 @@ func (r *reaper) reap(due []*pending, prolong bool) (answered bool) {
 func (p *pending) take(err error, prolong bool) (answered bool) {
 	switch {
 	case err == nil:
-		p.done = !p.late
+		p.answered, p.done = true, !p.late
 	case movesNow(err):
 		p.putOff(whileMoving, clock.Never, prolong)
 	case Transient(err):
@@ -237,6 +251,9 @@ func (r *reaper) endRound(due []*pending, tried int, prolong bool) {
 		default:
 			p.began = now
 			p.take(ErrNoAnswer, prolong)
+		}
+		if r.closed && !p.answered {
+			r.left = append(r.left, p.keys...)
 		}
 		p.done = p.done || r.closed || p.next >= p.last
 		p.next = min(p.began.After(p.backoff), p.last)

@@ -47,7 +47,7 @@ func NewServer(client rueidis.Client, scripts *gen.Scripts, process string) *Ser
 }
 
 // Close makes a last try to free what is left to free, within limit.
-func (s *Server) Close(limit time.Duration) { s.reapers.close(limit) }
+func (s *Server) Close(limit time.Duration) (left []string) { return s.reapers.close(limit) }
 
 // reap has the reaper make a call; see reaper.add.
 func (s *Server) reap(call releaseCall, ttl time.Duration) {
