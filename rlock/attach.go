@@ -25,7 +25,8 @@ import (
 // The keys of a set of several slots get the token slot by slot. If one of them is lost, the Locker
 // frees those before it in the background or, with WithToken, leaves them to their leases.
 func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*Lock, error) {
-	given, err := l.begin(ctx, append(slices.Clip(opts), WithMinHold(0))) // the Handoff says how long others are kept out
+	// The Handoff says for how long others are kept out.
+	given, err := l.begin(ctx, append(slices.Clip(opts), WithMinHold(0)))
 	if err != nil {
 		return nil, err
 	}

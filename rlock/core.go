@@ -60,19 +60,15 @@ type Locker struct {
 	stop       context.CancelFunc
 }
 
-func (l *Locker) isClosed() bool {
-	select {
-	case <-l.closed:
-		return true
-	default:
-		return false
-	}
-}
+func (l *Locker) isClosed() bool { return isDone(l.closed) }
 
 // isStopping reports whether the Locker acquires nothing any more: it was closed, or Shutdown was called.
-func (l *Locker) isStopping() bool {
+func (l *Locker) isStopping() bool { return isDone(l.underway.Stopped()) }
+
+// isDone reports whether something has ended, which closes c then.
+func isDone(c <-chan struct{}) bool {
 	select {
-	case <-l.underway.Stopped():
+	case <-c:
 		return true
 	default:
 		return false
@@ -101,7 +97,7 @@ type Lock struct {
 	hasToken  bool         // its caller has got the token; guarded by mu
 	leaseGone bool         // it has ended, and others have the lease; guarded by mu
 	position  int32        // among the readers who share the lease; guarded by mu
-	until     atomic.Int64 // a clock.Instant: its own end, in a lease that others share or that is limited; Never: that of the lease
+	until     atomic.Int64 // a clock.Instant: its own end, where others share the lease or it is limited
 	own       lease
 }
 

@@ -189,7 +189,9 @@ type LockError struct {
 	// "detach", "change limit", "force release", "probe", or "queue" (of an EventPolling).
 	Op  string
 	Key string // Redis key; of a set, the first one that it is about
-	Err error  // ErrReleased, ErrLost, ErrExpired, ErrMaxHold, ErrDetached, ErrClosed, or the server's or client's error
+	// Err is ErrReleased, ErrLost, ErrExpired, ErrMaxHold, ErrDetached, ErrClosed, or the error of
+	// the server or the client.
+	Err error
 }
 
 // unanswered is the LockError of a call that ended with err. If ctx has ended, it says that: the client may

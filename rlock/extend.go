@@ -114,13 +114,16 @@ func (x *extending) begin() error {
 	}
 	before, now := l.deadline(), clock.Now()
 	if until := l.keptUntil(); x.ttl < longest && clock.LeaseEnd(now, x.ttl) < until {
-		return invalid("TTL", fmt.Sprintf("%v would end the lease before the time of WithMinHold, of which %v is left; use a longer one, or release the lock", x.ttl, until.From(now)))
+		return invalid("TTL", fmt.Sprintf("%v would end the lease before the time of WithMinHold, of "+
+			"which %v is left; use a longer one, or release the lock", x.ttl, until.From(now)))
 	}
 	if err := l.set.checkLimits(x.ttl); err != nil {
 		return err
 	}
 	if end := l.limited(); x.sent.Sent == 0 && clock.LeaseEnd(now, x.ttl) > end { // a later try may end later
-		return invalid("TTL", fmt.Sprintf("%v is more than the lock may still be held, which is %v; use a shorter one", x.ttl, end.From(now)))
+		return invalid("TTL", fmt.Sprintf(
+			"%v is more than the lock may still be held, which is %v; use a shorter one",
+			x.ttl, end.From(now)))
 	}
 	if l.alone() {
 		x.sent = l.terms.Begin(now, x.ttl, l.mint)

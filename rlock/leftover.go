@@ -40,5 +40,6 @@ func (l *Lock) freeExpired(ttl time.Duration) {
 // Or it is over here, and somebody who has asked for the token may have made the lease longer, or the keys
 // are to keep others out for a little longer. The caller holds mu.
 func (l *Lock) tokenLives(to state) bool {
-	return to == stateDetached || errors.Is(causes[to], expired) && (l.tokenShown || l.keptUntil() > clock.Now())
+	lives := l.tokenShown || l.keptUntil() > clock.Now()
+	return to == stateDetached || errors.Is(causes[to], expired) && lives
 }

@@ -162,7 +162,8 @@ func (a *acquisition) await(now, end, last clock.Instant) (role line.Role, g lin
 		if looks {
 			until = min(until, look)
 		}
-		if role, g, err = a.caller.Await(a.ctx, now, until, l.underway.Stopped(), nil); err != nil || role != line.Waits {
+		role, g, err = a.caller.Await(a.ctx, now, until, l.underway.Stopped(), nil)
+		if err != nil || role != line.Waits {
 			return role, g, err
 		}
 		now = clock.Now()
@@ -213,7 +214,8 @@ func (a *acquisition) look(now, end, last clock.Instant) (role line.Role, g line
 		defer func() { cause = recover() }()
 		_, _, _ = l.lookFor(ctx, &s.claim, s)
 	}()
-	if role, g, err = a.caller.Await(a.ctx, now, limit, l.underway.Stopped(), answered); err != nil || role != line.Waits {
+	role, g, err = a.caller.Await(a.ctx, now, limit, l.underway.Stopped(), answered)
+	if err != nil || role != line.Waits {
 		return role, g, err
 	}
 	select {

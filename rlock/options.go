@@ -370,7 +370,8 @@ func (s *settings) checkLimits(ttl time.Duration) error {
 			"%v is shorter than the lease of %v; use a shorter lease", s.maxHold, ttl))
 	case s.stopBefore > ttl/room:
 		return invalid("WithStopBefore", fmt.Sprintf(
-			"a lease of %v leaves no room for %v; use a lease of %v or more", ttl, s.stopBefore, room*s.stopBefore))
+			"a lease of %v leaves no room for %v; use a lease of %v or more", ttl,
+			s.stopBefore, room*s.stopBefore))
 	}
 	return nil
 }
@@ -453,7 +454,8 @@ func WithMinHold(d time.Duration) CommonOption {
 		case d < 0:
 			return invalid("WithMinHold", "want 0 or more")
 		case d%time.Millisecond != 0:
-			return invalid("WithMinHold", fmt.Sprintf("%v is not a whole number of milliseconds; truncate it", d))
+			return invalid("WithMinHold",
+				fmt.Sprintf("%v is not a whole number of milliseconds; truncate it", d))
 		}
 		return nil
 	})
@@ -463,7 +465,8 @@ func WithMinHold(d time.Duration) CommonOption {
 func (s *settings) checkMinHold() error {
 	if s.ttl < s.minHold {
 		return invalid("WithMinHold", fmt.Sprintf("%v is longer than the lease of %v, "+
-			"which is all that is left if the process dies; use a WithTTL of %v or more", s.minHold, s.ttl, s.minHold))
+			"which is all that is left if the process dies; use a WithTTL of %v or more",
+			s.minHold, s.ttl, s.minHold))
 	}
 	return nil
 }

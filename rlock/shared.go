@@ -57,13 +57,17 @@ func (l *Locker) TryAcquireShared(ctx context.Context, key string, opts ...Optio
 // callers with another limit can work beside it, as they do while a new version of a program is deployed.
 // One of them with a higher limit may come later, and then more are in use than the lower one says. While
 // readers hold the key, callers wait for them.
-func (l *Locker) AcquirePermits(ctx context.Context, key string, n, limit int, opts ...Option) (*Lock, error) {
+func (l *Locker) AcquirePermits(
+	ctx context.Context, key string, n, limit int, opts ...Option,
+) (*Lock, error) {
 	return l.acquirePermits(ctx, key, n, limit, opts, method{wait: true})
 }
 
 // TryAcquirePermits is AcquirePermits without waiting. ErrHeld says that there are not enough permits
 // free, that somebody holds the whole lock, or that others wait.
-func (l *Locker) TryAcquirePermits(ctx context.Context, key string, n, limit int, opts ...Option) (*Lock, error) {
+func (l *Locker) TryAcquirePermits(
+	ctx context.Context, key string, n, limit int, opts ...Option,
+) (*Lock, error) {
 	return l.acquirePermits(ctx, key, n, limit, opts, method{})
 }
 
@@ -88,7 +92,8 @@ func (l *Locker) TryDoShared(
 
 // DoPermits is Do with n permits of key, as AcquirePermits takes them.
 func (l *Locker) DoPermits(
-	ctx context.Context, key string, n, limit int, fn func(ctx context.Context, lock *Lock) error, opts ...Option,
+	ctx context.Context, key string, n, limit int,
+	fn func(ctx context.Context, lock *Lock) error, opts ...Option,
 ) error {
 	_, err := l.do(ctx, fn, func(by method) (*Lock, error) {
 		return l.acquirePermits(ctx, key, n, limit, opts, by)
@@ -98,7 +103,8 @@ func (l *Locker) DoPermits(
 
 // TryDoPermits is TryDo with n permits of key, as TryAcquirePermits takes them.
 func (l *Locker) TryDoPermits(
-	ctx context.Context, key string, n, limit int, fn func(ctx context.Context, lock *Lock) error, opts ...Option,
+	ctx context.Context, key string, n, limit int,
+	fn func(ctx context.Context, lock *Lock) error, opts ...Option,
 ) (ran bool, err error) {
 	return l.do(ctx, fn, func(by method) (*Lock, error) {
 		return l.acquirePermits(ctx, key, n, limit, opts, by)
@@ -116,12 +122,15 @@ func (l *Locker) acquirePermits(
 ) (*Lock, error) {
 	switch {
 	case limit < 1:
-		return nil, invalid("limit", fmt.Sprintf("%d is below 1; for any number of holders, use AcquireShared", limit))
+		return nil, invalid("limit",
+			fmt.Sprintf("%d is below 1; for any number of holders, use AcquireShared", limit))
 	case n < 1 || n > mostPermits:
-		return nil, invalid("n", fmt.Sprintf("%d is not from 1 to %d; it comes before the limit", n, mostPermits))
+		return nil, invalid("n",
+			fmt.Sprintf("%d is not from 1 to %d; it comes before the limit", n, mostPermits))
 	case n > limit:
 		return nil, invalid("n", fmt.Sprintf(
-			"%d permits of a limit of %d: there will never be so many; ask for less, or raise the limit", n, limit))
+			"%d permits of a limit of %d: there will never be so many; ask for less, or raise the limit",
+			n, limit))
 	}
 	return l.acquireShare(ctx, key, wire.Share{Limit: limit, Permits: n}, opts, by)
 }
@@ -138,7 +147,8 @@ func (l *Locker) acquireShare(
 		return nil, invalid("WithToken", "a share has a token of its own kind; leave the option out")
 	}
 	if set.minHold > 0 {
-		return nil, invalid("WithMinHold", "a share keeps no other share out; leave the option out, or undo the Locker's with WithMinHold(0)")
+		return nil, invalid("WithMinHold",
+			"a share keeps no other share out; leave it out, or undo the Locker's with WithMinHold(0)")
 	}
 	claim := wire.One(full)
 	claim.Wants(share)

@@ -14,8 +14,8 @@ import (
 // Shutdown ends the Locker for a process that stops, so that others get its locks at once. In this order:
 //
 //   - Calls that acquire fail with ErrClosed from now on, also those that wait.
-//   - The Context of each lock ends with ErrShutdown, and so does the context of each function of Do, Lead and
-//     their kind. Its lock is still held, and extended for up to a minute.
+//   - The Context of each lock ends with ErrShutdown, and so does that of each function of Do, Lead and their
+//     kind. Its lock is still held, and extended for up to a minute.
 //   - Shutdown waits until these functions have returned, while ctx lasts. Each lock is free then.
 //   - It releases all other locks, as ReleaseEach does. Nobody waits for those who work under them: have them
 //     stop before, such as the handlers of a server by its own Shutdown.
@@ -93,11 +93,11 @@ type ShutdownError struct {
 
 func (e *ShutdownError) Error() string {
 	var left []string
-	if n := len(e.Running); n > 0 {
-		left = append(left, fmt.Sprintf("functions that have not returned keep %s", someKeys(e.Running)))
+	if len(e.Running) > 0 {
+		left = append(left, "functions that have not returned keep "+someKeys(e.Running))
 	}
-	if n := len(e.Unsure); n > 0 {
-		left = append(left, fmt.Sprintf("the server may still have %s", someKeys(e.Unsure)))
+	if len(e.Unsure) > 0 {
+		left = append(left, "the server may still have "+someKeys(e.Unsure))
 	}
 	if left == nil {
 		left = append(left, "calls were still under way")
@@ -114,7 +114,7 @@ func someKeys(keys []string) string {
 	const shown = 5
 	var names []string
 	for _, key := range keys[:min(len(keys), shown)] {
-		names = append(names, fmt.Sprintf("%q", key))
+		names = append(names, text.Quote(key))
 	}
 	if more := len(keys) - shown; more > 0 {
 		names = append(names, fmt.Sprintf("%d more", more))

@@ -158,11 +158,10 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 		fence = l.lease.fence // of all who share it, or had it
 	}
 	l.fence, l.lease.fence = fence, fence
-	if l.set.maxHold > 0 {
-		l.needExtras()
-		l.limitedTo = now.After(l.set.maxHold)
-	}
 	l.setEnd(clock.Never)
+	if l.set.maxHold > 0 {
+		l.limit(now.After(l.set.maxHold))
+	}
 	switch {
 	case !how.goesOn:
 		l.terms.Start(deadline)
@@ -190,7 +189,8 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 			l.share()
 		}
 	}
-	if needsWatch := watch || l.extends() || l.events != nil || l.set.maxHold > 0; needsWatch && !l.watchOrEnd() {
+	needsWatch := watch || l.extends() || l.events != nil || l.set.maxHold > 0
+	if needsWatch && !l.watchOrEnd() {
 		l.removeUser(l)
 		return closed
 	}

@@ -115,7 +115,8 @@ func (s *supervision) finish(err error, release func() error) error {
 	released := release()
 	switch kept := time.Until(s.keptUntil); {
 	case released == nil && s.end.ended && kept > 0:
-		s.note("kept", "the lock stays, as --min-hold says: "+left(kept), fields{"remaining_ms": kept.Milliseconds()})
+		s.note("kept", "the lock stays, as --min-hold says: "+left(kept),
+			fields{"remaining_ms": kept.Milliseconds()})
 	case released == nil:
 		s.note("released", "released the lock", nil)
 	case exitCode(err) == exitLost: // that is told already

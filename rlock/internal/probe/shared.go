@@ -42,7 +42,8 @@ func (p *probe) shared(ctx context.Context, queued bool) error {
 	case lacking.unanswered != nil:
 		return lacking.unanswered
 	case lacking.first != nil:
-		p.add("shared", Note, lacking.first, "readers and holders of permits cannot share a lock: AcquireShared and AcquirePermits are refused%s", lacking.rule())
+		p.add("shared", Note, lacking.first, "readers and holders of permits cannot share a lock: "+
+			"AcquireShared and AcquirePermits are refused%s", lacking.rule())
 	case !queued:
 		p.add("shared", Note, nil, "readers and holders of permits cannot share a lock, because that needs the queue")
 	default:
