@@ -35,7 +35,8 @@ func ExampleWithMinHold() {
 		return nil
 	}
 	for _, machine := range []string{"a", "b", "c"} { // each a little later than the one before
-		ran, err := locker.TryDo(ctx, "report", report, rlock.WithTTL(10*time.Minute), rlock.WithMinHold(10*time.Minute))
+		ran, err := locker.TryDo(ctx, "report", report,
+			rlock.WithTTL(10*time.Minute), rlock.WithMinHold(10*time.Minute))
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -164,7 +164,7 @@ func TestFiveLibraries(t *testing.T) {
 			},
 		},
 		{
-			"redis_exp_lock (gem)", "synchronize: obtains a lock, runs the block, releases; yields the attempts",
+			"redis_exp_lock (gem)", "synchronize: obtains a lock, runs the block, releases; yields attempts",
 			func(ctx context.Context, t *testing.T, p ported) {
 				require.NoError(t, p.locker.Do(ctx, "job", func(_ context.Context, lock *rlock.Lock) error {
 					require.Equal(t, 1, lock.Attempts())

@@ -37,7 +37,8 @@ func TestShutdown(t *testing.T) {
 						return fmt.Errorf("the context has ended with %w", cause)
 					}
 					_, err := lock.Verify(context.WithoutCancel(ctx))
-					return errors.Join(err, lock.Err(), lock.Extend(context.WithoutCancel(ctx), 30*time.Second))
+					extended := lock.Extend(context.WithoutCancel(ctx), 30*time.Second)
+					return errors.Join(err, lock.Err(), extended)
 				})
 			}()
 			env.Receive(t, began)
@@ -93,7 +94,8 @@ func TestShutdownDoesNotFreeUnderAFunction(t *testing.T) {
 		ctx, exceed := env.Deadline(t.Context())
 		began, gate, ended := make(chan struct{}), env.NewGate(t), make(chan error, 1)
 		go func() {
-			ended <- locker.DoAll(t.Context(), []string{"{job}:1", "{job}:2"}, func(context.Context, *rlock.Lock) error {
+			keys := []string{"{job}:1", "{job}:2"}
+			ended <- locker.DoAll(t.Context(), keys, func(context.Context, *rlock.Lock) error {
 				close(began)
 				gate.Pass()
 				return nil
@@ -113,7 +115,8 @@ func TestShutdownDoesNotFreeUnderAFunction(t *testing.T) {
 		require.ErrorAs(t, err, &left)
 		require.Equal(t, []string{"{job}:1", "{job}:2"}, left.Running)
 		require.Empty(t, left.Unsure)
-		require.EqualError(t, err, `rlock: shutdown: functions that have not returned keep "{job}:1", "{job}:2": context deadline exceeded`)
+		require.EqualError(t, err, "rlock: shutdown: functions that have not returned keep "+`"{job}:1", "{job}:2": `+
+			"context deadline exceeded")
 		require.Empty(t, env.Get(t, client, "handle"))
 		require.NotEmpty(t, env.Get(t, client, "{job}:1"))
 		gate.Open()

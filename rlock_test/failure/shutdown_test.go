@@ -29,7 +29,9 @@ func TestShutdownAmongCalls(t *testing.T) {
 			key := func(i int) string { return fmt.Sprintf("%d:%d", round, i%3) }
 			nothing := func(context.Context, *rlock.Lock) error { return nil }
 			calls := []func(i int) error{
-				func(i int) error { return env.ErrorOf(locker.TryAcquire(t.Context(), key(i))) }, // and forgets it
+				func(i int) error { // and forgets it
+					return env.ErrorOf(locker.TryAcquire(t.Context(), key(i)))
+				},
 				func(i int) error { return locker.Do(t.Context(), key(i), nothing) },
 				func(i int) error { return locker.DoShared(t.Context(), "shared:"+key(i), nothing) },
 				func(i int) error { return locker.DoPermits(t.Context(), "permits:"+key(i), 1, 2, nothing) },
@@ -41,7 +43,8 @@ func TestShutdownAmongCalls(t *testing.T) {
 					return lock.Release(t.Context())
 				},
 				func(i int) error {
-					each, err := locker.TryAcquireEach(t.Context(), []string{"each:" + key(i), "each:" + key(i+1)})
+					keys := []string{"each:" + key(i), "each:" + key(i+1)}
+					each, err := locker.TryAcquireEach(t.Context(), keys)
 					if err != nil {
 						return err
 					}
@@ -117,7 +120,8 @@ func TestShutdownWithoutAServer(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		proxy := env.NewProxy(t, server.Addr())
-		locker := env.OpenLocker(t, rueidis.ClientOption{InitAddress: []string{proxy.Addr()}}, rlock.WithTTL(time.Minute))
+		option := rueidis.ClientOption{InitAddress: []string{proxy.Addr()}}
+		locker := env.OpenLocker(t, option, rlock.WithTTL(time.Minute))
 		for i := range 7 {
 			_, err := locker.Acquire(t.Context(), fmt.Sprint("job:", i))
 			require.NoError(t, err)

@@ -88,13 +88,19 @@ func TestLone(t *testing.T) {
 	}
 	require.True(t, one(func(*rueidis.ClientOption) {}))
 	for name, change := range map[string]func(*rueidis.ClientOption){
-		"two addresses": func(o *rueidis.ClientOption) { o.InitAddress = append(o.InitAddress, "there:6379") },
-		"Sentinel":      func(o *rueidis.ClientOption) { o.Sentinel.MasterSet = "master" },
-		"replicas":      func(o *rueidis.ClientOption) { o.Standalone.ReplicaAddress = []string{"there:6379"} },
-		"tracking":      func(o *rueidis.ClientOption) { o.ClientTrackingOptions = []string{"OPTIN"} },
-		"no pings":      func(o *rueidis.ClientOption) { o.Dialer.KeepAlive = -1 },
+		"two addresses": func(o *rueidis.ClientOption) {
+			o.InitAddress = append(o.InitAddress, "there:6379")
+		},
+		"Sentinel": func(o *rueidis.ClientOption) { o.Sentinel.MasterSet = "master" },
+		"replicas": func(o *rueidis.ClientOption) {
+			o.Standalone.ReplicaAddress = []string{"there:6379"}
+		},
+		"tracking": func(o *rueidis.ClientOption) { o.ClientTrackingOptions = []string{"OPTIN"} },
+		"no pings": func(o *rueidis.ClientOption) { o.Dialer.KeepAlive = -1 },
 		"new credentials": func(o *rueidis.ClientOption) {
-			o.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (c rueidis.AuthCredentials, err error) { return }
+			o.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (c rueidis.AuthCredentials, err error) {
+				return c, nil
+			}
 		},
 	} {
 		require.False(t, one(change), name)

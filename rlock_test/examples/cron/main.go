@@ -25,7 +25,7 @@ import (
 
 func main() {
 	replica := flag.String("replica", rlock.DefaultOwner(), "name of this replica")
-	minHold := flag.Duration("min-hold", 10*time.Minute, "for how long others are kept out, from the start of the job")
+	minHold := flag.Duration("min-hold", 10*time.Minute, "for how long others are kept out, from the start")
 	fail := flag.Bool("fail", false, "have the job fail")
 	flag.Parse()
 	address := cmp.Or(os.Getenv("REDIS_ADDR"), "localhost:6379")
