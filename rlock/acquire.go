@@ -11,37 +11,33 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// Acquire takes the lock of key, and waits for it until ctx ends or the retry policy gives up: with DefaultRetry
-// and a context that never ends, for ever. The lease is WithTTL long; nothing but WithAutoExtend extends it.
+// Acquire takes the lock of key, and waits for it until ctx ends or the retry policy gives up: with
+// DefaultRetry and a context that never ends, for ever. It also waits for a server that does not answer or
+// cannot yet (see "Errors" above). The lease is WithTTL long; nothing but WithAutoExtend extends it.
 //
 // On success, Release the lock: also if ctx has ended meanwhile. On an error the caller holds nothing, and
-// what the server may have granted without an answer is released in the background (see WithToken for the
-// exception). The error is an *AcquireError, which says who stood in the way. It matches ErrGaveUp and what
-// ended the waiting, ErrNoAnswer if the server has not answered, ErrAlreadyHeld if ctx is that of a holder of
-// the key, ErrExpired if the grant came after its lease, ErrClosed, or the error of the server. A wrong
-// argument is an *ArgumentError. Look for ErrNoAnswer before ErrGaveUp: a call that gave up may match both.
-//
-// It also waits for a server that does not answer, or cannot yet: LOADING, CLUSTERDOWN, MASTERDOWN, TRYAGAIN,
-// and READONLY if the client finds the next primary, by Sentinel or in a cluster.
+// what the server may have granted without an answer is freed in the background (but see WithToken). The
+// error is an *AcquireError, which says who stood in the way. It matches ErrGaveUp and what ended the
+// waiting, ErrNoAnswer if the server has not answered, ErrAlreadyHeld if ctx is that of a holder of the key,
+// ErrExpired if the grant came after its lease, ErrClosed, or the error of the server. A wrong argument is
+// an *ArgumentError. Look for ErrNoAnswer before ErrGaveUp: a call that gave up may match both.
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lock, error) {
 	return l.acquire(ctx, key, opts, method{wait: true})
 }
 
-// TryAcquire is Acquire without waiting: its error matches ErrHeld if somebody holds the lock, or if
-// others have waited for it before, of whom the first then gets it. Give ctx a deadline: in a network that has
-// gone silent, the call otherwise lasts as long as the client's own time-outs, some 20 seconds.
+// TryAcquire is Acquire without waiting: its error matches ErrHeld if somebody holds the lock, or waits for
+// it. Give ctx a deadline: in a silent network the call lasts as long as the client's own time-outs, some 20
+// seconds.
 func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lock, error) {
 	return l.acquire(ctx, key, opts, method{})
 }
 
-// AcquireAll takes the locks of all keys or none, and waits like Acquire. Overlapping sets cannot
-// deadlock, in whatever order they name their keys. The set is one Lock with one token, one fence and
-// one lease.
+// AcquireAll takes the locks of all keys or none, and waits like Acquire. The set is one Lock with one
+// token, one fence and one lease. Overlapping sets cannot deadlock, in whatever order they name their keys.
 //
-// A set that has to wait does so for one key after the other, with a place in each queue, so that locks of
-// single keys cannot keep it waiting for ever. In the end it keeps what it gets; see GUARANTEES.md.
-//
-// On a Redis Cluster all keys must be in one slot: give them one {hash tag}, or see WithCrossSlot.
+// A set that waits has a place in the queue of one key after the other, so that locks of single keys cannot
+// keep it waiting for ever. In the end it keeps what it gets; see GUARANTEES.md. On a Redis Cluster all keys
+// must be in one slot: give them one {hash tag}, or see WithCrossSlot.
 func (l *Locker) AcquireAll(ctx context.Context, keys []string, opts ...Option) (*Lock, error) {
 	return l.acquireAll(ctx, keys, opts, method{wait: true})
 }

@@ -14,16 +14,13 @@ import (
 )
 
 // Attach continues a lock that Lock.Detach has ended, most often in another process. The lock keeps its
-// keys, its fence and what is left of its lease; a share gets a new lease. WithTTL (for later automatic
-// extensions), WithAutoExtend, WithToken, WithOwner and WithObserver have an effect.
+// keys, its fence and what is left of its lease; a share gets a new lease. WithTTL (for later extensions),
+// WithAutoExtend, WithToken, WithOwner and WithObserver have an effect.
 //
-// The keys get a new token. From then on no command of the former process has an effect, and the
-// Handoff is spent. The error matches ErrLost if the lock was lost or the Handoff was used before.
-// After any other error the keys may have the new token: call Attach again with the same Handoff value,
-// not with one that was read from the text once more, or in any process with the same WithToken.
-//
-// The keys of a set of several slots get the token slot by slot. If one of them is lost, the Locker
-// frees those before it in the background or, with WithToken, leaves them to their leases.
+// The keys get a new token: no command of the former process has an effect any more, and the Handoff is
+// spent. The error matches ErrLost if the lock was lost or the Handoff was used before; the keys of a set of
+// which one was lost are freed. After any other error call Attach again with the same Handoff value, or in
+// any process with the same WithToken.
 func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*Lock, error) {
 	// The Handoff says for how long others are kept out.
 	given, err := l.begin(ctx, append(slices.Clip(opts), WithMinHold(0)))
@@ -98,12 +95,10 @@ func (l *Lock) takeOver(ctx context.Context, h *wire.Handoff) error {
 	return nil
 }
 
-// Detach ends the handle without releasing the lock, so that another process can continue it with
-// Attach. The handle ends with ErrDetached, nothing extends the lease any more, and it runs on. Called
-// again, Detach returns the same Handoff. If fn of Do detaches the lock, Do returns ErrDetached.
-//
-// Detach fails if the lock has ended in another way. It refuses a reader's share that other readers of
-// the process have too; one WithUniqueToken(true) is never shared.
+// Detach ends the handle without releasing the lock, so that another process can continue it with Attach.
+// The handle ends with ErrDetached, nothing extends the lease any more, and it runs on. Called again, Detach
+// returns the same Handoff. It fails if the lock has ended in another way, and for a reader's share that
+// other readers of the process have too (see WithUniqueToken).
 func (l *Lock) Detach() (Handoff, error) {
 	if err := l.usable(); err != nil {
 		return Handoff{}, err
@@ -129,13 +124,10 @@ func (l *Lock) Detach() (Handoff, error) {
 	return Handoff{l.handoff}, nil
 }
 
-// Handoff is what Locker.Attach needs to continue a lock after Lock.Detach: its keys, token and fence.
-// Store it, or send it to another process, as text: encoding/json and others convert it by themselves.
-// It is good for one Attach; copies of the value count as the same. The zero Handoff belongs to no
-// lock.
-//
-// Whoever has the text can take the lock over, so keep it as you would keep a password. Packages fmt
-// and log/slog show no token of a Handoff.
+// Handoff is what Locker.Attach needs to continue a lock after Lock.Detach: its keys, token and fence. Store
+// it, or send it to another process, as text: encoding/json and others convert it by themselves. It is good
+// for one Attach. Whoever has the text can take the lock over, so keep it as you would keep a password.
+// Packages fmt and log/slog show no token of it.
 type Handoff struct{ shared *wire.Handoff }
 
 // Keys returns the Redis keys, prefix included.
@@ -146,7 +138,7 @@ func (h Handoff) Keys() []string {
 	return slices.Clone(h.shared.Keys)
 }
 
-// Fence returns the fence of the lock. The Lock that Attach returns has the same fence.
+// Fence returns the fence of the lock.
 func (h Handoff) Fence() uint64 {
 	if h.shared == nil {
 		return 0
@@ -154,7 +146,7 @@ func (h Handoff) Fence() uint64 {
 	return h.shared.Fence
 }
 
-// String names the first key, the number of the other keys, and the fence, and never the token.
+// String names the first key, the number of the others, and the fence.
 func (h Handoff) String() string {
 	if h.shared == nil {
 		return "handoff of no lock"
@@ -173,8 +165,7 @@ func (h Handoff) LogValue() slog.Value {
 	return slog.GroupValue(text.KeysAttrs(h.shared.Keys[0], len(h.shared.Keys), h.shared.Fence)...)
 }
 
-// MarshalText returns the Handoff as text for UnmarshalText: one line of letters, digits and "-_:". It
-// contains the token.
+// MarshalText returns the Handoff, with the token, as one line of letters, digits and "-_:".
 func (h Handoff) MarshalText() ([]byte, error) {
 	if h.shared == nil {
 		return nil, invalid("handoff", "it is of no lock; use the one that Detach returns")
@@ -182,8 +173,8 @@ func (h Handoff) MarshalText() ([]byte, error) {
 	return h.shared.Text(), nil
 }
 
-// UnmarshalText sets h to the Handoff whose text MarshalText has returned. An error matches
-// ErrInvalid, shows nothing of the text, and leaves h as it was.
+// UnmarshalText reads what MarshalText has returned. An error matches ErrInvalid, shows nothing of the text,
+// and leaves h as it was.
 func (h *Handoff) UnmarshalText(text []byte) error {
 	shared, err := wire.ParseHandoff(text)
 	if err != nil {

@@ -18,12 +18,12 @@ type AcquireResult struct {
 	Err  error
 }
 
-// TryAcquireEach is TryAcquire for many keys in one round trip. The locks are independent: each has its
-// own token (or that of WithToken), fence and lease. To take all keys or none, use TryAcquireAll.
+// TryAcquireEach is TryAcquire for many keys, in any slots, in one round trip. The locks are independent:
+// each has its own token, fence and lease. To take all keys or none, use TryAcquireAll.
 //
-// There is one result for each key, in the order of keys. Wrong arguments, such as a key that is named
-// twice, are refused with an error and no results. All leases count from when the batch was sent, so
-// use a longer TTL for a large one. On a Redis Cluster the keys may be in any slots.
+// There is one result for each key, in the order of keys. A wrong argument, such as a key that is named
+// twice, is an error without results. All leases count from when the batch was sent, so use a longer TTL for
+// a large one.
 func (l *Locker) TryAcquireEach(ctx context.Context, keys []string, opts ...Option) ([]AcquireResult, error) {
 	set, err := l.begin(ctx, opts)
 	if err != nil {

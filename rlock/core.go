@@ -13,7 +13,6 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/conntrack"
 	"github.com/rlock-go/toolkit/rlock/internal/drain"
 	"github.com/rlock-go/toolkit/rlock/internal/events"
-	"github.com/rlock-go/toolkit/rlock/internal/forced"
 	"github.com/rlock-go/toolkit/rlock/internal/gate"
 	"github.com/rlock-go/toolkit/rlock/internal/interrupt"
 	"github.com/rlock-go/toolkit/rlock/internal/leftover"
@@ -50,7 +49,6 @@ type Locker struct {
 	grants      *notify.Grants
 
 	counters counters
-	forced   forced.Tokens // that ForceRelease has freed
 
 	underway   *drain.Drain // calls that acquire, and functions of Do and its kind
 	closing    sync.Once

@@ -9,24 +9,23 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Do runs fn while it holds the lock of key. It acquires the lock like Acquire, extends it until fn
-// returns (unless WithAutoExtend says otherwise), and always releases it, also when fn panics.
+// Do runs fn while it holds the lock of key. It acquires the lock like Acquire, extends it until fn returns
+// (unless WithAutoExtend says otherwise), and always releases it, also when fn panics.
 //
-// fn's context is derived from ctx, and ends as well when the lock is lost or its lease ends;
-// context.Cause says why. fn must stop then, because somebody else may hold the lock. Where it cannot
-// stop in time, use the fence.
+// fn's context is derived from ctx, and ends when the lock does; context.Cause says why. fn must stop then,
+// because somebody else may hold the lock. Where it cannot stop in time, use WithStopBefore or the fence.
 //
-// Do returns fn's error and, if the lock was lost or could not be released, that error too. So nil
-// means that fn held the lock from beginning to end, unless somebody called Release. If ctx ends before
-// the lock is granted, fn is not called, and the error matches ErrGaveUp.
+// Do returns fn's error and, if the lock was lost or could not be released, that error too. So nil means
+// that fn held the lock from beginning to end, unless somebody called Release. If ctx ends before the lock
+// is granted, fn is not called, and the error matches ErrGaveUp.
 func (l *Locker) Do(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
 	_, err := l.do(ctx, fn, func(by method) (*Lock, error) { return l.acquire(ctx, key, opts, by) }, true)
 	return err
 }
 
-// DoValue is Do for a function that makes a value. It returns fn's value also with an error: one that matches
-// ErrNotHeld says that fn did not hold the lock all the time. An *AcquireError of this key, which may match it
-// too, says that fn was not called: the value is the zero value then.
+// DoValue is Do for a function that makes a value. It returns the value also with an error that matches
+// ErrNotHeld, which says that fn did not hold the lock all the time. An *AcquireError of this key says that
+// fn was not called.
 func DoValue[T any](ctx context.Context, l *Locker, key string, fn func(ctx context.Context, lock *Lock) (T, error), opts ...Option) (value T, err error) {
 	if fn == nil {
 		return value, invalid("fn", "it is nil; pass the function that is to run with the lock")
@@ -70,9 +69,8 @@ func (l *Locker) TryDoAll(ctx context.Context, keys []string, fn func(ctx contex
 	return l.do(ctx, fn, func(by method) (*Lock, error) { return l.acquireAll(ctx, keys, opts, by) }, false)
 }
 
-// FromContext returns the lock whose Context ctx is, or is derived from, as that of the function of Do
-// is; of several, the innermost. It reports false if there is none. The lock may have ended: see
-// Lock.Err.
+// FromContext returns the lock whose Context ctx is, or is derived from; of several, the innermost. It
+// reports false if there is none. The lock may have ended: see Lock.Err.
 func FromContext(ctx context.Context) (*Lock, bool) {
 	if ctx == nil {
 		return nil, false

@@ -21,12 +21,10 @@ var (
 	ErrHeld = errors.New("rlock: lock is held by another")
 	// ErrGaveUp: the context or the retry policy ended the call before it got the lock.
 	ErrGaveUp = errors.New("rlock: gave up waiting")
-	// ErrNoAnswer: the server had not answered, or could not serve yet (LOADING, CLUSTERDOWN, MASTERDOWN,
-	// TRYAGAIN), when the call ended: look at the server, not at the holder. So it is for those who wait and
-	// get READONLY, if the client finds the next primary. Errors of all calls match it, those of acquisitions
-	// never together with ErrHeld: whoever was seen before the server fell silent may hold the lock or not.
-	// What the server refuses (NOPERM, OOM, READONLY …) does not match it, nor does a call that its caller
-	// cancels within a second, unless a try of it has failed before, as with a refused connection.
+	// ErrNoAnswer: the server had not answered, or could not serve yet (LOADING …, see "Errors" above), when
+	// the call ended: look at the server, not at the holder. Errors of all calls match it, those of
+	// acquisitions never together with ErrHeld. What the server refuses does not match it, nor does a call
+	// that its caller cancels within a second, unless a try of it has failed before.
 	ErrNoAnswer = wire.ErrNoAnswer
 	// ErrAlreadyHeld: the context belongs to a holder of the same key, so that waiting for
 	// the key would never end. It matches ErrHeld as well.
@@ -185,8 +183,8 @@ func failure(c call, held bool, why noLock) error {
 // LockError reports an operation on a lock that did not do what was asked.
 type LockError struct {
 	// Op names the operation: "extend" (by Extend, ExtendEach or automatically), "release",
-	// "verify" (Lock.Verify), "check" (Locker.Check and Leaders), "inspect" (Locker.Inspect), "attach",
-	// "detach", "change limit", "force release", "probe", or "queue" (of an EventPolling).
+	// "verify" (Lock.Verify), "check" (Locker.Check and Leaders), "attach", "detach", "probe", "queue"
+	// (of an EventPolling), or, by package rlockadmin, "inspect", "list" and "force release".
 	Op  string
 	Key string // Redis key; of a set, the first one that it is about
 	// Err is ErrReleased, ErrLost, ErrExpired, ErrMaxHold, ErrDetached, ErrClosed, or the error of

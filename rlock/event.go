@@ -84,51 +84,30 @@ func (k EventKind) String() string {
 
 // Event is one step of an acquisition. A field that does not apply is zero. It never contains a token.
 type Event struct {
-	Kind EventKind
-	// Key is the Redis key, prefix included; of a set, the first key, or the key that
-	// stood in the way.
-	Key string
-	// Keys are all Redis keys in the order they were asked for. They belong to the
-	// lock: do not change them.
-	Keys []string
-	// Fence is that of the lock, once it is held.
-	Fence uint64
-	// Attempts is how often the acquisition has tried so far; see Lock.Attempts.
-	Attempts int
-	// Waited is the time from the start of the acquisition until it was contended, or until
-	// it ended.
-	Waited time.Duration
-	// Held is how long the lock has been held.
-	Held time.Duration
-	// Remaining is what is left of a lease, by the local clock: of the other holder's lease
-	// until this lock is held, and then of its own. NoExpiry means that the lease never ends,
-	// or that nobody knows.
-	Remaining time.Duration
-	// Local says that the contention is with an acquisition of the same Locker.
-	Local bool
-	// Contended says of EventAcquired and EventAcquireFailed that EventContended came before.
-	Contended bool
-	// HandedOver says that the last holder, of the same Locker, handed the lock or permit over, or that a
-	// reader shares what another reader of the same Locker has at the server (see AcquireShared), so
-	// that it was never free in between.
-	HandedOver bool
-	// Err is why it failed or ended; see Reason.
-	Err error
+	Kind       EventKind
+	Key        string        // Redis key; of a set, the first one, or the one that stood in the way
+	Keys       []string      // all of them, in the order they were asked for; do not change them
+	Fence      uint64        // of the lock, once it is held
+	Attempts   int           // how often the acquisition has tried so far; see Lock.Attempts
+	Waited     time.Duration // from the start of the acquisition until it was contended, or until it ended
+	Held       time.Duration // how long the lock has been held
+	Remaining  time.Duration // of the holder's lease, by the local clock; NoExpiry: it never ends, or nobody knows
+	Local      bool          // the contention is with an acquisition of the same Locker
+	Contended  bool          // EventContended came before
+	HandedOver bool          // it is, or was, also another caller's of this Locker, and never free in between
+	Err        error         // why it failed or ended; see Reason
 }
 
 // Observer is told what happens to locks; see WithObserver.
 type Observer interface {
 	// Observe gets each event, and the context that the lock was acquired with, which may have ended:
-	// use its values, such as a trace. Observe should not block, because the goroutine that calls it
-	// waits: that of the caller, before its call returns, or one of the Locker, which looks after
-	// other locks too.
-	//
-	// The events of one lock come one after the other, in their order. Those of several locks may come
-	// from several goroutines at once. No mutex is held, so Observe may call the lock and its Locker.
+	// use its values, such as a trace. Observe should not block: the caller, or a goroutine of the
+	// Locker, waits for it. The events of one lock come in their order, those of several locks may come
+	// at once. No mutex is held, so Observe may call the lock and its Locker.
 	//
 	// A panic or runtime.Goexit in Observe ends the call that told the event: an acquisition then
 	// leaves nothing locked, and any other call has done its work. In a goroutine of the Locker it ends
-	// the program, unless that asks for a waiting call: it ends that call then, if it still waits.
+	// the program, unless that asks for a waiting call, which it ends then.
 	Observe(ctx context.Context, e Event)
 }
 
@@ -138,9 +117,8 @@ type ObserverFunc func(ctx context.Context, e Event)
 // Observe calls f.
 func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 
-// Observers returns an Observer that tells each of all, in their order. It leaves out nil ones and, if
-// all are nil, returns nil, which WithObserver refuses. If one of them panics or calls runtime.Goexit,
-// the others are told all the same, and the panic goes on as Observer says.
+// Observers returns an Observer that tells each of all, in their order, but for nil ones. If all are nil, it
+// returns nil, which WithObserver refuses. If one of them panics, the others are told all the same.
 func Observers(all ...Observer) Observer {
 	var some observers
 	for _, o := range all {

@@ -66,16 +66,16 @@ func ExampleLock_Verify() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	state, err := lock.Verify(ctx) // asks the server
-	fmt.Println(state.Held, err)
+	fmt.Println(lock.Verify(ctx)) // asks the server
 
-	if err := locker.ForceRelease(ctx, "order:17", lock.Token()); err != nil { // an operator does that
+	client := locker.Client() // somebody deletes the key
+	if err := client.Do(ctx, client.B().Del().Key("order:17").Build()).Error(); err != nil {
 		log.Fatal(err)
 	}
-	_, err = lock.Verify(ctx)
+	err = lock.Verify(ctx)
 	fmt.Println(errors.Is(err, rlock.ErrLost))
 	// Output:
-	// true <nil>
+	// <nil>
 	// true
 }
 
@@ -111,7 +111,7 @@ func ExampleLock_Detach() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	state, err := locker.Inspect(ctx, "upload:9")
+	state, err := locker.Check(ctx, "upload:9")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func ExampleWithAutoExtend() {
 	for lock.Deadline().Equal(first) { // work that takes longer than the lease
 		time.Sleep(10 * time.Millisecond)
 	}
-	fmt.Println(lock.Valid(), lock.Release(ctx))
+	fmt.Println(lock.Err() == nil, lock.Release(ctx))
 	// Output: true <nil>
 }
 
@@ -91,7 +91,7 @@ func ExampleWithToken() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(again.Valid(), again.Release(ctx))
+	fmt.Println(again.Err() == nil, again.Release(ctx))
 	// Output: true <nil>
 }
 

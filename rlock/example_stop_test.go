@@ -21,7 +21,7 @@ func ExampleLocker_Shutdown() {
 		ended <- locker.Do(ctx, "report", func(ctx context.Context, lock *rlock.Lock) error {
 			close(began)
 			<-ctx.Done() // work until the process is to stop
-			fmt.Println(context.Cause(ctx), "| still held:", lock.Valid())
+			fmt.Println(context.Cause(ctx), "| still held:", lock.Err() == nil)
 			return nil
 		})
 	}()
@@ -66,7 +66,7 @@ func ExampleWithStopBefore() {
 		go resign() // or the network goes away: the context ends all the same
 		<-ctx.Done()
 		time.Sleep(50 * time.Millisecond) // finish what was begun
-		fmt.Println("stopped in time:", lock.Valid())
+		fmt.Println("stopped in time:", lock.Err() == nil)
 		return nil
 	}, rlock.WithTTL(10*time.Second), rlock.WithStopBefore(500*time.Millisecond))
 	fmt.Println(err)

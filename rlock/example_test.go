@@ -67,7 +67,7 @@ func ExampleLocker_Acquire() {
 	}
 	defer lock.Release(ctx) // does its work even if ctx has ended
 
-	fmt.Println(lock.Valid(), lock.Attempts())
+	fmt.Println(lock.Err() == nil, lock.Attempts())
 	// Output: true 1
 }
 
@@ -170,7 +170,7 @@ func ExampleLocker_Check() {
 		log.Fatal(err)
 	}
 	fmt.Println(state.Held, again.Cached)
-	fmt.Println("held by this lock:", state.HeldBy(lock.Token()))
+	fmt.Println("held by this lock:", state.Token() == lock.Token())
 	// Output:
 	// true true
 	// held by this lock: true
@@ -361,7 +361,7 @@ func ExampleWithOwner() {
 	}
 	defer lock.Release(ctx)
 
-	state, err := locker.Inspect(ctx, "import") // by anybody who asks why
+	state, err := locker.Check(ctx, "import") // by anybody who asks why
 	if err != nil {
 		log.Fatal(err)
 	}

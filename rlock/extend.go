@@ -14,20 +14,14 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// Extend gives the lock a new lease of ttl, counted from now. ttl is a whole number of milliseconds or
-// NoExpiry, and may be shorter than what is left. Later automatic extensions use it too. Nil means that
-// the server has confirmed the lease, and no command that was sent before can change it.
+// Extend gives the lock a new lease of ttl, counted from now, in whole milliseconds, or NoExpiry. It may be
+// shorter than what is left; the lock then has a new Token, so a lock WithToken refuses that. Later
+// automatic extensions use ttl too. Nil means that the server has confirmed the lease, and no command that
+// was sent before can change it.
 //
-// An error that matches ErrNotHeld means that the lock has ended; Extend never takes it again. After
-// any other error it is held until Deadline, which a failed Extend may bring nearer but never moves
-// farther. Extend it again to have a lease that is known.
-//
-// A ttl that is shorter than one before comes with a new token: see Token. With a token of the caller's
-// (WithToken) it is refused, because somebody else may hold by that token.
-//
-// If the server does not answer, Extend asks again for 2 seconds, while ctx and the lease last. If somebody
-// has put a value of another type at the key, that is an error here; when several locks are extended with
-// one script, as automatic extensions are, such a lock has ended.
+// An error that matches ErrNotHeld means that the lock has ended; Extend never takes it again. After any
+// other error it is held until Deadline, which a failed Extend may bring nearer but never moves farther. If
+// the server does not answer, Extend asks again for 2 seconds, while ctx and the lease last.
 func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := checkCall(ctx, l); err != nil {
 		return err
@@ -49,9 +43,8 @@ func (l *Lock) notSent(ctx context.Context) error {
 	return &LockError{"extend", l.claim.Key(), clock.ContextError(ctx, nil)}
 }
 
-// ExtendEach is Extend for many locks of this Locker in one round trip. It returns an error for each
-// lock, in their order: nil, or what Extend would have returned. A lock that fails does not affect the
-// others. Locks are refused as by ReleaseEach.
+// ExtendEach is Extend for many locks of this Locker in one round trip. It returns an error for each lock,
+// in their order. A lock that fails does not affect the others.
 func (l *Locker) ExtendEach(ctx context.Context, locks []*Lock, ttl time.Duration) []error {
 	errs := l.checkLocks(ctx, locks)
 	defer events.Each(locks, (*Lock).deliver)

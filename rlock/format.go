@@ -25,12 +25,12 @@ func (l *Lock) String() string {
 	return s + ": " + l.condition()
 }
 
-// condition says in words whether the lock is held, as Valid does.
+// condition says in words whether the lock is held, as Err does.
 func (l *Lock) condition() string {
 	switch cause := l.cause(); {
 	case cause != nil:
 		return strings.TrimPrefix(cause.Error(), "rlock: ")
-	case !l.Valid():
+	case !l.valid():
 		return "no longer valid"
 	default:
 		return "held"
@@ -52,18 +52,10 @@ func (l *Lock) LogValue() slog.Value {
 	return slog.GroupValue(append(attrs, slog.String("state", l.condition()))...)
 }
 
-// String tells who holds the key, in the holder's own words if there are any, or how many share it, and
-// for how long. It never shows the token.
+// String tells whether the key is held, by whom, if the holder says it, and for how long. It never shows the
+// token.
 func (s State) String() string {
-	return text.Holder(s.Key, s.Held, s.Owner, s.Shared.text(), s.Remaining())
-}
-
-// text tells how many share a lock, "" if it is not shared.
-func (s *SharedState) text() string {
-	if s == nil {
-		return ""
-	}
-	return text.Share(s.Readers, s.Permits, s.Limit)
+	return text.Holder(s.Key, s.Held, s.Shared, s.Owner, s.Remaining())
 }
 
 // Format writes String for every verb of package fmt, so that none shows the token.
@@ -71,5 +63,5 @@ func (s State) Format(f fmt.State, _ rune) { io.WriteString(f, s.String()) }
 
 // LogValue is what String tells, for slog.
 func (s State) LogValue() slog.Value {
-	return slog.GroupValue(text.HolderAttrs(s.Key, s.Held, s.Owner, s.Shared.text(), s.Remaining())...)
+	return slog.GroupValue(text.HolderAttrs(s.Key, s.Held, s.Shared, s.Owner, s.Remaining())...)
 }

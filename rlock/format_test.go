@@ -28,22 +28,22 @@ func TestStateInWords(t *testing.T) {
 		}{
 			"free": {
 				key: "job", text: `lock "job": free`, logged: `v.key=job v.held=false`,
-				json: `{"Key":"job","Owner":"","Held":false,"Cached":false,"Remaining":0}`,
+				json: `{"Key":"job","Owner":"","Held":false,"Shared":false,"Cached":false,"Remaining":0}`,
 			},
 			"held": {
 				key: "held", set: []string{"secret", "PX", "2000"},
 				text: `lock "held": held, 1.5s left`, logged: `v.key=held v.held=true v.remaining=1.5s`,
-				json: `{"Key":"held","Owner":"","Held":true,"Cached":false,"Remaining":1500000000}`,
+				json: `{"Key":"held","Owner":"","Held":true,"Shared":false,"Cached":false,"Remaining":1500000000}`,
 			},
 			"over by now": {
 				key: "over", set: []string{"secret", "PX", "400"},
 				text: `lock "over": held, 0s left`, logged: `v.key=over v.held=true v.remaining=0s`,
-				json: `{"Key":"over","Owner":"","Held":true,"Cached":false,"Remaining":0}`,
+				json: `{"Key":"over","Owner":"","Held":true,"Shared":false,"Cached":false,"Remaining":0}`,
 			},
 			"held by somebody who says so, without a lease": {
 				key: "kept", set: []string{newUUID + " web-3 pid 7"},
 				text: `lock "kept": held by "web-3 pid 7", never expires`, logged: `v.key=kept v.held=true v.owner="web-3 pid 7" v.remaining="never expires"`,
-				json: `{"Key":"kept","Owner":"web-3 pid 7","Held":true,"Cached":false,"Remaining":9223372036854775807}`,
+				json: `{"Key":"kept","Owner":"web-3 pid 7","Held":true,"Shared":false,"Cached":false,"Remaining":9223372036854775807}`,
 			},
 			"a long key of any bytes": {
 				key: long, text: `lock "\xff` + strings.Repeat("k", 79) + `"…: free`, logged: `v.key="\"\\xff` + strings.Repeat("k", 79) + `\"…" v.held=false`,
@@ -52,7 +52,7 @@ func TestStateInWords(t *testing.T) {
 			if test.set != nil {
 				require.NoError(t, client.Do(t.Context(), client.B().Arbitrary("SET", test.key).Args(test.set...).Build()).Error())
 			}
-			state, err := locker.Inspect(t.Context(), test.key)
+			state, err := locker.Check(t.Context(), test.key)
 			require.NoError(t, err)
 			time.Sleep(500 * time.Millisecond)
 			for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d"} {

@@ -6,10 +6,9 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 )
 
-// Invalidations hears from the server that keys have changed. So those who wait notice at once that a
-// key is free, and locks that are extended, or were asked for their Context, that they were lost. Open
-// installs one. A client that is built elsewhere gets one through its options, and its Locker through
-// WithInvalidations:
+// Invalidations hears from the server that keys have changed, so that those who wait notice at once that a
+// key is free, and holders that a lock was lost. Open installs one. Another client gets one through its
+// options, and its Locker through WithInvalidations:
 //
 //	invalidations := rlock.NewInvalidations()
 //	client, err := rueidis.NewClient(rueidis.ClientOption{
@@ -19,14 +18,9 @@ import (
 //	…
 //	locker, err := rlock.New(client, rlock.WithInvalidations(invalidations))
 //
-// It is for one client, whose Lockers may share it. The client must pass every message on to it, and be
-// told of its own changes too: ClientTrackingOptions without NOLOOP, and BCAST prefixes that cover the
-// locks. Probe tells whether messages arrive.
-//
-// Without it, and where the client has no cache, the next extension notices a loss, and the next
-// heartbeat of a waiter that a key was deleted. Where there is no queue between processes
-// either, waiting polls: at the pace of the retry policy, or every quarter of a second until a first
-// message has shown that the Invalidations are those of the client.
+// It is for one client, whose Lockers may share it. ClientTrackingOptions must be without NOLOOP, and BCAST
+// prefixes must cover the locks. Probe tells whether messages arrive. Without them, the next extension
+// notices a loss, and callers that poll do so up to four times a second.
 type Invalidations struct{ hub *notify.Hub }
 
 // NewInvalidations returns Invalidations for one client.

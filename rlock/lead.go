@@ -10,26 +10,22 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// Lead runs fn while this process is the leader, that is, while it holds the lock of key. All who call
-// Lead with that key are candidates, in the order in which they came. Each time that the lock is held
-// is a term, and lock.Fence() is its number, larger than that of every earlier term.
+// Lead runs fn while this process is the leader, that is, while it holds the lock of key. All who call Lead
+// with that key are candidates, in the order in which they came. Each time that the lock is held is a term,
+// and lock.Fence() is its number, larger than that of every earlier term.
 //
-// fn's context ends when the term does: shortly before the lease ends, as punctually as a timer fires, and
-// at once when the lock is lost where the server can tell; see Lock.Context. fn must return soon after that:
-// Lead releases the lock only then, so there are two leaders only if fn works on past the end of its lease.
-// What must not happen even then needs the fence.
+// fn's context ends when the term does, as that of Do. fn must return soon after that: Lead releases the
+// lock only then, so there are two leaders only if fn works on past the end of its lease. What must not
+// happen even then needs the fence.
 //
-//   - If fn returns while it leads, or after ctx has ended, Lead releases the lock and returns fn's
-//     error. So fn that returns nil is done for good.
-//   - If fn returns after its term has ended, because it was lost or fn has called Release to resign, or
-//     after its context has ended WithStopBefore, Lead ignores fn's error and is a candidate again. If the
-//     Locker was closed, or shuts down, that fails with ErrClosed.
+//   - If fn returns while it leads, or after ctx has ended, Lead releases the lock and returns fn's error.
+//   - If fn returns after its term was lost, after it has called Release to resign, or after its context
+//     has ended WithStopBefore, Lead ignores fn's error and is a candidate again.
 //   - If fn panics, Lead releases the lock, and the panic goes on.
 //
-// Lead also returns the error of an acquisition that fails, and what Do returns about a lock that was lost after
-// fn had returned. The former matches ErrGaveUp if ctx or the retry policy has ended the wait: a policy with a
-// limit ends the candidacy. After an error that does not pass by waiting, such as OOM, call Lead again.
-// WithToken is refused, WithFence has no effect, and WithOwner tells others who leads.
+// Lead also returns the error of an acquisition that fails: ErrGaveUp if ctx or the retry policy has ended
+// the candidacy, ErrClosed when the Locker stops. WithToken is refused, WithFence has no effect, and
+// WithOwner tells others who leads.
 func (l *Locker) Lead(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
 	if fn == nil {
 		return invalid("fn", "it is nil; pass the function that is to run with the lock")
@@ -73,16 +69,12 @@ func endedEarly(ctx context.Context) error {
 }
 
 // Leaders yields who holds the lock of key, at once and then whenever that changes: the State of each
-// leader's term, and one that is not Held while there is none. It is a hint, as from Check. A change is
-// seen within some 50 ms where the client has a cache, at no cost while nothing changes, and within 250
-// ms elsewhere, where each look is a command. Of terms that follow each other faster, only some are
-// seen.
+// leader's term, and one that is not Held while there is none. It is a hint, as from Check, some 50 ms old
+// where the client has a cache, and up to 250 ms elsewhere. Of terms that follow each other faster, only
+// some are seen. Terms are told apart by their tokens, which change when a leader shortens its lease, too.
 //
-// Terms are told apart by their tokens. So a term is shown again if its leader shortens the lease by
-// Extend, and that of a leader WithMinHold once more when it has returned early: until the time is over.
-//
-// The sequence ends when ctx does. A server that does not answer is asked again. Any other error is
-// yielded, and ends the sequence: it matches ErrClosed if the Locker was closed.
+// The sequence ends when ctx does. A server that does not answer is asked again. Any other error is yielded,
+// and ends the sequence: it matches ErrClosed if the Locker was closed.
 func (l *Locker) Leaders(ctx context.Context, key string) iter.Seq2[State, error] {
 	return func(yield func(State, error) bool) {
 		full, err := l.begun(ctx, "check", key)
@@ -97,7 +89,7 @@ func (l *Locker) Leaders(ctx context.Context, key string) iter.Seq2[State, error
 			case err != nil && ctx.Err() == nil && !passes:
 				yield(State{}, err)
 				return
-			case err == nil && (first || s.Held != last.Held || s.Token != last.Token):
+			case err == nil && (first || s.Held != last.Held || s.token != last.token):
 				if !yield(s, nil) {
 					return
 				}

@@ -144,12 +144,11 @@ func (s *lease) done(now clock.Instant, as line.Want, plain bool) (back bool, ne
 	return s.handle().Done(e)
 }
 
-// leave gives a lease that somebody was given, and does not use, to the next, or back. A ForceRelease may
-// have freed it while nobody had it: then it goes back. The caller does not hold mu.
+// leave gives a lease that somebody was given, and does not use, to the next, or back. The caller does not
+// hold mu.
 func (s *lease) leave(as line.Want) {
 	s.mu.Lock()
-	_, freed := s.locker.forced.Freed(s.terms.Token())
-	back, next := s.done(clock.Now(), as, freed)
+	back, next := s.done(clock.Now(), as, false)
 	s.unlock()
 	next.Send()
 	if back {

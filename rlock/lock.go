@@ -40,16 +40,12 @@ func (l *Lock) Keys() []string {
 	return slices.Clone(l.claim.Keys())
 }
 
-// Token returns the value that the keys have on the server while the lock is held. Whoever has it can
-// extend and release the lock. Ask for it each time it is needed: it changes when Extend shortens the
-// lease, and a command with the former token then fails, as if somebody else held the lock.
+// Token returns the value that the keys have on the server while the lock is held. Whoever has it can extend
+// and release the lock. Ask for it each time it is needed: it changes when Extend shortens the lease.
 //
-// Once Token has returned a token, no other holder gets it. Before that, Release may hand it over to
-// the next holder of this process together with the lease, and only the fences of the two differ.
-// Readers of this process may have one token in common. WithUniqueToken prevents both.
-//
-// Token returns "" if, before it was first called, Release had given the lock to another caller of this process:
-// the lease is not the caller's then.
+// Once Token has returned a token, no other holder gets it. Before that, Release may hand it over to the
+// next holder of this process together with the lease; Token then returns "". Readers of this process may
+// have one token in common. WithUniqueToken prevents both.
 func (l *Lock) Token() string {
 	if l.usable() != nil {
 		return ""
@@ -65,10 +61,10 @@ func (l *Lock) Token() string {
 	return l.terms.Token()
 }
 
-// Fence returns a number that is larger than that of every earlier holder of any of the keys, or 0 if the lock
-// was taken WithFence(false). A resource that refuses numbers smaller than the largest it has seen is safe from
-// a holder that has lost the lock and does not know it yet. All who share a key have one fence, as long as one
-// of them has it: it does not refuse one whose share is over. GUARANTEES.md says what fences rest on.
+// Fence returns a number that is larger than that of every earlier holder of any of the keys, or 0 if the
+// lock was taken WithFence(false). A resource that refuses numbers smaller than the largest it has seen is
+// safe from a holder that has lost the lock and does not know it yet. All who share a key at a time have one
+// fence. GUARANTEES.md says what fences rest on.
 func (l *Lock) Fence() uint64 {
 	if l == nil {
 		return 0
@@ -76,9 +72,9 @@ func (l *Lock) Fence() uint64 {
 	return l.fence
 }
 
-// Attempts returns how often the acquisition tried to get the lock from the server: 1 for a lock that
-// was free, 0 for one that another holder of the same Locker has handed over. Repeated commands, heartbeats
-// and what a set tries within a pause of its policy do not count; Stats.Attempts has them.
+// Attempts returns how often the acquisition tried to get the lock from the server: 1 for a lock that was
+// free, 0 for one that another holder of the same Locker has handed over. Repeated commands and heartbeats
+// do not count; Stats.Attempts has them.
 func (l *Lock) Attempts() int {
 	if l == nil {
 		return 0
@@ -86,9 +82,9 @@ func (l *Lock) Attempts() int {
 	return int(l.attempts)
 }
 
-// Deadline returns when the lease ends unless it is extended, by this process's clock: counted from
-// when it sent the last command that the server confirmed, less a margin for clock drift. It is the
-// zero time for a lock that never expires. It does not say whether the lock is still held; see Valid.
+// Deadline returns when the lease ends unless it is extended, by this process's clock: counted from when it
+// sent the last command that the server confirmed, less a margin for clock drift. It is the zero time for a
+// lock that never expires. It says nothing about a lock that was lost; see Err.
 func (l *Lock) Deadline() time.Time {
 	if l.usable() != nil {
 		return time.Time{}
@@ -100,23 +96,18 @@ func (l *Lock) Deadline() time.Time {
 	return end.Time()
 }
 
-// Valid reports whether the lock is held as far as this process can know without asking: it was not
-// released, not reported lost, and its lease has not ended by the local clock. It costs nanoseconds. A
-// process that is paused after it has called Valid acts on an old answer, and the clock may stand still
-// while the machine is suspended. Use the Fence where that must do no harm.
-func (l *Lock) Valid() bool {
-	return l != nil && l.lease != nil && l.stateNow() == stateHeld &&
-		clock.Now() < l.deadline() && !l.locker.isClosed()
-}
-
-// Err returns nil while the lock is Valid, and after that why it ended: ErrReleased, ErrLost,
-// ErrExpired, ErrMaxHold, ErrDetached or ErrClosed, each of which matches ErrNotHeld. It asks no server and
-// costs nanoseconds.
+// Err returns nil while the lock is held as far as this process can know without asking: nobody has released
+// it, the server has not said that it is lost, and its lease has not ended by the local clock. After that it
+// returns why the lock ended: ErrReleased, ErrLost, ErrExpired, ErrMaxHold, ErrDetached or ErrClosed, each
+// of which matches ErrNotHeld. It costs nanoseconds.
+//
+// A process that is paused after it has called Err acts on an old answer, and the clock may stand still
+// while the machine is suspended. Use the Fence where that must do no harm, and Verify to ask the server.
 func (l *Lock) Err() error {
 	if wrong := l.usable(); wrong != nil {
 		return wrong
 	}
-	if l.Valid() {
+	if l.valid() {
 		return nil
 	}
 	defer l.deliver()
@@ -129,14 +120,18 @@ func (l *Lock) Err() error {
 	return nil
 }
 
-// Context returns a context that ends when the lock does; context.Cause then says why, as Err does. It
-// ends at the lease's local deadline whatever the network does. If the lock is lost, it ends at once
-// where the server can tell (see Invalidations), and elsewhere when the next extension notices.
+// valid reports whether Err is nil.
+func (l *Lock) valid() bool {
+	return l.stateNow() == stateHeld && clock.Now() < l.deadline() && !l.locker.isClosed()
+}
+
+// Context returns a context that ends when the lock does; context.Cause then says why, as Err does. It ends
+// at the deadline whatever the network does, and if the lock is lost, at once where the server tells (see
+// Invalidations) and elsewhere at the next extension. It ends before the lock does WithStopBefore
+// (ErrLeaseEnding), and when Shutdown begins (ErrShutdown).
 //
-// It ends before the lock does WithStopBefore (ErrLeaseEnding), and when Shutdown begins (ErrShutdown).
-//
-// It has the values of the context that the lock was acquired with. It ends with that context only in
-// the function of Do, or of one like it: elsewhere that context may be meant for the waiting alone.
+// It has the values of the context that the lock was acquired with. It ends with that context only in the
+// function of Do, or of one like it: elsewhere that context may be meant for the waiting alone.
 func (l *Lock) Context() context.Context {
 	if wrong := l.usable(); wrong != nil {
 		ctx, cancel := context.WithCancelCause(context.Background())
@@ -218,7 +213,7 @@ func (l *Locker) heldIn(ctx context.Context, keys []string) (string, bool) {
 		if !ok {
 			return "", false
 		}
-		if holder.lock.locker.server == l.server && holder.lock.Valid() {
+		if holder.lock.locker.server == l.server && holder.lock.valid() {
 			for _, key := range keys {
 				if slices.Contains(holder.lock.claim.Keys(), key) {
 					return key, true
@@ -229,34 +224,32 @@ func (l *Locker) heldIn(ctx context.Context, keys []string) (string, bool) {
 	}
 }
 
-// Locks returns the locks of this Locker that are Valid now, in no particular order.
-// It is a snapshot: a call that is acquiring may get its lock right after. A closed Locker has none.
+// Locks returns the locks of this Locker that are held now, in no particular order. A call that is acquiring
+// may get its lock right after.
 func (l *Locker) Locks() []*Lock {
 	if l.usable() != nil {
 		return nil
 	}
 	var held []*Lock
 	for _, h := range l.registry.All() {
-		if lock := (*Lock)(h); lock.Valid() {
+		if lock := (*Lock)(h); lock.valid() {
 			held = append(held, lock)
 		}
 	}
 	return held
 }
 
-// eachLock calls do for the locks of a Locker that are meant, with mu held. Their observers are told after
-// that, because one of them may take long or end the goroutine.
-func (l *Locker) eachLock(meant func(*Lock) bool, do func(*Lock)) {
+// eachLock calls do for the locks of a Locker, with mu held. Their observers are told after that, because one
+// of them may take long or end the goroutine.
+func (l *Locker) eachLock(do func(*Lock)) {
 	var done []*Lock
 	defer func() { events.Each(done, (*Lock).deliver) }()
 	events.Each(l.registry.All(), func(item *holder) {
 		lock := (*Lock)(item)
 		lock.mu.Lock()
 		defer lock.unlock()
-		if meant(lock) {
-			done = append(done, lock) // first, because do may panic
-			do(lock)
-		}
+		done = append(done, lock) // first, because do may panic
+		do(lock)
 	})
 }
 

@@ -24,18 +24,15 @@ import (
 )
 
 // New returns a Locker that uses the caller's client as it is, and leaves it open when it is closed. The
-// options are the defaults of every lock. Nobody knows when such a client dials, so each call has a goroutine
-// of its own, to end with its context. The client is given a context whose Err is that of the caller's; its
-// Done comes up to 5 seconds later, and its Deadline an hour, so that a dial goes on for others.
+// options are the defaults of every lock. Nobody knows when such a client dials, so each call has a
+// goroutine of its own, to end with its context. From when a first caller waits, the Locker has one of the
+// client's connections for blocking commands (BlockingPoolSize), to hear of grants: on a cluster one to each
+// node.
 //
 // New cannot see the options of the client. Leave ConnLifetime out, with which rueidis sends commands twice,
 // so that two may hold a lock. Set Dialer.KeepAlive to a tenth, and ConnWriteTimeout to a fifth of the
 // shortest lease that is extended: by default they are 1 and 10 s, and a lock with a lease of 10 s may be
 // lost when connections die silently. CLIENT.md has all options.
-//
-// From when the first of its callers waits, a Locker has one of the connections that the client has for
-// blocking commands (BlockingPoolSize), to hear of grants: on a cluster one to each node that has keys for
-// which they wait.
 func New(client rueidis.Client, opts ...LockerOption) (*Locker, error) {
 	if client == nil {
 		return nil, invalid("client", "it is nil")
@@ -86,17 +83,15 @@ func newLocker(client rueidis.Client, calls *interrupt.Client, set *settings) *L
 	return l
 }
 
-// Open builds a client from option and returns a Locker that owns it: Close closes both. The Locker
-// hears of changed keys, by the Invalidations of WithInvalidations or new ones, which Open puts before
-// the option's own OnInvalidations. A client with DisableCache is told nothing, so WithInvalidations is
-// refused then, and so are ReplicaOnly, since a replica takes no lock, and ConnLifetime, with which rueidis
-// sends commands twice. Wrong options are refused before anything is dialled. CLIENT.md has all options.
+// Open builds a client from option and returns a Locker that owns it: Close closes both. It installs
+// Invalidations, before the option's own OnInvalidations. It refuses wrong options before it dials:
+// ReplicaOnly, since a replica takes no lock, and ConnLifetime, with which rueidis sends commands twice.
+// CLIENT.md has all options.
 //
 // Where the option leaves them open, Dialer.KeepAlive and ConnWriteTimeout are such that locks
-// WithAutoExtend outlast connections that die silently: with the lease of WithTTL (10 s by default) a ping
-// each second, which must be answered within 2.3 s. The default of rueidis is 10 s, which is a whole lease.
-// If a lock is extended whose lease is too short for that, an observer is told once, by EventShortLease, and
-// Probe tells of the lease of WithTTL.
+// WithAutoExtend outlast connections that die silently, if their leases are no shorter than WithTTL of Open
+// (10 s by default): with a ping each second, which must be answered within 2.3 s. A lock whose lease is too
+// short for that makes an EventShortLease.
 func Open(option rueidis.ClientOption, opts ...LockerOption) (*Locker, error) {
 	set, err := lockerSettings(opts)
 	if err != nil {
@@ -175,8 +170,7 @@ func withInvalidations(option rueidis.ClientOption, set *settings) (rueidis.Clie
 	return option, &changed
 }
 
-// Client returns the client that the Locker uses, for commands of the caller's own. One that Open made
-// is closed with the Locker.
+// Client returns the client that the Locker uses. One that Open made is closed with the Locker.
 func (l *Locker) Client() rueidis.Client {
 	if l == nil {
 		return nil
@@ -186,12 +180,9 @@ func (l *Locker) Client() rueidis.Client {
 
 // Close ends the Locker at once, and releases no lock, because whoever works under one may not have stopped
 // yet: the leases run out. Shutdown is for a process that stops in order. Waiting calls fail with ErrClosed,
-// nothing is extended any more, and the Context of every held lock ends with ErrClosed. An acquisition that
-// is under way may leave its key until its lease ends. Closing twice is fine.
-//
-// Close takes at most 6 seconds if the server does not answer: 2 for the connection for grants, 2 for a last
-// try to free what lost replies may have left, and 2 for the client of Open (4 if its way of dialling heeds
-// no context).
+// and the Context of every held lock ends with it. An acquisition that is under way may leave its key until
+// its lease ends. Close takes at most 6 seconds if the server does not answer, 8 if the client's way of
+// dialling heeds no context. Closing twice is fine.
 func (l *Locker) Close() {
 	if l.usable() == nil {
 		l.close()

@@ -78,12 +78,11 @@ var defaults = settings{
 	turn:     DefaultTurn,
 }
 
-// WithTTL sets the lease: how long a lock lasts unless it is extended. It is a whole number of
-// milliseconds, or NoExpiry; the default is DefaultTTL. If it is shorter than a few round trips to the
-// server, acquisitions fail with ErrExpired.
+// WithTTL sets the lease: how long the lock lasts unless it is extended, in whole milliseconds, or NoExpiry.
+// The default is DefaultTTL. If it is shorter than a few round trips, acquisitions fail with ErrExpired.
 //
-// A lock that another holder hands or passes on may have up to half of its lease behind it if it is
-// extended automatically, and otherwise up to a tenth, at most a second. Lock.Deadline tells.
+// A lock that another holder passes on may have a tenth of its lease behind it, at most a second, and up to
+// half if it is extended automatically. Lock.Deadline tells.
 func WithTTL(ttl time.Duration) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.ttl = ttl
@@ -92,8 +91,8 @@ func WithTTL(ttl time.Duration) CommonOption {
 	})
 }
 
-// WithRetry sets how Acquire, AcquireAll, Do, DoAll, Lead, WaitFree and their shared forms wait for a held
-// lock. Without it they wait as DefaultRetry says.
+// WithRetry sets how calls that wait do so, WaitFree and Lead too. Without it they wait as DefaultRetry
+// says.
 func WithRetry(r Retry) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.retry = r
@@ -107,17 +106,14 @@ func WithRetry(r Retry) CommonOption {
 	})
 }
 
-// WithToken sets the owner token of one call, in place of a new UUID. Whoever has the same token owns
-// the same lock: a second call with it is answered "acquired" and, where it asks for a longer lease,
-// prolongs it.
+// WithToken sets the owner token of one call, in place of a new UUID. Whoever has the same token owns the
+// same lock: a second call with it is granted, and where it asks for a longer lease, prolongs it. The first
+// Release frees the lock for all of them, a Detach with an Attach takes it from the others, and Extend
+// refuses to shorten the lease.
 //
-// Each handle with the token owns the whole lock. The first Release frees it for all of them, and a
-// Detach followed by an Attach takes it from the others, who learn of that as of any loss. Extend
-// refuses to shorten the lease. Do not acquire with the token again after a Release: a copy of that
-// Release that the network has delayed would free the new lock.
-//
-// If an acquisition or an Extend gets no answer, rlock releases nothing in the background, because
-// another owner may be using the lock. Acquire it again with the token, or leave it to its lease.
+// After a call without an answer rlock frees nothing in the background, because another owner may use the
+// lock: acquire it again with the token, or leave it to its lease. Do not acquire with the token again after
+// a Release: a copy of that Release that the network has delayed would free the new lock.
 func WithToken(token string) Option {
 	return callOption(func(s *settings) error {
 		s.token = token
@@ -138,10 +134,9 @@ func WithPrefix(prefix string) LockerOption {
 	return lockerOption(func(s *settings) error { s.prefix = prefix; return nil })
 }
 
-// WithAutoExtend says whether the Locker extends the lease until the lock is released or lost, each
-// time that about a third of it is over. Do and its kind extend by default, the other methods do not. A
-// lock that never expires has no lease to extend, until Extend gives it one: a list of options with both
-// WithTTL(NoExpiry) and WithAutoExtend(true) is refused.
+// WithAutoExtend says whether the Locker extends the lease, each time that about a third of it is over,
+// until the lock is released or lost. Do and its kind do so by default, the other methods do not. It is
+// refused together with WithTTL(NoExpiry).
 func WithAutoExtend(on bool) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.autoExtend = &on
@@ -150,18 +145,17 @@ func WithAutoExtend(on bool) CommonOption {
 	})
 }
 
-// WithFence says whether the lock has a fence, which is the default. Without one Lock.Fence is 0, no
-// counter key (rlock:fence:{…}, whatever the prefix) is used, and an acquisition costs the server less.
-// While a slot of a cluster moves, a free lock with a fence cannot be taken: TryAcquire then says
-// TRYAGAIN, and Acquire waits.
+// WithFence says whether the lock has a fence, which is the default. Without one Lock.Fence is 0, no counter
+// key (rlock:fence:{…}, whatever the prefix) is used, and an acquisition costs the server less. While a slot
+// of a cluster moves, a free lock with a fence cannot be taken: TryAcquire then says TRYAGAIN, and Acquire
+// waits.
 func WithFence(on bool) CommonOption {
 	return sharedOption(func(s *settings) error { s.unfenced = !on; return nil })
 }
 
-// WithUniqueToken gives the lock a token that no other holder has before or after it (see Lock.Token),
-// so that those who read the key, with Inspect or for ForceRelease, can tell holders apart. It costs a
-// command at each hand-over within a process, and two for each reader, who then shares nothing with
-// other readers. Permits are not handed over then.
+// WithUniqueToken gives the lock a token that no other holder has before or after it (see Lock.Token), so
+// that those who read the key can tell holders apart. It costs a command at each hand-over within a process,
+// and two for each reader, who then shares nothing with others. Permits are not handed over then.
 func WithUniqueToken(on bool) CommonOption {
 	return sharedOption(func(s *settings) error { s.uniqueToken = on; return nil })
 }
@@ -169,11 +163,10 @@ func WithUniqueToken(on bool) CommonOption {
 // DefaultTurn is how long a process keeps a lock to itself unless WithTurn says otherwise.
 const DefaultTurn = 10 * time.Millisecond
 
-// WithTurn sets the turn: for how long a process hands a lock over among its own callers while another
-// process waits for it. After that the process that waits first gets the lock. A long turn makes
-// hand-overs fast, a short one lets other processes wait for less time; with 0, every Release passes
-// the lock on. While no other process waits, a turn does not end. Readers of a process share for as
-// long (see AcquireShared), and permits are handed over for as long (see AcquirePermits).
+// WithTurn sets the turn: for how long a process serves its own callers, without the server, while another
+// process waits. It bounds the sharing of readers and the hand-over of permits too. A long turn makes
+// hand-overs fast, a short one lets other processes wait less; with 0 every Release passes the lock on. The
+// default is DefaultTurn.
 func WithTurn(turn time.Duration) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.turn = turn
@@ -185,14 +178,12 @@ func WithTurn(turn time.Duration) LockerOption {
 }
 
 // WithQueue says how callers wait for what another process has. With true they stand in the queue that the
-// server keeps for each key, and a right that the user lacks for it is an error, whose text names it. With
-// false they poll: they try again when they are told that the key has changed, and from time to time, and who
-// comes first gets it. That is for servers and proxies without ZADD or SPUBLISH, and for users without the
+// server keeps for each key, and a right that the user lacks for it is an error. With false they poll, and
+// who comes first gets the lock: for servers and proxies without ZADD or SPUBLISH, and users without the
 // rights.
 //
-// Without the option they stand in the queue. If the server refuses a command for it because the user lacks a
-// right, the Locker polls from then on, for all keys, until it is closed: Stats.Polling, an EventPolling and
-// Probe tell so.
+// Without the option they stand in the queue until the server refuses that for the lack of a right; then the
+// Locker polls, for all keys, until it is closed. Stats.Polling, an EventPolling and Probe tell so.
 func WithQueue(on bool) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.queue = wire.Polling
@@ -204,18 +195,14 @@ func WithQueue(on bool) LockerOption {
 }
 
 // WithBarging leaves a lock that becomes free to whoever takes it first, for so long at the beginning of
-// each second of the server's clock, although processes of rlock wait for it in the queue. They take it when
-// that time is over. It is for callers that stand in no queue, which is called barging: other libraries, and
-// programs that do SET NX. Without it, they never find a lock free that several processes of rlock, or many
-// callers of one, want all the time.
+// each second of the server's clock, although processes of rlock wait for it. Those take it after that. It
+// is for callers that stand in no queue, such as other libraries: without it they never find a lock free
+// that several processes of rlock want all the time.
 //
-// A caller that asks again and again has the lock within a second, if others of its kind let it, and if
-// barging is longer than its longest pause, a turn (WithTurn) and the time for which the lock is held together.
-// In that time nobody of rlock gets the lock, so 300 ms cost up to 30 % of the acquisitions of a lock that is
-// wanted all the time, and nothing of another. A lock that is shared lets nobody else share it then.
-//
-// It is 0, which is the default, to 500 ms, in whole milliseconds. All Lockers that use the keys should have the
-// same: each release goes by its own. Where a Locker polls (WithQueue), it has no effect.
+// It is 0, which is the default, to 500 ms, in whole milliseconds, and the same in all Lockers that use the
+// keys. Such a caller has the lock within a second if the time is longer than its longest pause, a turn and
+// the time for which the lock is held together. It costs up to that share of the acquisitions of a lock that
+// is wanted all the time, and nothing of another. A Locker that polls ignores it.
 func WithBarging(barging time.Duration) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.barging = barging
@@ -229,8 +216,8 @@ func WithBarging(barging time.Duration) LockerOption {
 // longestBarging leaves half of the time to those who stand in the queue.
 const longestBarging = time.Second / 2
 
-// WithCacheTTL bounds how long Check may answer from the client-side cache if the server's message that
-// the key changed does not arrive. The default is one minute.
+// WithCacheTTL bounds how long Check may answer from the cache if no message comes that the key has changed.
+// The default is one minute.
 func WithCacheTTL(ttl time.Duration) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.cacheTTL = ttl
@@ -241,9 +228,8 @@ func WithCacheTTL(ttl time.Duration) LockerOption {
 	})
 }
 
-// WithInvalidations gives a Locker the Invalidations of its client, so that it notices at once that a
-// lock was lost or a key became free. The caller of New has given them to the client too; Open does
-// that itself.
+// WithInvalidations gives a Locker of New the Invalidations that its client has. Open installs them by
+// itself.
 func WithInvalidations(h *Invalidations) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.invalidations = h
@@ -254,31 +240,27 @@ func WithInvalidations(h *Invalidations) LockerOption {
 	})
 }
 
-// WithCrossSlot lets AcquireAll, TryAcquireAll, DoAll and TryDoAll take keys of several slots of a
-// Redis Cluster, which no script can take at one instant. Without a cluster, and for keys of one slot,
-// it changes nothing. It gives up some of what a set has otherwise:
+// WithCrossSlot lets sets (AcquireAll and its kind) have keys of several slots of a Redis Cluster, which no
+// script can take at one instant. It gives up some of what a set has otherwise:
 //
-//   - The keys are taken slot by slot, in an order that is the same for everybody, so sets cannot
-//     deadlock. If another holds a key, the acquisition frees what it has taken and waits. So others
-//     may see keys held for a moment by an acquisition that then fails.
-//   - The leases of the slots begin one after the other. Deadline is that of the first.
-//   - Extend, Release and Verify go to each slot by itself, and one may fail where others succeed. A
-//     failed Extend counts on the shorter lease, a failed Release can be called again, and one lost key
-//     ends the whole lock.
-//   - A process that dies between two slots leaves those that it has taken until their leases end.
+//   - The keys are taken slot by slot, in the same order by everybody, so sets cannot deadlock. An
+//     acquisition that finds one held frees what it has taken and waits, so others may see keys held for a
+//     moment.
+//   - The leases begin one after the other. Deadline is that of the first.
+//   - Extend, Release and Verify go to each slot by itself, and may fail at some. One lost key ends the
+//     whole lock.
+//   - A process that dies in between leaves what it has taken to its lease.
+//   - If a node loses its data, the Fence rests on the clocks of all nodes of the set.
 //
-// The Fence is larger than that of every earlier acquisition of any of the keys, as in any set. If a
-// node loses its data, that rests on the clocks of all nodes of the set. WithToken is refused, because
-// freeing what was taken could free what another owner of the token holds.
+// WithToken is refused, because freeing what was taken could free what another owner of the token holds.
 func WithCrossSlot(on bool) CommonOption {
 	return sharedOption(func(s *settings) error { s.crossSlot = on; return nil })
 }
 
-// WithMaxHold limits how long the lock is held: it is extended, automatically or by Extend, up to d after it
-// was acquired and no further. Then it ends with ErrMaxHold, as does its Context, and its keys are freed. So
-// a function that hangs, or a handle that somebody has forgotten, does not keep others out for ever. d is no
-// shorter than the lease, and a lock WithTTL(NoExpiry) can have no limit. With a token of the caller's
-// (WithToken) the keys are left to their lease. 0, which is the default, is no limit.
+// WithMaxHold limits how long the lock is held: it is extended up to d after it was acquired and no further.
+// Then it ends with ErrMaxHold, and its keys are freed, but with a token of the caller's (WithToken) left to
+// their lease. So a function that hangs does not keep others out for ever. d is no shorter than the lease.
+// 0, the default, is no limit.
 func WithMaxHold(d time.Duration) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.maxHold = d
@@ -290,12 +272,12 @@ func WithMaxHold(d time.Duration) CommonOption {
 }
 
 // WithStopBefore has Lock.Context, and so the context of the function of Do, Lead and their kind, end d
-// before the lease does, with ErrLeaseEnding as the cause. It is for work that needs a while to stop: as long
-// as it stops within d, no other holder begins before. The lock is held until its lease ends, and an
-// extension that comes through in that time makes the lease longer, but does not bring the context back.
+// before the lease does, with ErrLeaseEnding as the cause: for work that needs a while to stop. If it stops
+// within d, no other holder begins before. The lock is held until its lease ends; an extension that comes
+// through in that time does not bring the context back.
 //
-// d is a quarter of the lease at most, so that extensions have room to be late. A shorter lease is refused,
-// by Extend too. The default is 0. A lock that is lost ends its Context at once, whatever d is.
+// d is a quarter of the lease at most, so that extensions have room to be late. The default is 0. A lock
+// that is lost ends its Context at once.
 func WithStopBefore(d time.Duration) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.stopBefore = d
@@ -393,10 +375,9 @@ func (s *settings) redisKey(key string) (string, error) {
 	return full, refused(wrong)
 }
 
-// WithObserver tells o what happens to the locks of the Locker, or to the lock of one call. That of a
-// call replaces that of its Locker; Observers makes one of several. The Locker watches each lock that
-// has an observer until it ends, so that the last event comes on time even if the program has forgotten
-// the lock. Without an observer, events cost nothing.
+// WithObserver tells o what happens to the locks of the Locker, or to the lock of one call; that of a call
+// replaces that of its Locker. The last event of a lock comes on time even if the program has forgotten it.
+// Without an observer, events cost nothing.
 func WithObserver(o Observer) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.observer = o
@@ -407,10 +388,9 @@ func WithObserver(o Observer) CommonOption {
 	})
 }
 
-// WithOwner has the holder say who it is: State.Owner shows the text to those who ask why a key is
-// locked. It is 1 to 256 bytes of printable UTF-8, such as DefaultOwner gives, and no secret. It is a
-// part of the token, so it is there for as long as the lock is held, and costs no command and no key. A
-// call cannot have it together with WithToken, which overrides a text that is a default of the Locker.
+// WithOwner has the holder say who it is to those who ask why a key is locked (State.Owner): 1 to 256 bytes
+// of printable UTF-8, no secret. It is a part of the token, so it costs no command and no key, and a call
+// cannot have it together with WithToken.
 func WithOwner(text string) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.owner = text
@@ -427,23 +407,18 @@ func WithOwner(text string) CommonOption {
 func DefaultOwner() string { return wire.ThisProcess() }
 
 // WithMinHold keeps others out for at least d from when the lock was granted, even if it is released
-// earlier. So a job that several machines start at about the same time runs once, although it may take
-// less time than their clocks differ by:
+// earlier. So a job that several machines start at about the same time runs once, although it may take less
+// time than their clocks differ by:
 //
 //	ran, err := locker.TryDo(ctx, "nightly report", report,
 //		rlock.WithTTL(10*time.Minute), rlock.WithMinHold(10*time.Minute))
 //
-// For an hourly job, choose a d well below an hour, but above the time by which the clocks may differ.
-// With 0, which is the default, Release frees the keys. d is a whole number of milliseconds. The lease
-// must be as long as d, so that a process that dies keeps others out too: a shorter WithTTL is refused,
-// and so is an Extend that would end the lease before.
+// For an hourly job, choose a d well below an hour, and above the time by which the clocks may differ. d is
+// in whole milliseconds, and the lease must be as long, so that a process that dies keeps others out too.
 //
-// For its holder the lock ends at the Release, which does not wait: it leaves the keys another token,
-// with the same text of WithOwner, and a lease that ends when d is over. Those who wait keep their
-// order, and the first gets the lock then. ForceRelease frees the keys at any time. If fn of Do is not
-// called because its context has ended, the keys are freed at once.
-//
-// Shares cannot have it.
+// For its holder the lock ends at the Release, which does not wait: it leaves the keys another token, and a
+// lease that ends when d is over. Those who wait keep their order. If fn of Do is not called because its
+// context has ended, the keys are freed at once. Shares cannot have it. The default is 0.
 func WithMinHold(d time.Duration) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.minHold = d

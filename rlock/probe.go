@@ -13,7 +13,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// ProbeReport is what Probe found, in the order in which it looked.
+// ProbeReport is what Probe found, in the order in which it looked. Printed, it is a line for each finding.
 type ProbeReport []ProbeFinding
 
 // ProbeFinding is the answer to one question of Probe.
@@ -70,8 +70,7 @@ func (r ProbeReport) String() string {
 	return strings.Join(lines, "")
 }
 
-// Err returns an error that tells all faults and wraps their errors, nil if there is
-// none.
+// Err returns an error that tells all faults and wraps their errors, nil if there is none.
 func (r ProbeReport) Err() error {
 	var faults []error
 	for _, f := range r {
@@ -87,14 +86,13 @@ func (r ProbeReport) Err() error {
 }
 
 // Probe tries out what locks need of the client, the server and the user's rights, for the start of a
-// program or a health page. It takes a scratch lock, whose key is the Locker's prefix and a name of its
-// own, and asks the servers about themselves. The key is gone afterwards, or after 5 seconds.
+// program or a health page. It takes a scratch lock behind the Locker's prefix, and asks the servers about
+// themselves. That takes a few round trips, and up to a second more for each of two messages that do not
+// come.
 //
-// What is missing is a finding; see ProbeReport.Err. What a client of New was built with cannot be seen for
-// certain, and is a note. The error is for what keeps Probe from finding out: no server answers, the context
-// ends, the Locker is closed. The findings until then are returned with it. Probe takes a few round trips,
-// and up to a second more for each of two messages that do not come. It subscribes to grants, like the first
-// caller who waits; see New.
+// What is missing is a finding, with what to do about it; see ProbeReport.Err. The error is for what keeps
+// Probe from finding out: no server answers, the context ends, the Locker is closed. The findings until then
+// are returned with it.
 func (l *Locker) Probe(ctx context.Context) (ProbeReport, error) {
 	key, err := l.asking(ctx, "probe", "rlock:probe:"+wire.NewToken(""))
 	if err != nil {

@@ -12,21 +12,17 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// Release gives the lock up: the next who waits gets it, or its keys are freed. It does its work even if ctx
-// has ended, within 2 seconds, so it may be deferred. The lock's Context ends first. While ctx lasts, a first
-// try that gets no answer ends with ctx or by the time-outs of the client.
+// Release gives the lock up: the next who waits gets it, or its keys are freed. The lock's Context ends
+// first. It does its work even if ctx has ended, within 2 seconds, so it may be deferred. If another caller
+// of this Locker goes on with the lease, Release asks the server nothing. WithMinHold keeps the keys until
+// its time is over.
 //
 // ErrReleased means that the lock was released before, ErrDetached that it was detached, ErrLost or
-// ErrExpired that it had ended before; keys that are another's stay as they are. If a call got no answer, or
+// ErrExpired that it had ended; keys that are another's stay as they are. If the server gave no answer, or
 // an error, the error matches that as well. The caller has given up the lock all the same, and the Locker
 // frees the keys in the background: for half a minute, and longer while the server does not answer. If that
 // fails, or the caller chose the token (WithToken), they stay until their lease ends. Release may be called
 // again.
-//
-// If another caller of this Locker waits for the lock, that one goes on with the lease, and Release asks the
-// server nothing: that one notices if the lock was lost.
-//
-// Before the time of WithMinHold is over, the keys stay, with a lease that ends then.
 func (l *Lock) Release(ctx context.Context) error {
 	if err := checkCall(ctx, l); err != nil {
 		return err

@@ -7,15 +7,13 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Retry says how long a waiter pauses between attempts and when it gives up. It is a value without
-// state, which any number of calls may share.
+// Retry says how long a waiter pauses between attempts and when it gives up. It is a value without state,
+// which any number of calls may share.
 //
 // No policy delays a grant: a waiter is woken when it gets the lock, when the key changes and when the
-// holder's lease ends, whatever its policy says (see "Waiting" above). It asks the policy after each
-// pause. A waiter behind another acquisition of its Locker sends nothing, and asks its policy as after
-// an attempt that found the lock held. An attempt without an answer counts like any other. What a waiter
-// sends within a pause does not count: heartbeats, what a set tries (see AcquireAll), and the questions to
-// a server that does not answer, twice a second while others wait behind it.
+// holder's lease ends (see "Waiting" above). It asks the policy after each pause, also while it is behind
+// another caller of its Locker, who sends for both. An attempt without an answer counts like any other; what
+// a waiter sends within a pause does not.
 type Retry struct {
 	delay    func(Attempt) (time.Duration, bool)
 	endless  bool          // the pauses do not end, so there is nothing to count
@@ -33,12 +31,10 @@ type Attempt struct {
 	Remaining time.Duration // holder's remaining time; NoExpiry when it never expires; 0 when unknown, as when the last attempt had no answer
 }
 
-// DefaultRetry is the policy of a Locker without WithRetry: wait until the context ends, and try
-// whenever something says that the lock may be free. It is Fixed(NoExpiry). Where nothing would wake
-// the waiter, because the server keeps no queue and cannot tell of changed keys, or does not answer, it
-// polls: after about 5 ms, and then twice as long each time up to 250 ms.
-//
-// Give DefaultRetry to a call to have it in spite of its Locker's policy.
+// DefaultRetry is the policy of a Locker without WithRetry: wait until the context ends, and try whenever
+// something says that the lock may be free. It is Fixed(NoExpiry). Where nothing would wake the waiter, as
+// when the server does not answer, it polls: after about 5 ms, and then twice as long each time up to 250
+// ms.
 func DefaultRetry() Retry { return Fixed(NoExpiry) }
 
 // Fixed pauses for d between attempts, for ever.
@@ -50,8 +46,8 @@ func Fixed(d time.Duration) Retry {
 	return r
 }
 
-// Exponential pauses for about first, and about twice as long each time up to longest, for ever. Pauses
-// are random, from half of that to all of it, so that waiters do not march in step.
+// Exponential pauses for about first, and about twice as long each time up to longest, for ever. Pauses are
+// random, from half of that to all of it.
 func Exponential(first, longest time.Duration) Retry {
 	r := Retry{delay: func(a Attempt) (time.Duration, bool) {
 		d := longest
@@ -77,10 +73,9 @@ func RetryFunc(f func(Attempt) (time.Duration, bool)) Retry {
 	return r
 }
 
-// MaxAttempts returns r, giving up when the acquisition has found the lock held n times, at the server or behind
-// another acquisition of its Locker. An attempt without an answer counts too. It counts after a pause of r,
-// and the pause of DefaultRetry, or Fixed(NoExpiry), does not end: with those, only MaxAttempts(1) is
-// accepted.
+// MaxAttempts returns r, giving up when the acquisition has found the lock held n times, or got no answer,
+// which it counts after each pause. The pause of DefaultRetry, or Fixed(NoExpiry), does not end: with those,
+// only MaxAttempts(1) is accepted.
 func (r Retry) MaxAttempts(n int) Retry {
 	r.attempts = n
 	switch {
@@ -92,8 +87,8 @@ func (r Retry) MaxAttempts(n int) Retry {
 	return r
 }
 
-// MaxTime returns r, giving up when d has passed since the call. The last attempt is made at about that time. A
-// call to a silent server that is under way then goes on until ctx or the client's time-outs end it.
+// MaxTime returns r, giving up when d has passed since the call. A call to a silent server that is under way
+// then goes on until ctx or the client's time-outs end it.
 func (r Retry) MaxTime(d time.Duration) Retry {
 	r.total = d
 	if d <= 0 {

@@ -91,7 +91,7 @@ func (s *schedule) took(h *holding) {
 	}
 	s.since[h.lock.Token()] = h.meddled
 	h.owns("") // notes the token
-	if h.lock.Valid() && !s.disturbed(h) {
+	if h.lock.Err() == nil && !s.disturbed(h) {
 		for _, key := range h.keys {
 			if last := s.fences[key]; h.lock.Fence() <= last {
 				s.wrong("key %q: fence %d after %d", key, h.lock.Fence(), last)
@@ -115,7 +115,7 @@ func (s *schedule) look() {
 // check is look. The caller holds mu.
 func (s *schedule) check() {
 	for key, list := range s.held {
-		list = slices.DeleteFunc(list, func(h *holding) bool { return !h.lock.Valid() })
+		list = slices.DeleteFunc(list, func(h *holding) bool { return h.lock.Err() != nil })
 		s.held[key] = list
 		var holder *holding
 		for _, h := range list {
@@ -124,10 +124,10 @@ func (s *schedule) check() {
 			}
 			value, _ := s.redis.Get(key)
 			switch {
-			case !h.lock.Valid():
+			case h.lock.Err() != nil:
 			case !h.owns(value):
 				s.wrong("key %q of %q has %q although %q is valid for %v", key, h.keys, value, h.lock.Token(), time.Until(h.lock.Deadline()))
-			case holder != nil && holder.lock.Valid():
+			case holder != nil && holder.lock.Err() == nil:
 				s.wrong("key %q has two holders, with fences %d and %d", key, holder.lock.Fence(), h.lock.Fence())
 			default:
 				holder = h
@@ -151,13 +151,7 @@ func (s *schedule) hold(ctx context.Context, draw *draw, h *holding) {
 		case 2:
 			s.extend(ctx, draw, h)
 		case 3:
-			state, err := lock.Verify(ctx)
-			s.mu.Lock()
-			foreign := err == nil && !h.owns(state.Token)
-			s.mu.Unlock()
-			if foreign {
-				s.ended(h, rlock.ErrNotHeld)
-			}
+			_ = lock.Verify(ctx)
 		case 4:
 			if draw.oneIn(10) {
 				time.Sleep(2 * draw.ttl())
@@ -213,7 +207,7 @@ func (s *schedule) extend(ctx context.Context, draw *draw, h *holding) {
 			s.wrong("extended by %v, %v are left", ttl, left)
 		}
 	case errors.Is(err, rlock.ErrNotHeld):
-		if h.lock.Valid() {
+		if h.lock.Err() == nil {
 			s.wrong("valid after %v", err)
 		}
 	case s.calm && !errors.Is(err, rlock.ErrClosed):
@@ -245,7 +239,7 @@ func (s *schedule) excused(h *holding, err error) {
 
 // ended checks that a lock tells why it has ended.
 func (s *schedule) ended(h *holding, why error) {
-	if h.lock.Valid() {
+	if h.lock.Err() == nil {
 		s.wrong("valid after its end")
 	}
 	ctx := h.lock.Context()

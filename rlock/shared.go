@@ -8,24 +8,20 @@ import (
 )
 
 // AcquireShared takes a share of the lock of key, for a reader, and waits like Acquire. Any number of
-// readers hold the lock together, and while one does, nobody holds the whole lock. Each has a Lock of
-// its own; all of them have the same fence.
+// readers hold the lock together, each with a Lock of its own, and all with the same fence. While one does,
+// nobody holds the whole lock, nor permits of it.
 //
-// Readers and those who want the whole lock take turns: one who waits for the whole lock stops readers
-// who come later, and when it has released the lock, all who wait by then get in together. A reader
-// cannot go on to the whole lock, because two who wanted that would wait for each other: release the
-// share, acquire the lock, and look again at what was read. Nor can one who has the whole lock go on to a
-// share of it: release the lock, and acquire a share.
+// One who waits for the whole lock stops readers who come later, and when it has released the lock, all who
+// wait by then get in together. There is no way from a share to the whole lock, or back: release the one,
+// acquire the other, and look again at what was read.
 //
-// Options, waiting and errors are those of Acquire, but WithToken and WithMinHold are refused, and
-// there is a fence whatever WithFence says. Readers wait while permits of the key are held (see
-// AcquirePermits). To other lock libraries the key is that of a held lock.
+// WithToken and WithMinHold are refused, and there is a fence whatever WithFence says. To other lock
+// libraries the key is that of a held lock.
 //
-// Readers of one Locker with the same TTL and owner share what one of them has at the server, so that
-// many short reads cost few commands: for 10 ms (see WithTurn), those who come get the lock without a
-// command, with the deadline of the first. The last Release gives it up. They have one Token, and to
-// the server they are one holder; if it is lost, it is for all of them. WithUniqueToken(true) has a
-// reader share nothing.
+// Readers of one Locker with the same TTL and owner share what one of them has at the server: those who come
+// within a turn (WithTurn) get the lock without a command, with the deadline and the Token of the first, and
+// the last Release gives it up. If it is lost, it is for all of them. WithUniqueToken has a reader share
+// nothing.
 func (l *Locker) AcquireShared(ctx context.Context, key string, opts ...Option) (*Lock, error) {
 	return l.acquireShare(ctx, key, reader, opts, method{wait: true})
 }
@@ -36,27 +32,17 @@ func (l *Locker) TryAcquireShared(ctx context.Context, key string, opts ...Optio
 	return l.acquireShare(ctx, key, reader, opts, method{})
 }
 
-// AcquirePermits takes n permits of key in one step, of which there are as many as limit, or waits for them:
-// a semaphore whose permits have leases. n is from 1 to 1000 and no more than limit; the permits are one
-// Lock. A holder that dies keeps its permits until its lease ends. Options, waiting and errors are those of
-// AcquireShared.
+// AcquirePermits takes n of the permits of key in one step, of which there are as many as limit, or waits
+// for them: a semaphore whose permits have leases. n is from 1 to 1000 and no more than limit; the permits
+// are one Lock. Options are those of AcquireShared.
 //
-// The server gives permits to those who wait in the order in which they came. One who wants several
-// waits until so many are free, and those behind it wait too, so that neither large requests nor low limits
-// starve.
-//
-// One of the callers of a Locker, or a few, wait at the server for all of them. For a turn (see WithTurn)
-// after the server has granted permits, Release hands them to the first of the others who wants as many
-// with the same TTL, owner and automatic extension, while nearly all of the lease is left. The next
-// holder then has the token, fence and deadline of the one before, and may have to notice that they were
-// lost meanwhile. After the turn they go to whoever is first at the server, so others overtake a caller
-// for no longer. A holder of all permits, one WithUniqueToken, and one that was asked for its Token
-// hand nothing over.
+// Who waits gets permits first come, first served: one who wants several waits until so many are free, and
+// those behind it wait too. For a turn (WithTurn) Release hands permits to the first of its own process who
+// wants as many with the same options; that one has their token, fence and deadline, and may have to notice
+// that they were lost. One WithUniqueToken, or that was asked for its Token, hands nothing over.
 //
 // The limit is the caller's own: it gets permits when those in use and its own are no more than that. So
 // callers with another limit can work beside it, as they do while a new version of a program is deployed.
-// One of them with a higher limit may come later, and then more are in use than the lower one says. While
-// readers hold the key, callers wait for them.
 func (l *Locker) AcquirePermits(
 	ctx context.Context, key string, n, limit int, opts ...Option,
 ) (*Lock, error) {

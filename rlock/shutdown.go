@@ -14,19 +14,16 @@ import (
 // Shutdown ends the Locker for a process that stops, so that others get its locks at once. In this order:
 //
 //   - Calls that acquire fail with ErrClosed from now on, also those that wait.
-//   - The Context of each lock ends with ErrShutdown, and so does that of each function of Do, Lead and their
-//     kind. Its lock is still held, and extended for up to a minute.
-//   - Shutdown waits until these functions have returned, while ctx lasts. Each lock is free then.
-//   - It releases all other locks, as ReleaseEach does. Nobody waits for those who work under them: have them
-//     stop before, such as the handlers of a server by its own Shutdown.
+//   - The Context of each lock, and of each function of Do, Lead and their kind, ends with ErrShutdown. The
+//     lock is still held, and extended for up to a minute.
+//   - Shutdown waits until these functions have returned, while ctx lasts.
+//   - It releases all other locks. Nobody waits for those who work under them: have them stop before.
 //   - It closes the Locker as Close does, and returns.
 //
-// A nil error means that every function has returned, and that the server has freed what was held: of a lock
-// that others release meanwhile, their Release says what became of it, and one WithMinHold stays for its
-// time. Otherwise the error is ErrClosed, if there was a Shutdown or a Close before, or a *ShutdownError. A
-// function that has not returned when ctx ends keeps its lock until the lease ends, because two would be at
-// work otherwise; so do not call Shutdown in one. After ctx has ended, Shutdown takes as long as a Release
-// and a Close: 2 and 6 seconds if the server does not answer.
+// Nil means that every function has returned, and that the server has freed what was held. Otherwise the
+// error is ErrClosed, after a Shutdown or Close before, or a *ShutdownError. A function that has not
+// returned when ctx ends keeps its lock until the lease ends; so do not call Shutdown in one. After ctx has
+// ended, Shutdown takes at most 8 seconds more if the server does not answer.
 func (l *Locker) Shutdown(ctx context.Context) (err error) {
 	if err := checkCall(ctx, l); err != nil {
 		return err
@@ -36,7 +33,7 @@ func (l *Locker) Shutdown(ctx context.Context) (err error) {
 	}
 	l.lines.Wake()
 	defer func() { err = l.finish(ctx) }() // also if a method of a context panics that ends now
-	l.eachLock(func(*Lock) bool { return true }, func(lock *Lock) { lock.endContext(shuttingDown) })
+	l.eachLock(func(lock *Lock) { lock.endContext(shuttingDown) })
 	return nil
 }
 

@@ -22,17 +22,13 @@ const burst = time.Minute
 //
 //   - Warn: a lock that was lost, a lease that is too short, and failures that are about the server or the
 //     program, as with ErrNoAnswer
-//   - Info: acquisitions that waited for a second or longer, that gave up waiting for others, or that their
-//     caller has cancelled, and locks that ended with their Locker
+//   - Info: acquisitions that waited for a second or longer, that gave up or were cancelled, and locks that
+//     ended with their Locker
 //   - Debug: everything else
 //
 // Of failures that it warns of, it logs the first, and then counts those of the same kind and reason for a
-// minute: an outage makes as many lines as it lasts minutes, and not as there are locks. With the first event
-// of any kind after that minute it logs how many there were, as more, in a line without a key. It has no
-// timer, so a program that does nothing with locks any more says no number.
-//
-// A key with unprintable bytes is quoted, a long one is cut. The record has the context of the
-// acquisition, that of a count the context of the event that brings it.
+// minute: an outage makes as many lines as it lasts minutes. The first event after that minute brings the
+// count, as more, in a line without a key. A key with unprintable bytes is quoted, a long one is cut.
 func SlogObserver(logger *slog.Logger) Observer { return &slogObserver{logger: logger} }
 
 // slogObserver has one burst for each kind and reason.

@@ -206,23 +206,7 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 		l.emitOnce()
 	}
 	l.locker.registry.Add((*holder)(l))
-	l.endIfForced(how)
 	return nil
-}
-
-// endIfForced ends a lock that ForceRelease has freed before it could see the lock: while the answer of the
-// server, or the lease of another caller, was on its way. A command that was repeated may have got the key
-// for the token again since then, so it is freed once more. The caller holds mu, and the registry has the
-// lock.
-func (l *Lock) endIfForced(how arrival) {
-	at, freed := l.locker.forced.Freed(l.terms.Token())
-	if !freed || !how.goesOn && at < how.start {
-		return
-	}
-	l.finish(stateLost)
-	if !how.goesOn {
-		l.locker.wire.Abandon(&l.claim, l.terms.Tokens(), l.terms.TTL())
-	}
 }
 
 // lose ends the lease, and all who have it, because the server has given its keys to another, or freed them.

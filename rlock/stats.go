@@ -68,12 +68,9 @@ func (h Histogram) Count() (n uint64) {
 	return n
 }
 
-// Stats returns the counts. It sends nothing, takes some tens of nanoseconds for each lock that is
-// held or waited for, and may be called at any time, also by an Observer and after Close.
-//
-// The Locker counts a lock as Expired at once when its lease ends if the lock has an observer, is extended
-// automatically, was asked for its Context, or has other callers of the Locker waiting behind it. It may
-// count any other lock only when a method of that lock notices.
+// Stats returns the counts. It sends nothing, takes some tens of nanoseconds for each lock that is held or
+// waited for, and may be called at any time, also by an Observer and after Close. A lock that nobody
+// extends, observes or waits for may be counted as Expired only when one of its methods notices.
 func (l *Locker) Stats() Stats {
 	if l.usable() != nil {
 		return Stats{}

@@ -56,7 +56,9 @@ func TestHowLongLocksAreHeld(t *testing.T) {
 		}, 0.25, 0.25},
 		"lost": {func(t *testing.T, locker *rlock.Locker, lock *rlock.Lock) {
 			time.Sleep(5 * time.Second)
-			require.NoError(t, locker.ForceRelease(t.Context(), "job", lock.Token()))
+			client := locker.Client()
+			require.NoError(t, client.Do(t.Context(), client.B().Del().Key("job").Build()).Error())
+			require.ErrorIs(t, lock.Verify(t.Context()), rlock.ErrLost)
 		}, 8, 5},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -224,7 +224,7 @@ func TestExtensionsPerLease(t *testing.T) {
 		// Three calls a lease for all of them, and not one more.
 		require.InDelta(t, 3600/10, redis.scripts.Load()-before, 1)
 		for _, lock := range locks {
-			require.True(t, lock.Valid())
+			require.NoError(t, lock.Err())
 			require.NoError(t, lock.Release(t.Context()))
 		}
 		before = redis.scripts.Load()
@@ -265,7 +265,7 @@ func TestDeadlineIsExact(t *testing.T) {
 		require.Equal(t, want, lock.Deadline().Sub(start))
 		<-lock.Context().Done()
 		require.Equal(t, want, time.Since(start))
-		require.False(t, lock.Valid())
+		require.Error(t, lock.Err())
 		require.True(t, redis.Exists("job"), "the holder stops before the server lets go")
 		require.ErrorIs(t, context.Cause(lock.Context()), rlock.ErrExpired)
 	})
@@ -283,7 +283,7 @@ func TestExtensionIsRetriedUntilTheDeadline(t *testing.T) {
 		time.Sleep(25 * time.Second)
 		redis.loading.Store(false)
 		time.Sleep(time.Minute)
-		require.True(t, survivor.Valid(), "an error is not a loss")
+		require.NoError(t, survivor.Err(), "an error is not a loss")
 
 		redis.loading.Store(true)
 		<-survivor.Context().Done()

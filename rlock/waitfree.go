@@ -10,13 +10,9 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// WaitFree returns nil when nobody holds the lock of key, without taking it. Somebody may hold it again
-// by the time the caller acts. A lock that is passed on is never free in between, so WaitFree waits for
-// those who wait too. Only WithRetry has an effect.
-//
-// The error is an *AcquireError: it matches ErrGaveUp if ctx has ended or the retry policy has given
-// up, and ErrAlreadyHeld if ctx is that of the key's holder. A server that does not answer is waited
-// for.
+// WaitFree returns nil when nobody holds the lock of key, without taking it. A lock that is passed on is
+// never free in between, so WaitFree waits for those who wait too. Only WithRetry has an effect. The error
+// is an *AcquireError, as of Acquire.
 func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error {
 	opts = append(slices.Clip(opts), WithMinHold(0)) // for it no lease is too short
 	set, full, err := l.beginKey(ctx, key, opts)

@@ -72,7 +72,7 @@
 //			require.NoError(t, err)
 //
 //			server.Advance(29 * time.Second)
-//			require.True(t, lock.Valid())
+//			require.NoError(t, lock.Err())
 //			_, err = theirs.TryAcquire(t.Context(), "job")
 //			require.ErrorIs(t, err, rlock.ErrHeld)
 //
@@ -97,7 +97,7 @@
 //	require.NoError(t, err)
 //
 //	server.Advance(10 * time.Minute)
-//	require.True(t, lock.Valid())
+//	require.NoError(t, lock.Err())
 //
 //	server.Silence() // nobody can renew it
 //	server.Advance(30 * time.Second)
@@ -120,7 +120,7 @@
 //
 //	dies.Close() // as if its process had died: nobody renews the lock, nor releases it
 //	server.Advance(31 * time.Second)
-//	require.True(t, (<-got).Valid())
+//	require.NoError(t, (<-got).Err())
 //
 // A job of every hour that several machines start, whose clocks differ:
 //

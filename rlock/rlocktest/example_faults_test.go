@@ -56,7 +56,7 @@ func ExampleServer_LoseReply() {
 	lost := server.LoseReply(rlocktest.Key("job"))
 	lock, err := locker.Acquire(context.Background(), "job")
 	<-lost
-	fmt.Println(err, lock.Valid())
+	fmt.Println(err, lock.Err() == nil)
 	// Output:
 	// <nil> true
 }

@@ -31,7 +31,7 @@ func TestInABubble(t *testing.T) {
 		<-fixed.Context().Done()
 		require.ErrorIs(t, context.Cause(fixed.Context()), rlock.ErrExpired)
 		require.InDelta(t, time.Hour, time.Since(start), float64(5*time.Second))
-		require.True(t, extended.Valid())
+		require.NoError(t, extended.Err())
 		time.Sleep(5 * time.Second)
 		next, err := locker.TryAcquire(t.Context(), "fixed")
 		require.NoError(t, err, "it has ended on the server too")

@@ -26,12 +26,12 @@ func TestAttach(t *testing.T) {
 		env.Detach(t, lock) // twice is fine
 		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrDetached)
 		require.ErrorIs(t, lock.Extend(t.Context(), time.Minute), rlock.ErrDetached)
-		require.False(t, lock.Valid())
+		require.Error(t, lock.Err())
 		require.Equal(t, former, env.Get(t, client, "app:a"))
 
 		again, err := there.Attach(t.Context(), detached)
 		require.NoError(t, err)
-		require.True(t, again.Valid())
+		require.NoError(t, again.Err())
 		require.Equal(t, lock.Keys(), again.Keys())
 		require.Equal(t, lock.Fence(), again.Fence())
 		require.NotEqual(t, former, again.Token())
@@ -39,7 +39,7 @@ func TestAttach(t *testing.T) {
 		require.WithinDuration(t, time.Now().Add(time.Minute), again.Deadline(), 20*time.Second)
 		require.NoError(t, again.Extend(t.Context(), 3*time.Second))
 		time.Sleep(5 * time.Second)
-		require.True(t, again.Valid(), "the new process extends it")
+		require.NoError(t, again.Err(), "the new process extends it")
 		require.NoError(t, again.Release(t.Context()))
 		require.Empty(t, env.Get(t, client, "app:b"))
 
@@ -55,8 +55,8 @@ func TestAttach(t *testing.T) {
 			func() error { return env.ErrorOf(there.Attach(noContext, detached)) },
 			func() error { return env.ErrorOf(there.Attach(t.Context(), env.NewHandoff(t, "t", 0, "a", "a"))) },
 			func() error { return env.ErrorOf(there.Attach(t.Context(), detached, rlock.WithToken(former))) },
-			func() error { return there.ForceRelease(t.Context(), "a", "") },
-			func() error { return there.ForceRelease(t.Context(), "", "t") },
+			func() error { return env.Admin(there).ForceRelease(t.Context(), "a", "") },
+			func() error { return env.Admin(there).ForceRelease(t.Context(), "", "t") },
 			func() error { return there.WaitFree(t.Context(), "") },
 		} {
 			require.ErrorIs(t, call(), rlock.ErrInvalid)
@@ -70,19 +70,18 @@ func TestForceRelease(t *testing.T) {
 		locker, admin := env.NewLocker(t, client), env.NewLocker(t, client)
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
 		require.NoError(t, err)
-		require.ErrorIs(t, admin.ForceRelease(t.Context(), "job", "another"), rlock.ErrLost)
+		require.ErrorIs(t, env.Admin(admin).ForceRelease(t.Context(), "job", "another"), rlock.ErrLost)
 		require.Equal(t, lock.Token(), env.Get(t, client, "job"))
 
-		state, err := admin.Inspect(t.Context(), "job")
-		require.NoError(t, err)
-		require.NoError(t, admin.ForceRelease(t.Context(), "job", state.Token))
+		state := env.HolderOf(t, admin, "job")
+		require.NoError(t, env.Admin(admin).ForceRelease(t.Context(), "job", state.Token()))
 		require.Empty(t, env.Get(t, client, "job"))
 		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrLost)
 	})
 }
 
-// The locks of the Locker that frees a key have ended when it returns, however they came.
-func TestForceReleaseOfOnesOwn(t *testing.T) {
+// A holder learns that force has freed its lock as of any loss, however the lock came.
+func TestForceReleaseIsALoss(t *testing.T) {
 	t.Parallel()
 	for name, acquire := range map[string]func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error){
 		"acquired": func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error) { return l.Acquire(ctx, "job") },
@@ -108,17 +107,17 @@ func TestForceReleaseOfOnesOwn(t *testing.T) {
 			})))
 			lock := env.MustLock(t)(acquire(t.Context(), locker))
 			other := env.MustLock(t)(locker.Acquire(t.Context(), "other"))
-			require.NoError(t, locker.ForceRelease(t.Context(), "job", env.Get(t, client, "job")))
-			require.ErrorIs(t, lock.Err(), rlock.ErrLost)
+			require.NoError(t, env.Admin(locker).ForceRelease(t.Context(), "job", env.Get(t, client, "job")))
+			require.ErrorIs(t, lock.Verify(t.Context()), rlock.ErrLost)
 			require.ErrorIs(t, env.Receive(t, told), rlock.ErrLost)
-			require.True(t, other.Valid())
-			require.NoError(t, locker.ForceRelease(t.Context(), "other", env.Get(t, client, "other")))
-			require.ErrorIs(t, other.Err(), rlock.ErrLost)
+			require.NoError(t, other.Verify(t.Context()))
+			require.NoError(t, env.Admin(locker).ForceRelease(t.Context(), "other", env.Get(t, client, "other")))
+			require.ErrorIs(t, other.Release(t.Context()), rlock.ErrLost)
 		})
 	}
 }
 
-// A lock that is freed on its way from one caller of a process to the next is lost when that one has it.
+// A lock that is freed on its way from one caller of a process to the next is lost for that one.
 func TestForceReleaseOfALockOnItsWay(t *testing.T) {
 	t.Parallel()
 	client := env.Start(t).Client(t)
@@ -137,11 +136,11 @@ func TestForceReleaseOfALockOnItsWay(t *testing.T) {
 	require.NoError(t, lock.Release(t.Context()))
 	token := env.Get(t, client, "job")
 	require.NotEmpty(t, token, "it is the next one's")
-	require.NoError(t, locker.ForceRelease(t.Context(), "job", token))
+	require.NoError(t, env.Admin(locker).ForceRelease(t.Context(), "job", token))
 	other := env.MustLock(t)(env.NewLocker(t, client).TryAcquire(t.Context(), "job", rlock.WithTTL(time.Hour)))
 	gate.Open()
-	require.ErrorIs(t, env.Receive(t, next).Err(), rlock.ErrLost)
-	require.NoError(t, env.ErrorOf(other.Verify(t.Context())))
+	require.ErrorIs(t, env.Receive(t, next).Verify(t.Context()), rlock.ErrLost)
+	require.NoError(t, other.Verify(t.Context()))
 }
 
 // However WaitFree fails, its error has the facts of a call that waits.
@@ -185,7 +184,7 @@ func TestWaitFree(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		time.AfterFunc(50*time.Millisecond, func() { lock.Release(context.Background()) })
 		require.NoError(t, locker.WaitFree(t.Context(), "job"))
-		require.False(t, lock.Valid())
+		require.Error(t, lock.Err())
 
 		require.NoError(t, locker.Do(t.Context(), "mine", func(ctx context.Context, _ *rlock.Lock) error {
 			require.ErrorIs(t, locker.WaitFree(ctx, "mine"), rlock.ErrAlreadyHeld)

@@ -38,7 +38,7 @@ func TestBatch(t *testing.T) {
 		locks := []*rlock.Lock{results[0].Lock, results[2].Lock, results[4].Lock}
 		tokens := map[string]bool{}
 		for _, lock := range locks {
-			require.True(t, lock.Valid())
+			require.NoError(t, lock.Err())
 			require.NotZero(t, lock.Fence())
 			require.Equal(t, 1, lock.Attempts())
 			require.Equal(t, lock.Token(), env.Get(t, client, lock.Key()))
@@ -51,7 +51,7 @@ func TestBatch(t *testing.T) {
 		for i, err := range mine.ExtendEach(t.Context(), locks, time.Hour) {
 			if i == 1 {
 				require.ErrorIs(t, err, rlock.ErrLost)
-				require.False(t, locks[i].Valid())
+				require.Error(t, locks[i].Err())
 				continue
 			}
 			require.NoError(t, err)
@@ -70,7 +70,7 @@ func TestBatch(t *testing.T) {
 		for _, err := range mine.ReleaseEach(t.Context(), locks) {
 			require.ErrorIs(t, err, rlock.ErrReleased)
 		}
-		require.True(t, held.Valid())
+		require.NoError(t, held.Err())
 		require.Equal(t, held.Token(), env.Get(t, client, "job:1"))
 	})
 }
@@ -134,7 +134,7 @@ func TestTryAsksAboutALockOfItsOwn(t *testing.T) {
 			require.NoError(t, err, name)
 			_, err = try(t, locker)
 			require.ErrorIs(t, err, rlock.ErrHeld, name)
-			require.True(t, lock.Valid(), name)
+			require.NoError(t, lock.Err(), name)
 
 			require.NoError(t, env.Do(t, client, "SET", "job", "foreign", "PX", "60000").Error())
 			_, err = try(t, locker)
@@ -142,7 +142,7 @@ func TestTryAsksAboutALockOfItsOwn(t *testing.T) {
 			require.ErrorAs(t, err, &facts, name)
 			require.ErrorIs(t, err, rlock.ErrHeld, name)
 			require.InDelta(t, time.Minute, facts.Remaining, float64(20*time.Second), "it is the other's")
-			require.False(t, lock.Valid(), name)
+			require.Error(t, lock.Err(), name)
 			require.ErrorIs(t, context.Cause(lock.Context()), rlock.ErrLost)
 			require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrLost)
 			require.NoError(t, env.Do(t, client, "DEL", "job").Error())
@@ -152,9 +152,9 @@ func TestTryAsksAboutALockOfItsOwn(t *testing.T) {
 			require.NoError(t, env.Do(t, client, "DEL", "job").Error())
 			next, err := try(t, locker)
 			require.NoError(t, err, name)
-			require.False(t, lock.Valid(), name)
+			require.Error(t, lock.Err(), name)
 			require.ErrorIs(t, context.Cause(lock.Context()), rlock.ErrLost)
-			require.True(t, next.Valid(), name)
+			require.NoError(t, next.Err(), name)
 			require.NoError(t, next.Release(t.Context()))
 		}
 	})

@@ -25,7 +25,7 @@ func TestDoValue(t *testing.T) {
 			err   error
 		}{
 			"a value": {func(_ context.Context, lock *rlock.Lock) (int, error) {
-				require.True(t, lock.Valid())
+				require.NoError(t, lock.Err())
 				return 17, nil
 			}, 17, nil},
 			"an error":         {func(context.Context, *rlock.Lock) (int, error) { return 0, mine }, 0, mine},
@@ -109,7 +109,7 @@ func TestDoValueThatEnds(t *testing.T) {
 			"release": {locker, func(lock *rlock.Lock) { require.NoError(t, lock.Release(t.Context())) }, rlock.ErrReleased, nil},
 			"detach":  {locker, func(lock *rlock.Lock) { env.Detach(t, lock) }, rlock.ErrDetached, rlock.ErrDetached},
 			"force": {locker, func(lock *rlock.Lock) {
-				require.NoError(t, locker.ForceRelease(t.Context(), "job", lock.Token()))
+				require.NoError(t, env.Admin(locker).ForceRelease(t.Context(), "job", lock.Token()))
 			}, rlock.ErrLost, rlock.ErrLost},
 			"close":  {closing, func(*rlock.Lock) { closing.Close() }, rlock.ErrClosed, nil},
 			"cancel": {locker, func(*rlock.Lock) { cancel() }, context.Canceled, nil},

@@ -191,16 +191,12 @@ func TestErrorTexts(t *testing.T) {
 		"verify, not ready": {func(s scene) error {
 			lock := take(s)
 			s.f.RefuseAll()
-			return of(lock.Verify(s.ctx))
+			return lock.Verify(s.ctx)
 		}, `rlock: verify "job": the server cannot serve yet: LOADING later (the server has just started; try again soon)`},
 		"inspect, not ready": {func(s scene) error {
 			s.f.RefuseAll()
-			return of(s.locker.Inspect(s.ctx, "job"))
+			return of(env.Admin(s.locker).Inspect(s.ctx, "job"))
 		}, `rlock: inspect "job": the server cannot serve yet: LOADING later (the server has just started; try again soon)`},
-		"inspect, closed": {func(s scene) error {
-			s.locker.Close()
-			return of(s.locker.Inspect(s.ctx, "job"))
-		}, `rlock: inspect "job": locker is closed`},
 		"check, closed": {func(s scene) error {
 			s.locker.Close()
 			return of(s.locker.Check(s.ctx, "job"))
@@ -219,7 +215,7 @@ func TestErrorTexts(t *testing.T) {
 			}()
 			return of(s.locker.Acquire(ctx, "job"))
 		}, `rlock: acquire "job": gave up waiting: context deadline exceeded (after <time>; the holder's lease ends in <time>)`},
-		"verify, lost":  {func(s scene) error { return of(lose(s).Verify(s.ctx)) }, `rlock: verify "job": lock was lost: its key is gone or has another token`},
+		"verify, lost":  {func(s scene) error { return lose(s).Verify(s.ctx) }, `rlock: verify "job": lock was lost: its key is gone or has another token`},
 		"release, lost": {func(s scene) error { return lose(s).Release(s.ctx) }, `rlock: release "job": lock was lost: its key is gone or has another token`},
 		"release, again": {func(s scene) error {
 			lock := take(s)
@@ -237,11 +233,7 @@ func TestErrorTexts(t *testing.T) {
 			require.NoError(s.t, env.Do(s.t, s.direct, "DEL", "job").Error())
 			return of(s.locker.Attach(s.ctx, handoff))
 		}, `rlock: attach "job": lock was lost: its key is gone or has another token`},
-		"force, not held": {func(s scene) error { return s.locker.ForceRelease(s.ctx, "job", "token") }, `rlock: force release "job": lock was lost: its key is gone or has another token`},
-		"force, closed": {func(s scene) error {
-			s.locker.Close()
-			return s.locker.ForceRelease(s.ctx, "job", "token")
-		}, `rlock: force release "job": locker is closed`},
+		"force, not held": {func(s scene) error { return env.Admin(s.locker).ForceRelease(s.ctx, "job", "token") }, `rlock: force release "job": lock was lost: its key is gone or has another token`},
 		"do, its own error": {func(s scene) error {
 			return s.locker.Do(s.ctx, "job", func(context.Context, *rlock.Lock) error { return errors.New("no") })
 		}, `no`},
@@ -254,7 +246,7 @@ func TestErrorTexts(t *testing.T) {
 		"do, lost, and told so": {func(s scene) error {
 			return s.locker.Do(s.ctx, "job", func(ctx context.Context, lock *rlock.Lock) error {
 				require.NoError(s.t, env.Do(s.t, s.direct, "DEL", "job").Error())
-				_, err := lock.Verify(ctx)
+				err := lock.Verify(ctx)
 				require.ErrorIs(s.t, context.Cause(ctx), rlock.ErrLost)
 				return err
 			})
@@ -328,7 +320,7 @@ func TestErrorsOfMissingRights(t *testing.T) {
 			locker := env.OpenLocker(t, option)
 			for op, call := range map[string]func() error{
 				"acquire": func() error { _, err := locker.Acquire(t.Context(), "job"); return err },
-				"inspect": func() error { _, err := locker.Inspect(t.Context(), "job"); return err },
+				"inspect": func() error { _, err := env.Admin(locker).Inspect(t.Context(), "job"); return err },
 			} {
 				err := call()
 				require.Regexp(t, `^rlock: `+op+` "job": .+ \(.*Locker\.Probe or rlock probe names those that it lacks\)$`, fmt.Sprint(err), user)

@@ -174,14 +174,14 @@ func TestLeaders(t *testing.T) {
 				state := env.Receive(t, seen)
 				require.True(t, state.Held)
 				require.Equal(t, "web-3", state.Owner)
-				require.NotEqual(t, token, state.Token)
-				token = state.Token
+				require.NotEqual(t, token, state.Token())
+				token = state.Token()
 				return nil
 			}, rlock.WithOwner("web-3")))
 			require.False(t, env.Receive(t, seen).Held)
 		}
 		require.NoError(t, env.Do(t, client, "SET", "leader", "somebody", "PX", "6000").Error())
-		require.Equal(t, "somebody", env.Receive(t, seen).Token)
+		require.Equal(t, "somebody", env.Receive(t, seen).Token())
 		require.False(t, env.Receive(t, seen).Held, "a lease that ends")
 		cancel()
 		require.NoError(t, env.Receive(t, ended), "the end of the context is no error")

@@ -61,8 +61,7 @@ func TestMinHold(t *testing.T) {
 					require.NotEqual(t, token, env.Get(t, client, key), "commands with the former token change nothing")
 				}
 				if name == "an owner" {
-					state, err := elsewhere.Inspect(t.Context(), keys[1])
-					require.NoError(t, err)
+					state := env.HolderOf(t, elsewhere, keys[1])
 					require.Equal(t, "web-3", state.Owner)
 				}
 				if time.Since(start) < minHold {
@@ -109,7 +108,7 @@ func TestMinHoldWithWaiters(t *testing.T) {
 		start := time.Now()
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithMinHold(minHold), rlock.WithTTL(30*time.Second))
 		require.NoError(t, err)
-		first := env.Enqueue(t, func() int { return queued(t, client) }, elsewhere, "job")
+		first := env.Enqueue(t, func() int { return len(env.Inspect(t, elsewhere, "job").Waiters) }, elsewhere, "job")
 		second := env.NextInLine(t, locker, "job")
 		require.NoError(t, lock.Release(t.Context()))
 
@@ -150,7 +149,7 @@ func TestMinHoldOfALockThatWasHandedOver(t *testing.T) {
 		left := env.TTL(t, client, "job")
 		require.Equal(t, uint64(2), locker.Stats().HandedOver)
 		require.GreaterOrEqual(t, left+time.Since(before), minHold-time.Millisecond)
-		require.NoError(t, locker.ForceRelease(t.Context(), "job", lock.Token()))
+		require.NoError(t, env.Admin(locker).ForceRelease(t.Context(), "job", lock.Token()))
 	})
 }
 
@@ -165,10 +164,9 @@ func TestForceReleaseOfMinHold(t *testing.T) {
 			if released {
 				require.NoError(t, lock.Release(t.Context()))
 			}
-			state, err := elsewhere.Inspect(t.Context(), "job")
-			require.NoError(t, err)
-			require.True(t, state.Held)
-			require.NoError(t, elsewhere.ForceRelease(t.Context(), "job", state.Token))
+			state := env.HolderOf(t, elsewhere, "job")
+			require.NotEmpty(t, state.Token())
+			require.NoError(t, env.Admin(elsewhere).ForceRelease(t.Context(), "job", state.Token()))
 			require.Empty(t, env.Get(t, client, "job"))
 			if !released {
 				require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrLost)
@@ -315,7 +313,7 @@ func TestMinHoldIsRefused(t *testing.T) {
 		require.ErrorIs(t, lock.Extend(t.Context(), 50*time.Second), rlock.ErrInvalid)
 		require.NoError(t, lock.Extend(t.Context(), 2*time.Minute), "that is long enough")
 		require.ErrorIs(t, lock.Extend(t.Context(), 50*time.Second), rlock.ErrInvalid)
-		require.True(t, lock.Valid())
+		require.NoError(t, lock.Err())
 		require.NoError(t, lock.Release(t.Context()))
 		require.Greater(t, env.TTL(t, client, "job"), 50*time.Second)
 	})

@@ -36,7 +36,7 @@ func TestShutdown(t *testing.T) {
 					if cause := context.Cause(ctx); cause != rlock.ErrShutdown {
 						return fmt.Errorf("the context has ended with %w", cause)
 					}
-					_, err := lock.Verify(context.WithoutCancel(ctx))
+					err := lock.Verify(context.WithoutCancel(ctx))
 					extended := lock.Extend(context.WithoutCancel(ctx), 30*time.Second)
 					return errors.Join(err, lock.Err(), extended)
 				})

@@ -53,7 +53,7 @@
 // Where the data was kept:
 //
 //   - two holders: no holder got a lock back from acquiring it while another one's
-//     Valid was still true.
+//     Err was still nil.
 //   - valid write refused: the resource took every write of a holder that was valid
 //     before and after.
 //   - lost too early: nobody was told ErrLost before the Deadline.

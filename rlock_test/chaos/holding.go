@@ -20,7 +20,7 @@ type holding struct {
 // valid asks the lock, and remembers the answer.
 func (h *holding) valid() bool {
 	at := now()
-	if !h.lock.Valid() {
+	if h.lock.Err() != nil {
 		return false
 	}
 	h.until = at
@@ -81,7 +81,7 @@ func (h *holding) check() {
 	ctx, cancel := context.WithTimeout(context.Background(), operationLimit)
 	defer cancel()
 	e := event{Kind: checked, Method: "Lock.Verify", Lock: h.number, Keys: h.keys, Call: now()}
-	_, err := h.lock.Verify(ctx)
+	err := h.lock.Verify(ctx)
 	e.Return, e.Deadline = now(), instantOf(h.lock.Deadline())
 	e.Outcome, e.Error = outcomeOf(err)
 	h.record(e)

@@ -182,7 +182,7 @@ func (s *simple) acquire(ctx context.Context, keys []string, w wish) (lock, erro
 		switch {
 		case err != nil:
 			return nil, err
-		case fence > 0 && !l.Valid():
+		case fence > 0 && l.Err() != nil:
 			return nil, fmt.Errorf("%w, %w", rlock.ErrExpired, l.Release(ctx))
 		case fence > 0:
 			return l, nil
@@ -261,7 +261,7 @@ func (l *simpleLock) free(ctx context.Context) error {
 }
 
 func (l *simpleLock) Release(ctx context.Context) error {
-	valid := l.Valid()
+	valid := l.Err() == nil
 	l.over = true
 	if err := l.free(context.WithoutCancel(ctx)); err != nil {
 		return err
@@ -273,7 +273,7 @@ func (l *simpleLock) Release(ctx context.Context) error {
 }
 
 func (l *simpleLock) Extend(ctx context.Context, ttl time.Duration) error {
-	if !l.Valid() {
+	if l.Err() != nil {
 		return rlock.ErrExpired
 	}
 	sent := time.Now()
@@ -297,17 +297,20 @@ func (l *simpleLock) Extend(ctx context.Context, ttl time.Duration) error {
 	return nil
 }
 
-func (l *simpleLock) Valid() bool {
-	return !l.over && (l.service.flaw == endlessLease || time.Now().Before(l.deadline))
+func (l *simpleLock) Err() error {
+	if l.over || l.service.flaw != endlessLease && !time.Now().Before(l.deadline) {
+		return rlock.ErrNotHeld
+	}
+	return nil
 }
 
 func (l *simpleLock) Fence() uint64       { return l.fence }
 func (l *simpleLock) Token() string       { return l.token }
 func (l *simpleLock) Deadline() time.Time { return l.deadline }
 
-func (l *simpleLock) Verify(ctx context.Context) (rlock.State, error) {
-	if !l.Valid() {
-		return rlock.State{}, rlock.ErrExpired
+func (l *simpleLock) Verify(ctx context.Context) error {
+	if l.Err() != nil {
+		return rlock.ErrExpired
 	}
 	if !l.share.whole() {
 		has, err := extendShareSimply.Exec(ctx, l.service.client, l.keys, []string{l.token, ""}).AsInt64()
@@ -315,19 +318,19 @@ func (l *simpleLock) Verify(ctx context.Context) (rlock.State, error) {
 			l.over = true
 			err = rlock.ErrLost
 		}
-		return rlock.State{}, err
+		return err
 	}
 	for _, key := range l.keys {
 		token, err := l.service.client.Do(ctx, l.service.client.B().Get().Key(key).Build()).ToString()
 		if err != nil && !rueidis.IsRedisNil(err) {
-			return rlock.State{}, err
+			return err
 		}
 		if !strings.HasPrefix(token, l.token) {
 			l.over = true
-			return rlock.State{}, rlock.ErrLost
+			return rlock.ErrLost
 		}
 	}
-	return rlock.State{}, nil
+	return nil
 }
 
 func (s *simple) acquireEach(ctx context.Context, keys []string, w wish) []attempt {

@@ -197,11 +197,8 @@ func TestJSON(t *testing.T) {
 	require.Len(t, got, 3)
 	require.Equal(t, []any{true, "me <x>", token}, []any{got[0]["held"], got[0]["owner"], got[0]["token"]})
 	require.InDelta(t, 55000, got[0]["remaining_ms"], 5000)
-	require.Equal(t, map[string]any{"key": "held", "held": true, "mode": "exclusive", "owner": "", "token": "x", "remaining_ms": nil}, got[1])
-	require.Equal(t, map[string]any{"key": "free", "held": false, "mode": nil, "owner": nil, "token": nil, "remaining_ms": 0.}, got[2])
-
-	_, stdout, _ = call(t, address, "who", "--json", "--waiting", "held")
-	require.Equal(t, []any{}, objects(t, stdout)[0]["waiting"])
+	require.Equal(t, map[string]any{"key": "held", "held": true, "mode": "exclusive", "owner": "", "token": "x", "remaining_ms": nil, "waiting": []any{}}, got[1])
+	require.Equal(t, map[string]any{"key": "free", "held": false, "mode": nil, "owner": nil, "token": nil, "remaining_ms": 0., "waiting": []any{}}, got[2])
 
 	_, stdout, _ = call(t, address, "ls", "--json", "a*")
 	got = objects(t, stdout)
@@ -263,15 +260,17 @@ func TestWhoWaits(t *testing.T) {
 		args := append(append([]string{"run", "--owner", fmt.Sprint("waiter ", n)}, kind...), "job", "--", "true")
 		all = append(all, begin(t, address, args...))
 		env.Soon(t, func() bool {
-			_, stdout, _ := call(t, address, "who", "--waiting", "job")
+			_, stdout, _ := call(t, address, "who", "job")
 			return strings.Count(stdout, "waits since") == n+1
 		}, "it waits")
 	}
-	_, stdout, _ := call(t, address, "who", "--waiting", "job")
+	_, stdout, _ := call(t, address, "who", "job")
 	require.Regexp(t, `(?s)waits since [-0-9T:]+Z, wants the whole lock, owner "waiter 0"\n.*wants 1 of 2 permits, owner "waiter 1"\n$`, stdout)
-	_, stdout, _ = call(t, address, "who", "--json", "--waiting", "job")
+	_, stdout, _ = call(t, address, "who", "--json", "job")
 	waiting := objects(t, stdout)[0]["waiting"].([]any)
 	require.Len(t, waiting, 2)
+	_, stdout, _ = call(t, address, "ls", "*")
+	require.Regexp(t, `^job\t[^\t]+\t\t2 waiting: waiter 0, waiter 1\n$`, stdout)
 	second := waiting[1].(map[string]any)
 	require.Equal(t, []any{"waiter 1", "permits", 1., 2.}, []any{second["owner"], second["mode"], second["permits"], second["limit"]})
 	code, _, _ = call(t, address, "release", "job", strings.TrimSpace(token))
@@ -308,7 +307,7 @@ func TestListAmongManyKeys(t *testing.T) {
 	server.Do(t, "CONFIG", "RESETSTAT")
 	code, stdout, stderr := call(t, url(server.Addr()), "ls", "job:*")
 	require.Zero(t, code, stderr)
-	require.Regexp(t, `^job:1\t[\d.ms]+ left\tme\njob:2\t[\d.ms]+ left\tme\n$`, stdout)
+	require.Regexp(t, `^job:1\t[\d.ms]+ left\tme\t\njob:2\t[\d.ms]+ left\tme\t\n$`, stdout)
 	calls := server.CommandStats(t)
 	require.EqualValues(t, 8, calls["getrange"], "of the strings that match")
 	require.LessOrEqual(t, calls["get"], int64(2), "of the locks")
@@ -320,6 +319,55 @@ func TestListAmongManyKeys(t *testing.T) {
 	_, err = fmt.Sscan(after, &sent)
 	require.NoError(t, err)
 	require.Less(t, sent, 1<<20)
+}
+
+// All that a pod had which is gone is listed, and freed when one says so: its locks and shares, and nothing of
+// others, whose names may begin in the same way.
+func TestForceReleaseOfAnOwner(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		address := url(server.Addr())
+		take := func(args ...string) {
+			t.Helper()
+			code, _, stderr := call(t, address, append([]string{"acquire", "--ttl", "5m"}, args...)...)
+			require.Zero(t, code, stderr)
+		}
+		take("--owner", "web-3 pid 7", "app:a")
+		take("--owner", "web-3 pid 8", "--shared", "app:b")
+		take("--owner", "web-31 pid 7", "--shared", "app:b")
+		take("--owner", "web-3", "other")
+		take("app:c")
+		const listed = `^app:a\t\S+ left\tweb-3 pid 7%[1]s\napp:b\t\S+ left\tweb-3 pid 8%[1]s\n$`
+
+		code, stdout, _ := call(t, address, "ls", "--owner", "web-3", "*")
+		require.Zero(t, code)
+		require.Regexp(t, `^app:a\t.*\napp:b\t.*\nother\t.*\n$`, stdout)
+
+		code, stdout, stderr := call(t, address, "force-release", "--owner", "web-3", "app:*")
+		require.Equal(t, 125, code)
+		require.Regexp(t, fmt.Sprintf(listed, ""), stdout)
+		require.Contains(t, stderr, "nothing is released without --yes; to free 2 locks: rlock force-release --owner web-3 --yes 'app:*'")
+
+		code, stdout, stderr = call(t, address, "force-release", "--owner", "web-3", "--yes", "app:*")
+		require.Zero(t, code, stderr)
+		require.Regexp(t, fmt.Sprintf(listed, "\treleased"), stdout)
+		code, stdout, _ = call(t, address, "ls", "*")
+		require.Zero(t, code)
+		require.Regexp(t, `^app:b\t\S+ left\t1 reader: web-31 pid 7\t\napp:c\t\S+ left\t\t\nother\t\S+ left\tweb-3\t\n$`, stdout)
+
+		code, _, stderr = call(t, address, "force-release", "--owner", "web-3", "--yes", "app:*")
+		require.Equal(t, 125, code)
+		require.Contains(t, stderr, `nobody who says to be "web-3" holds a lock that matches 'app:*'`)
+		code, stdout, _ = call(t, address, "force-release", "--json", "--owner", "web-3", "--yes", "*")
+		require.Zero(t, code)
+		require.Equal(t, []any{"other", true}, []any{objects(t, stdout)[0]["key"], objects(t, stdout)[0]["released"]})
+		for _, args := range []string{"--owner a --token b c", "--yes c", "--owner a"} {
+			code, _, _ = call(t, address, append([]string{"force-release"}, strings.Fields(args)...)...)
+			require.Equal(t, 125, code, args)
+		}
+	})
 }
 
 // What keeps rlock from its server is said with what to do about it, and never with the password.

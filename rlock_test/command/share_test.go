@@ -204,7 +204,7 @@ func TestLooksAtShares(t *testing.T) {
 
 		code, stdout, _ := call(t, address, "ls", "*")
 		require.Zero(t, code)
-		require.Regexp(t, `^alone\t4m[\d.]+s left\t\nbuild\t4m[\d.]+s left\t3 of 4 permits: bob\ndata\t4m[\d.]+s left\t2 readers: ann's, 1 more\n$`, stdout)
+		require.Regexp(t, `^alone\t4m[\d.]+s left\t\t\nbuild\t4m[\d.]+s left\t3 of 4 permits: bob\t\ndata\t4m[\d.]+s left\t2 readers: ann's, 1 more\t\n$`, stdout)
 		code, stdout, _ = call(t, address, "who", "data", "build", "free")
 		require.Zero(t, code)
 		require.Regexp(t, `^data is shared: 2 readers, 4m[\d.]+s left
@@ -227,8 +227,8 @@ free is free\n$`, stdout)
 		holders := got[0]["holders"].([]any)
 		require.Len(t, holders, 2)
 		first, second := holders[0].(map[string]any), holders[1].(map[string]any)
-		require.Equal(t, []any{"", other, 1.}, []any{first["owner"], first["token"], first["permits"]})
-		require.Equal(t, []any{"ann's", ann, 1.}, []any{second["owner"], second["token"], second["permits"]})
+		require.Equal(t, []any{"", other, 0.}, []any{first["owner"], first["token"], first["permits"]})
+		require.Equal(t, []any{"ann's", ann, 0.}, []any{second["owner"], second["token"], second["permits"]})
 		require.InDelta(t, 210000, first["remaining_ms"], 30000)
 		for name, want := range map[string]any{"mode": "permits", "permits": 3., "limit": 4.} {
 			require.Equal(t, want, got[1][name], name)

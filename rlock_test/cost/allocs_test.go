@@ -60,7 +60,6 @@ func TestAllocationsBudget(t *testing.T) {
 		"acquire and release, without fence": {3, cycle(unfenced)},
 		"acquire and release, after a wait":  {3, cycle(waited)},
 		"acquire and release a set of two":   {14, sets},
-		"valid":                              {0, func() { held.Valid() }},
 		"err":                                {0, func() { held.Err() }},
 	} {
 		test.run() // scripts, pools and tables are warm

@@ -73,11 +73,11 @@ func BenchmarkCheck(b *testing.B) {
 			return err
 		},
 		"from the server": func() error {
-			_, err := locker.Inspect(ctx, "bench")
+			_, err := env.Admin(locker).Inspect(ctx, "bench")
 			return err
 		},
 		"valid": func() error {
-			if !lock.Valid() {
+			if lock.Err() != nil {
 				return rlock.ErrNotHeld
 			}
 			return nil

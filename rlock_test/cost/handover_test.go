@@ -54,9 +54,8 @@ func TestHandOverBudget(t *testing.T) {
 				} else {
 					require.Zero(t, shared)
 				}
-				state, err := locker.Inspect(t.Context(), name)
-				require.NoError(t, err)
-				require.False(t, state.Held)
+				state := env.HolderOf(t, locker, name)
+				require.Empty(t, state.Token())
 			})
 		}
 	})

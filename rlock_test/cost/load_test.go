@@ -204,7 +204,7 @@ func (l *load) takes(place int, lock *rlock.Lock, before uint64, kills int64) {
 	if lock.Fence() <= before {
 		l.t.Errorf("key %d: fence %d was given out after %d", place, lock.Fence(), before)
 	}
-	if k.holder != nil && k.holder.Valid() && lock.Valid() {
+	if k.holder != nil && k.holder.Err() == nil && lock.Err() == nil {
 		l.double(place, k.kills)
 	}
 	if lock.Fence() > k.fence {
@@ -218,7 +218,7 @@ func (l *load) uses(place int, lock *rlock.Lock, kills int64) {
 	k := &l.keys[place]
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if lock.Fence() < k.fence && lock.Valid() {
+	if lock.Fence() < k.fence && lock.Err() == nil {
 		l.double(place, kills)
 	}
 }

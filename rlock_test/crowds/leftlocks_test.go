@@ -14,6 +14,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/rlockadmin"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
@@ -189,19 +190,12 @@ func (u *leftLock) finish(
 
 // force frees a key as whoever repairs does: by the tokens that Inspect shows.
 func (u *leftLock) force(ctx context.Context, l *rlock.Locker, key string) error {
-	state, err := l.Inspect(ctx, key)
-	if err != nil || !state.Held {
+	state, err := env.Admin(l).Inspect(ctx, key)
+	if err != nil || state.Mode == rlockadmin.Free {
 		return err
 	}
-	tokens := []string{state.Token}
-	if state.Shared != nil && u.ending == endForce {
-		tokens = nil
-		for _, sharer := range state.Shared.Holders {
-			tokens = append(tokens, sharer.Token())
-		}
-	}
-	for _, token := range tokens {
-		if err := l.ForceRelease(ctx, key, token); err != nil && !errors.Is(err, rlock.ErrLost) {
+	for _, holder := range state.Holders {
+		if err := env.Admin(l).ForceRelease(ctx, key, holder.Token()); err != nil && !errors.Is(err, rlock.ErrLost) {
 			return err
 		}
 	}

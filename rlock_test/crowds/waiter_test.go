@@ -91,6 +91,6 @@ func (w want) wait(l *rlock.Locker) error {
 		return lock.Release(context.Background())
 	}
 	<-lock.Context().Done()
-	fmt.Println("lost", w.Key, !lock.Valid() && errors.Is(context.Cause(lock.Context()), rlock.ErrNotHeld))
+	fmt.Println("lost", w.Key, lock.Err() != nil && errors.Is(context.Cause(lock.Context()), rlock.ErrNotHeld))
 	return nil
 }

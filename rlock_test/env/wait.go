@@ -122,7 +122,7 @@ func AwaitEnd(t testing.TB, lock *rlock.Lock, why error) {
 		t.Fatalf("%q has not ended", lock.Keys())
 	}
 	require.ErrorIs(t, context.Cause(lock.Context()), why)
-	require.False(t, lock.Valid())
+	require.Error(t, lock.Err())
 }
 
 // Expire makes the lease of a lock end soon and waits for its end. The answer to the extension may come

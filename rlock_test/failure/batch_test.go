@@ -45,7 +45,7 @@ func TestTryAsksWhileTheTokenChanges(t *testing.T) {
 				return answer
 			})
 			require.ErrorIs(t, try(locker), rlock.ErrHeld)
-			require.True(t, lock.Valid())
+			require.NoError(t, lock.Err())
 			require.NoError(t, lock.Release(t.Context()))
 		})
 	}

@@ -97,7 +97,7 @@ func TestNoCleaningUpWithOnesOwnToken(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(time.Second)
 		require.Equal(t, "job-12", env.Get(t, direct, "job"))
-		require.True(t, lock.Valid())
+		require.NoError(t, lock.Err())
 	})
 }
 

@@ -32,7 +32,7 @@ func TestServerClockJumps(t *testing.T) {
 				require.True(t, resource.write(next.Fence()))
 				require.False(t, resource.write(lock.Fence()), "two writers")
 			}
-			require.True(t, fixed.Valid(), "nobody has told it")
+			require.NoError(t, fixed.Err(), "nobody has told it")
 			require.ErrorIs(t, fixed.Extend(t.Context(), time.Minute), rlock.ErrLost)
 			env.AwaitEnd(t, extended, rlock.ErrLost)
 		})

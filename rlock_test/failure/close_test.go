@@ -69,7 +69,7 @@ func TestExtendAfterClose(t *testing.T) {
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		locker.Close()
-		require.False(t, lock.Valid())
+		require.Error(t, lock.Err())
 		require.ErrorIs(t, lock.Extend(t.Context(), time.Hour), rlock.ErrClosed)
 	})
 }

@@ -150,7 +150,7 @@ func TestManyCallsAndQueues(t *testing.T) {
 							}
 							late.Add(1)
 						} else {
-							if holders[n].Add(1) != 1 && lock.Valid() {
+							if holders[n].Add(1) != 1 && lock.Err() == nil {
 								t.Error("two holders")
 							}
 							taken.Add(1)

@@ -102,17 +102,18 @@ func publicCalls() map[string]func(ctx context.Context, c *caller) error {
 		},
 		"WaitFree": func(ctx context.Context, c *caller) error { return c.WaitFree(ctx, c.key("verify")) },
 		"Check":    func(ctx context.Context, c *caller) error { return env.ErrorOf(c.Check(ctx, c.key("s"))) },
-		"Inspect":  func(ctx context.Context, c *caller) error { return env.ErrorOf(c.Inspect(ctx, c.key("t"))) },
-		"Waiters":  func(ctx context.Context, c *caller) error { return env.ErrorOf(c.Waiters(ctx, c.key("u"))) },
-		"Probe":    func(ctx context.Context, c *caller) error { return env.ErrorOf(c.Probe(ctx)) },
-		"Attach":   func(ctx context.Context, c *caller) error { return env.ErrorOf(c.Attach(ctx, c.handoff)) },
-		"Extend":   func(ctx context.Context, c *caller) error { return c.held[0].Extend(ctx, time.Hour) },
-		"Verify":   func(ctx context.Context, c *caller) error { return env.ErrorOf(c.held[1].Verify(ctx)) },
+		"Inspect": func(ctx context.Context, c *caller) error {
+			return env.ErrorOf(env.Admin(c.Locker).Inspect(ctx, c.key("t")))
+		},
+		"Probe":  func(ctx context.Context, c *caller) error { return env.ErrorOf(c.Probe(ctx)) },
+		"Attach": func(ctx context.Context, c *caller) error { return env.ErrorOf(c.Attach(ctx, c.handoff)) },
+		"Extend": func(ctx context.Context, c *caller) error { return c.held[0].Extend(ctx, time.Hour) },
+		"Verify": func(ctx context.Context, c *caller) error { return c.held[1].Verify(ctx) },
 		"ExtendEach": func(ctx context.Context, c *caller) error {
 			return c.ExtendEach(ctx, c.held[2:3], time.Hour)[0]
 		},
 		"ForceRelease": func(ctx context.Context, c *caller) error {
-			return c.ForceRelease(ctx, c.key("force"), c.held[3].Token())
+			return env.Admin(c.Locker).ForceRelease(ctx, c.key("force"), c.held[3].Token())
 		},
 	}
 }
@@ -241,7 +242,7 @@ func TestEveryCallEndsWithItsContext(t *testing.T) {
 				each.Go(func() {
 					for range 10 {
 						ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-						_, _ = c.held[1].Verify(ctx)
+						_ = c.held[1].Verify(ctx)
 						cancel()
 					}
 				})
@@ -253,7 +254,7 @@ func TestEveryCallEndsWithItsContext(t *testing.T) {
 			p.Cut()
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 			ended := make(chan struct{})
-			go func() { defer close(ended); _, _ = c.Inspect(ctx, "long") }()
+			go func() { defer close(ended); _, _ = env.Admin(c.Locker).Inspect(ctx, "long") }()
 			t.Cleanup(func() { cancel(); <-ended })
 			time.Sleep(10 * time.Millisecond)
 		},
@@ -281,7 +282,7 @@ func TestEveryCallEndsWithItsContext(t *testing.T) {
 				releaseInTime(t, c)
 				server.Cont()
 				proxy.BlackHole(false)
-				require.NoError(t, env.ErrorOf(c.held[1].Verify(t.Context())))
+				require.NoError(t, c.held[1].Verify(t.Context()))
 			})
 		}
 	}
@@ -294,12 +295,12 @@ func TestCallsThatAreGivenUp(t *testing.T) {
 			server := env.Engines(t)[0].Start(t)
 			proxy := env.NewProxy(t, server.Addr())
 			l := open(t, rueidis.ClientOption{InitAddress: []string{proxy.Addr()}})
-			require.NoError(t, env.ErrorOf(l.Inspect(t.Context(), "k")))
+			require.NoError(t, env.ErrorOf(env.Admin(l).Inspect(t.Context(), "k")))
 			server.Stop()
 			proxy.Cut()
 			for range 300 {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-				_ = env.ErrorOf(l.Inspect(ctx, "k"))
+				_ = env.ErrorOf(env.Admin(l).Inspect(ctx, "k"))
 				cancel()
 			}
 			most := 1024
@@ -331,7 +332,7 @@ func TestEveryCallEndsWithItsContextOnACluster(t *testing.T) {
 				key := fmt.Sprint(kind, "key", i)
 				slot, err := env.Do(t, l.Client(), "CLUSTER", "KEYSLOT", key).ToInt64()
 				require.NoError(t, err)
-				require.NoError(t, env.ErrorOf(l.Inspect(t.Context(), key)))
+				require.NoError(t, env.ErrorOf(env.Admin(l).Inspect(t.Context(), key)))
 				if slot >= 5461 && slot <= 10921 { // of the second node
 					fails = key
 				} else {
@@ -345,14 +346,14 @@ func TestEveryCallEndsWithItsContextOnACluster(t *testing.T) {
 			}
 			for range 200 {
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Millisecond)
-				_, err := l.Inspect(ctx, fails)
+				_, err := env.Admin(l).Inspect(ctx, fails)
 				cancel()
 				require.Error(t, err)
 			}
 			env.Soon(t, func() bool {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				return env.ErrorOf(l.Inspect(ctx, answers)) == nil
+				return env.ErrorOf(env.Admin(l).Inspect(ctx, answers)) == nil
 			}, "another node answers")
 			silent.Cont()
 		})
@@ -384,12 +385,12 @@ func TestShortContextsAwaitADial(t *testing.T) {
 			server := env.Engines(t)[0].Start(t)
 			proxy := env.NewProxy(t, server.Addr())
 			l := open(t, rueidis.ClientOption{InitAddress: []string{proxy.Addr()}})
-			require.NoError(t, env.ErrorOf(l.Inspect(t.Context(), "k")))
+			require.NoError(t, env.ErrorOf(env.Admin(l).Inspect(t.Context(), "k")))
 			proxy.Delay(200 * time.Millisecond)
 			inspect := func() error {
 				ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
 				defer cancel()
-				return env.ErrorOf(l.Inspect(ctx, "k"))
+				return env.ErrorOf(env.Admin(l).Inspect(ctx, "k"))
 			}
 			env.Soon(t, func() bool { return inspect() == nil }, "the context is longer than a round trip")
 			proxy.Cut()
@@ -421,13 +422,13 @@ func TestShortContextsAwaitASlowConnection(t *testing.T) {
 						return d.DialContext(ctx, "tcp", addr)
 					},
 				})
-				require.NoError(t, env.ErrorOf(l.Inspect(t.Context(), "k")))
+				require.NoError(t, env.ErrorOf(env.Admin(l).Inspect(t.Context(), "k")))
 				slow.Store(true)
 				proxy.Cut()
 				env.Soon(t, func() bool {
 					ctx, cancel := with(t.Context())
 					defer cancel()
-					return env.ErrorOf(l.Inspect(ctx, "k")) == nil
+					return env.ErrorOf(env.Admin(l).Inspect(ctx, "k")) == nil
 				}, "a connection is up again")
 			})
 		}
@@ -455,7 +456,7 @@ func TestCancelledWithoutAPipeline(t *testing.T) {
 			defer server.Cont()
 			began := time.Now()
 			time.AfterFunc(50*time.Millisecond, cancel)
-			require.ErrorIs(t, env.ErrorOf(lock.Verify(ctx)), context.Canceled)
+			require.ErrorIs(t, lock.Verify(ctx), context.Canceled)
 			require.Less(t, time.Since(began), 5*time.Second, "and not ConnWriteTimeout")
 		})
 	}

@@ -252,7 +252,7 @@ func failAlike(t *testing.T, start func(t *testing.T) failing) {
 					return
 				}
 				require.Equal(t, lock.Token(), server.value(t, "held"))
-				require.True(t, lock.Valid())
+				require.NoError(t, lock.Err())
 			})
 		}
 	})
@@ -272,7 +272,7 @@ func failAlike(t *testing.T, start func(t *testing.T) failing) {
 		env.AwaitEnd(t, freed, rlock.ErrLost)
 		server.shorten(t, "shortened", 12*time.Second)
 		time.Sleep(12500 * time.Millisecond)
-		require.True(t, shortened.Valid())
+		require.NoError(t, shortened.Err())
 		require.Equal(t, shortened.Token(), server.value(t, "shortened"), "it was extended")
 
 		waiting := env.NextInLine(t, locker, "taken")

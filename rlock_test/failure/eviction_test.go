@@ -28,7 +28,7 @@ func TestEviction(t *testing.T) {
 
 				server.Do(t, "CONFIG", "SET", "maxmemory", "1") // not even one key
 				env.AwaitEnd(t, extended, rlock.ErrLost)
-				require.True(t, fixed.Valid(), "nobody has told it")
+				require.NoError(t, fixed.Err(), "nobody has told it")
 				server.Do(t, "CONFIG", "SET", "maxmemory", "0")
 				for _, lock := range []*rlock.Lock{extended, fixed} {
 					next, err := rival.TryAcquire(t.Context(), lock.Key())
@@ -46,7 +46,7 @@ func TestEviction(t *testing.T) {
 			require.NoError(t, err)
 			server.Do(t, "CONFIG", "SET", "maxmemory", "1")
 			env.Soon(t, func() bool { return locker.Stats().Extended > 0 }, "it is extended without memory")
-			require.True(t, lock.Valid())
+			require.NoError(t, lock.Err())
 			require.NoError(t, lock.Release(t.Context()))
 		})
 	})

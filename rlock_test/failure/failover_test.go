@@ -24,8 +24,8 @@ func TestSplitBrain(t *testing.T) {
 		time.Sleep(70 * time.Millisecond) // both count by the clock, in steps of 65.536 ms
 		newer, err := after.Acquire(t.Context(), "job", rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
 		require.NoError(t, err)
-		require.True(t, older.Valid())
-		require.True(t, newer.Valid())
+		require.NoError(t, older.Err())
+		require.NoError(t, newer.Err())
 
 		var resource guarded
 		require.True(t, resource.write(older.Fence()))
@@ -37,7 +37,7 @@ func TestSplitBrain(t *testing.T) {
 		// The end of the split ends the older one.
 		pair.Primary.Follow(t, pair.Replica)
 		env.AwaitEnd(t, older, rlock.ErrLost)
-		require.True(t, newer.Valid())
+		require.NoError(t, newer.Err())
 		require.True(t, resource.write(newer.Fence()))
 		require.ErrorIs(t, older.Release(t.Context()), rlock.ErrLost)
 		require.NoError(t, newer.Release(t.Context()), "it was left alone")
@@ -70,14 +70,14 @@ func TestReplicatedLockOutlivesItsPrimary(t *testing.T) {
 		lock, err := env.NewLocker(t, pair.Primary.Client(t)).Acquire(t.Context(), "job", rlock.WithTTL(4*time.Second))
 		require.NoError(t, err)
 		replica := pair.Replica.Client(t)
-		env.Soon(t, func() bool { return env.Get(t, replica, "job") == lock.Token() || !lock.Valid() }, "the replica has the lock")
+		env.Soon(t, func() bool { return env.Get(t, replica, "job") == lock.Token() || lock.Err() != nil }, "the replica has the lock")
 		pair.Promote(t)
 		pair.Primary.Kill()
 
 		rival := env.NewLocker(t, replica)
 		next, err := rival.Acquire(t.Context(), "job", rlock.WithRetry(rlock.Fixed(5*time.Millisecond)))
 		require.NoError(t, err)
-		require.False(t, lock.Valid(), "two holders")
+		require.Error(t, lock.Err(), "two holders")
 		require.Greater(t, next.Fence(), lock.Fence())
 	})
 }
@@ -118,7 +118,7 @@ func TestClusterFailover(t *testing.T) {
 			n, err := reply.ToInt64()
 			return err == nil && n > 11_000 // more than a second has passed
 		}, "it is extended on the new primary")
-		require.True(t, kept.Valid())
+		require.NoError(t, kept.Err())
 		require.NoError(t, kept.Release(t.Context()))
 		next := env.Receive(t, waiting)
 		require.Greater(t, next.Fence(), kept.Fence())

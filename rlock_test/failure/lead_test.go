@@ -187,7 +187,7 @@ func TestLeadGoesOnAfterFaults(t *testing.T) {
 			func(ctx context.Context, lock *rlock.Lock) { f.When(lose(true)); resigns(ctx, lock) },
 			func(ctx context.Context, lock *rlock.Lock) { f.When(lose(false)); resigns(ctx, lock) },
 			func(ctx context.Context, lock *rlock.Lock) {
-				require.NoError(t, elsewhere.ForceRelease(t.Context(), "leader", lock.Token()))
+				require.NoError(t, env.Admin(elsewhere).ForceRelease(t.Context(), "leader", lock.Token()))
 				<-ctx.Done()
 				require.ErrorIs(t, context.Cause(ctx), rlock.ErrLost)
 			},
@@ -207,7 +207,7 @@ func TestLeadGoesOnAfterFaults(t *testing.T) {
 		require.NoError(t, locker.Lead(t.Context(), "leader", func(ctx context.Context, lock *rlock.Lock) error {
 			f.When(nil)
 			require.Greater(t, lock.Fence(), last)
-			require.True(t, lock.Valid())
+			require.NoError(t, lock.Err())
 			last = lock.Fence()
 			terms++
 			if terms <= len(steps) {
@@ -316,14 +316,13 @@ func TestLeadGoesOnAfterACrash(t *testing.T) {
 				server.Advance(2 * ttl)
 				require.EqualValues(t, c.term, terms.Load())
 				require.EqualValues(t, 1, leading.Load())
-				state, err := viewer.Inspect(t.Context(), "leader")
-				require.NoError(t, err)
+				state := env.HolderOf(t, viewer, "leader")
 				var shown rlock.State
 				for len(seen) > 0 {
 					shown = <-seen
 				}
 				require.True(t, shown.Held)
-				require.Equal(t, state.Token, shown.Token)
+				require.Equal(t, state.Token(), shown.Token())
 				cancel()
 				running.Wait()
 			})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/rlockadmin"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
@@ -67,8 +68,8 @@ func (c *lone) wantFree(key string) {
 	c.t.Helper()
 	other := env.OpenLocker(c.t, c.server.Option())
 	env.Soon(c.t, func() bool {
-		held, err := other.Inspect(c.t.Context(), key)
-		return err == nil && !held.Held
+		held, err := env.Admin(other).Inspect(c.t.Context(), key)
+		return err == nil && held.Mode == rlockadmin.Free
 	}, "the key is free")
 }
 

@@ -83,7 +83,7 @@ func TestLossIsNoticedAtOnce(t *testing.T) {
 					server.Do(t, words...)
 					if does == "prolonged by a stranger" {
 						time.Sleep(200 * time.Millisecond)
-						require.True(t, lock.Valid(), "a message is a hint")
+						require.NoError(t, lock.Err(), "a message is a hint")
 						server.Do(t, "DEL", key)
 					}
 					env.AwaitEnd(t, lock, rlock.ErrLost)
@@ -149,7 +149,7 @@ func TestLossIsNoticedAfterALostConnection(t *testing.T) {
 		server.AwaitTracked(t, 1)
 		server.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 		server.AwaitTracked(t, 1)
-		require.True(t, lock.Valid())
+		require.NoError(t, lock.Err())
 		server.Do(t, "DEL", "job")
 		env.AwaitEnd(t, lock, rlock.ErrLost)
 	})
@@ -170,7 +170,7 @@ func TestLossIsNoticedAfterRefusals(t *testing.T) {
 		lock.Context()
 		server.Do(t, "DEL", "job")
 		time.Sleep(300 * time.Millisecond)
-		require.True(t, lock.Valid(), "nobody can know")
+		require.NoError(t, lock.Err(), "nobody can know")
 		server.Do(t, "ACL", "SETUSER", "app", "+mget")
 		env.AwaitEnd(t, lock, rlock.ErrLost)
 	})
@@ -200,7 +200,7 @@ func TestLossIsNoticedByTheExtension(t *testing.T) {
 			env.AwaitEnd(t, keys[key], rlock.ErrLost)
 		}
 		time.Sleep(6 * time.Second)
-		require.True(t, keys["kept"].Valid(), "the loss of others is not its own")
+		require.NoError(t, keys["kept"].Err(), "the loss of others is not its own")
 		require.Equal(t, "other", env.Get(t, client, "taken"))
 		env.SameLocks(t, []*rlock.Lock{keys["kept"]}, locker.Locks())
 	}

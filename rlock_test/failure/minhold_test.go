@@ -89,7 +89,7 @@ func TestUnansweredReleaseWithMinHold(t *testing.T) {
 				require.NoError(t, err)
 				require.GreaterOrEqual(t, time.Since(start), minHold)
 				time.Sleep(200 * time.Millisecond)
-				require.True(t, next.Valid())
+				require.NoError(t, next.Err())
 				require.NoError(t, next.Release(t.Context()), "the reaper has left the next holder alone")
 			})
 		}
@@ -343,8 +343,7 @@ func TestMinHoldToTheMoment(t *testing.T) {
 						server.Advance(works)
 						require.NoError(t, lock.Release(t.Context()))
 						if works < minHold-time.Millisecond {
-							state, err := waits.Inspect(t.Context(), "job")
-							require.NoError(t, err)
+							state := env.HolderOf(t, waits, "job")
 							require.Equal(t, "web-3", state.Owner)
 						}
 						after := <-got

@@ -113,6 +113,6 @@ func TestShortenedBehindAnExtension(t *testing.T) {
 		gate.Open()
 		require.NoError(t, env.Receive(t, done))
 		env.Soon(t, func() bool { return leftOn(t, server, "job") > 30*time.Second }, "it is extended")
-		require.True(t, lock.Valid())
+		require.NoError(t, lock.Err())
 	})
 }

@@ -34,7 +34,7 @@ func TestScriptFlushAtAnyMoment(t *testing.T) {
 						return err
 					}
 					return locker.DoAll(ctx, []string{fmt.Sprint(i), "other"}, func(ctx context.Context, lock *rlock.Lock) error {
-						_, err := lock.Verify(ctx)
+						err := lock.Verify(ctx)
 						return errors.Join(err, errors.Join(locker.ExtendEach(ctx, []*rlock.Lock{lock}, time.Minute)...))
 					})
 				})

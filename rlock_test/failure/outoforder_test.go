@@ -61,7 +61,7 @@ func TestLateAcquire(t *testing.T) {
 			left, err := env.Do(t, direct, "PTTL", "job").ToInt64()
 			require.NoError(t, err)
 			require.Greater(t, left, int64(3_500_000))
-			require.True(t, lock.Valid())
+			require.NoError(t, lock.Err())
 		})
 		t.Run("does not cut a lease without end", func(t *testing.T) {
 			f, locker, direct := env.NewFaulty(t, e)
@@ -195,7 +195,7 @@ func TestRefusedExtensionBesideAShorterOne(t *testing.T) {
 		require.LessOrEqual(t, time.Until(lock.Deadline()), 2*time.Second)
 		_, err = env.NewLocker(t, direct).Acquire(t.Context(), "job", rlock.WithRetry(rlock.Fixed(time.Millisecond)))
 		require.NoError(t, err)
-		require.False(t, lock.Valid(), "two holders")
+		require.Error(t, lock.Err(), "two holders")
 	})
 }
 
@@ -230,7 +230,7 @@ func TestRefusedExtensionAlone(t *testing.T) {
 		})
 		require.ErrorContains(t, lock.Extend(t.Context(), 5*time.Second), "READONLY")
 		require.LessOrEqual(t, time.Until(lock.Deadline()), 5*time.Second)
-		require.True(t, lock.Valid())
+		require.NoError(t, lock.Err())
 		f.When(nil)
 		require.NoError(t, lock.Extend(t.Context(), 20*time.Second))
 		lasts(t, direct, lock, 20*time.Second)
@@ -269,7 +269,7 @@ func TestShortenedWithoutAnAnswer(t *testing.T) {
 			require.Error(t, lock.Extend(t.Context(), 6*time.Second))
 			f.When(nil)
 			time.Sleep(7 * time.Second)
-			require.True(t, lock.Valid())
+			require.NoError(t, lock.Err())
 		})
 	})
 }
@@ -294,7 +294,7 @@ func TestExtensionAnsweredTooLate(t *testing.T) {
 					lock.Context()
 				}
 				require.ErrorIs(t, lock.Extend(t.Context(), time.Hour), rlock.ErrExpired)
-				require.False(t, lock.Valid())
+				require.Error(t, lock.Err())
 				env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "nobody uses the new lease")
 			})
 		}

@@ -74,15 +74,15 @@ func TestDemotedPrimary(t *testing.T) {
 			return err
 		})
 		env.Surfaces(t, "READONLY", func(ctx context.Context) error { return released.Release(ctx) })
-		require.False(t, released.Valid())
+		require.Error(t, released.Err())
 		_, err = follows.TryAcquire(t.Context(), "released")
 		require.ErrorIs(t, err, rlock.ErrHeld, "its lease goes on")
 
 		// Who reads and waits is served by what the new primary passes on.
 		state, err := stays.Check(t.Context(), "foreign")
 		require.NoError(t, err)
-		require.True(t, state.HeldBy(foreign.Token()))
-		require.NoError(t, follows.ForceRelease(t.Context(), "foreign", foreign.Token()))
+		require.True(t, state.Token() == foreign.Token())
+		require.NoError(t, env.Admin(follows).ForceRelease(t.Context(), "foreign", foreign.Token()))
 		env.Surfaces(t, "READONLY", func(context.Context) error { return env.Receive(t, waited) })
 		env.Soon(t, func() bool {
 			state, err := stays.Check(t.Context(), "foreign")
@@ -92,7 +92,7 @@ func TestDemotedPrimary(t *testing.T) {
 		// An extension is tried until the lease ends, and the new primary keeps it that long.
 		next, err := follows.Acquire(t.Context(), "extended", rlock.WithRetry(rlock.Fixed(10*time.Millisecond)))
 		require.NoError(t, err)
-		require.False(t, extended.Valid(), "two holders")
+		require.Error(t, extended.Err(), "two holders")
 		require.Greater(t, next.Fence(), extended.Fence())
 		env.AwaitEnd(t, extended, rlock.ErrNotHeld)
 		require.Greater(t, stays.Stats().ExtendFailed, uint64(1), "it was tried again")
@@ -134,7 +134,7 @@ func TestAutoExtendOutlastsRefusals(t *testing.T) {
 				f.When(nil)
 				env.Soon(t, func() bool { return locker.Stats().Extended >= 2 }, "both are extended")
 				for _, lock := range []*rlock.Lock{one, set} {
-					require.True(t, lock.Valid())
+					require.NoError(t, lock.Err())
 					require.Positive(t, env.TTL(t, direct, lock.Key()))
 				}
 			})

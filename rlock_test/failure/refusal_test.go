@@ -93,7 +93,7 @@ func TestRefusals(t *testing.T) {
 					env.Surfaces(t, code, call)
 				}
 				require.Equal(t, uint64(3), locker.Stats().Attempts, "a refusal is an answer, and nobody asks again")
-				require.True(t, held.Valid(), "an error is not a loss")
+				require.NoError(t, held.Err(), "an error is not a loss")
 				require.Less(t, time.Until(held.Deadline()), 2*time.Minute)
 				if !test.passes {
 					env.Surfaces(t, code, func(ctx context.Context) error { return env.ErrorOf(locker.Acquire(ctx, "job")) })

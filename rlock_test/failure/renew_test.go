@@ -147,7 +147,7 @@ func TestObserverEndsARenewal(t *testing.T) {
 	time.Sleep(6 * time.Second)
 	require.True(t, b.fired.Load())
 	for _, lock := range locks {
-		require.True(t, lock.Valid())
+		require.NoError(t, lock.Err())
 		require.NoError(t, lock.Release(t.Context()))
 	}
 }
@@ -180,7 +180,7 @@ func TestHookEndsARenewal(t *testing.T) {
 	server.AwaitTracked(t, 1) // anew
 	server.Do(t, "PEXPIRE", "job", "3500")
 	env.Soon(t, func() bool { return leftOn(t, server, "job") > 4*time.Second }, "it is extended at once")
-	require.True(t, lock.Valid())
+	require.NoError(t, lock.Err())
 }
 
 // The context of a lock that is found lost may end the goroutine that extends it: the answer about another

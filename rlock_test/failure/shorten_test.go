@@ -57,7 +57,7 @@ func TestShortenedLeaseIsExtendedAtOnce(t *testing.T) {
 				for _, key := range test.keys {
 					require.Greater(t, leftOn(t, server, key), ttl/2, key)
 				}
-				require.True(t, lock.Valid())
+				require.NoError(t, lock.Err())
 				require.Greater(t, time.Until(lock.Deadline()), ttl/2)
 			})
 		}
@@ -85,7 +85,7 @@ func TestShortenedLeaseBringsTheDeadlineNearer(t *testing.T) {
 				}, "the deadline is the server's")
 				env.Receive(t, ctx.Done())
 				require.ErrorIs(t, context.Cause(ctx), rlock.ErrNotHeld)
-				require.False(t, lock.Valid())
+				require.Error(t, lock.Err())
 			})
 		}
 	})
@@ -115,7 +115,7 @@ func TestHandlesThatExtendDoNotStorm(t *testing.T) {
 		require.LessOrEqual(t, scripts, int64(80))
 		require.LessOrEqual(t, reads, int64(80))
 		for _, lock := range handles {
-			require.True(t, lock.Valid())
+			require.NoError(t, lock.Err())
 		}
 	})
 }

@@ -42,7 +42,7 @@ func lostWhenForgotten(t *testing.T, ttl time.Duration, lockers, locks int, opti
 			defer mu.Unlock()
 			for _, lock := range held {
 				all++
-				if !lock.Valid() {
+				if lock.Err() != nil {
 					lost++
 				}
 			}

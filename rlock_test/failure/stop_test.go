@@ -64,11 +64,7 @@ func whatGoes(
 	waits, leaves := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	all.Go(func() { require.Error(t, env.ErrorOf(l.Acquire(waits, "held"))) })
-	waiters := func() int {
-		list, err := other.Waiters(t.Context(), "held")
-		require.NoError(t, err)
-		return len(list)
-	}
+	waiters := func() int { return len(env.Inspect(t, other, "held").Waiters) }
 	env.Soon(t, func() bool { return waiters() == 1 }, "it waits")
 
 	end := begin()

@@ -105,7 +105,7 @@ func (m *model) shows(key string, state rlock.State) {
 	l, held := m.at(key)
 	require.Equal(m.t, key, state.Key)
 	require.Equal(m.t, held, state.Held)
-	require.Equal(m.t, l.token, state.Token)
+	require.Equal(m.t, l.token, state.Token())
 	if held {
 		m.sameTime(m.left(l), state.Remaining())
 	}
@@ -153,7 +153,7 @@ func (m *model) agrees(keys []string) {
 	held := map[*lockerModel]int{}
 	for _, h := range m.handles {
 		valid := h.why == nil && !over(h.end)
-		require.Equal(m.t, valid, h.Valid())
+		require.Equal(m.t, valid, h.Err() == nil)
 		if valid {
 			held[h.locker]++
 			require.WithinDuration(m.t, h.end, h.Deadline(), m.slack)

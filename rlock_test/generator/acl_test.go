@@ -66,6 +66,9 @@ func TestRuleIsEnoughAndMinimal(t *testing.T) {
 func TestShortRule(t *testing.T) {
 	t.Parallel()
 	words := rule(t, "shop")
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	require.Contains(t, string(readme), "\nACL SETUSER shop "+strings.Join(words, " ")+"\n", "the README has it too")
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t)
@@ -181,7 +184,7 @@ func everything(t *testing.T, server *env.Server, rules []string) error {
 	if _, err := locker.Check(ctx, "job"); err != nil {
 		return err
 	}
-	if _, err := locker.Inspect(ctx, "job"); err != nil {
+	if _, err := env.Admin(locker).Inspect(ctx, "app:job"); err != nil {
 		return err
 	}
 	for range 2 { // by the text, then by the SHA1
@@ -190,7 +193,7 @@ func everything(t *testing.T, server *env.Server, rules []string) error {
 			if err != nil {
 				return err
 			}
-			if _, err := lock.Verify(ctx); err != nil {
+			if err := lock.Verify(ctx); err != nil {
 				return err
 			}
 			if err := lock.Extend(ctx, time.Minute); err != nil {
@@ -323,8 +326,7 @@ func TestRuleRefusesNothing(t *testing.T) {
 				got <- err
 			}()
 			env.AwaitWaiting(t, locker, 1)
-			state, err := locker.Inspect(ctx, name)
-			require.NoError(t, err)
+			state := env.HolderOf(t, locker, "app:"+name)
 			require.Equal(t, "web-3", state.Owner)
 			require.NoError(t, held.Release(ctx))
 			require.NoError(t, env.Receive(t, got))
@@ -338,7 +340,7 @@ func TestRuleRefusesNothing(t *testing.T) {
 		require.NoError(t, err)
 		before := locker.Stats().Extended
 		env.Soon(t, func() bool { return locker.Stats().Extended >= before+4 }, "they are extended")
-		_, err = set.Verify(ctx)
+		err = set.Verify(ctx)
 		require.NoError(t, err)
 		// One key more may be: a waiter of before may have looked at its key after that was released.
 		env.Soon(t, func() bool { return server.TrackedKeys(t) >= 4 }, "the keys are tracked")
@@ -346,7 +348,7 @@ func TestRuleRefusesNothing(t *testing.T) {
 		env.AwaitEnd(t, one, rlock.ErrLost)
 		set, err = rival.Attach(ctx, env.Detach(t, set))
 		require.NoError(t, err)
-		require.NoError(t, rival.ForceRelease(ctx, "b", set.Token()))
+		require.NoError(t, env.Admin(rival).ForceRelease(ctx, "app:b", set.Token()))
 		require.ErrorIs(t, set.Release(ctx), rlock.ErrLost)
 
 		results, err := locker.TryAcquireEach(ctx, keys)
@@ -387,12 +389,12 @@ func TestForeignKeysAreRefused(t *testing.T) {
 				return env.ErrorOf(locker.AcquireAll(ctx, []string{"app:a", "secret"}))
 			},
 			"check":   func(ctx context.Context) error { return env.ErrorOf(locker.Check(ctx, "secret")) },
-			"inspect": func(ctx context.Context) error { return env.ErrorOf(locker.Inspect(ctx, "secret")) },
+			"inspect": func(ctx context.Context) error { return env.ErrorOf(env.Admin(locker).Inspect(ctx, "secret")) },
 			"wait":    func(ctx context.Context) error { return locker.WaitFree(ctx, "secret") },
 			"attach": func(ctx context.Context) error {
 				return env.ErrorOf(locker.Attach(ctx, env.NewHandoff(t, "theirs", 1, "secret")))
 			},
-			"force release": func(ctx context.Context) error { return locker.ForceRelease(ctx, "secret", "theirs") },
+			"force release": func(ctx context.Context) error { return env.Admin(locker).ForceRelease(ctx, "secret", "theirs") },
 		} {
 			env.Surfaces(t, "NOPERM", call)
 			reply := server.Do(t, "KEYS", "*")

@@ -292,7 +292,7 @@ func TestMigrationTraps(t *testing.T) {
 			return err == nil && left == 0
 		}, "theirs is released with its context")
 		require.ErrorIs(t, env.Receive(t, done), context.Canceled, "and so is that of Do")
-		require.True(t, ours.Valid(), "that of Acquire is not")
+		require.NoError(t, ours.Err(), "that of Acquire is not")
 		require.NoError(t, ours.Release(ctx), "and is released in spite of its context")
 	})
 
@@ -305,7 +305,7 @@ func TestMigrationTraps(t *testing.T) {
 		extended, err := locker.Acquire(t.Context(), "extended", rlock.WithTTL(short), rlock.WithAutoExtend(true))
 		require.NoError(t, err)
 		env.AwaitEnd(t, fixed, rlock.ErrExpired)
-		require.True(t, extended.Valid())
+		require.NoError(t, extended.Err())
 		require.NoError(t, extended.Extend(t.Context(), long))
 		require.Greater(t, time.Until(extended.Deadline()), long/2)
 		require.NoError(t, extended.Release(t.Context()))

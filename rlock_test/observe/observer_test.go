@@ -129,7 +129,7 @@ func TestEvents(t *testing.T) {
 		"lost, found by a check": {func(t *testing.T, s scene) {
 			lock := acquire(t, s)
 			require.NoError(t, env.Do(t, s.direct, "DEL", "job").Error())
-			_, err := lock.Verify(t.Context())
+			err := lock.Verify(t.Context())
 			require.ErrorIs(t, err, rlock.ErrLost)
 		}, []string{"acquired", "lost"}, rlock.ErrLost},
 		"lost, found by the release": {func(t *testing.T, s scene) {

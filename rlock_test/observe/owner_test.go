@@ -18,8 +18,7 @@ import (
 // ownerOf returns what Inspect says of a key's holder.
 func ownerOf(t testing.TB, locker *rlock.Locker, key string) string {
 	t.Helper()
-	state, err := locker.Inspect(t.Context(), key)
-	require.NoError(t, err)
+	state := env.HolderOf(t, locker, key)
 	return state.Owner
 }
 
@@ -48,9 +47,7 @@ func TestOwner(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, text, checked.Owner)
 			}
-			state, err := lock.Verify(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, text, state.Owner)
+			require.NoError(t, lock.Verify(t.Context()))
 			require.NoError(t, lock.Extend(t.Context(), time.Hour))
 			require.NoError(t, lock.Release(t.Context()))
 			require.Empty(t, ownerOf(t, other, "job"))
@@ -107,10 +104,9 @@ func TestOwnerOfAForeignValue(t *testing.T) {
 			" web-3": "",
 		} {
 			require.NoError(t, env.Do(t, client, "SET", "job", value).Error())
-			state, err := locker.Inspect(t.Context(), "job")
-			require.NoError(t, err)
+			state := env.HolderOf(t, locker, "job")
 			require.Equal(t, owner, state.Owner, "%q", value)
-			require.True(t, state.HeldBy(value), "it is compared whole")
+			require.True(t, state.Token() == value, "it is compared whole")
 		}
 	})
 }

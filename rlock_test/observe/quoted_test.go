@@ -71,7 +71,7 @@ func TestErrorsOfAServerThatQuotesArguments(t *testing.T) {
 		write(locker.Acquire(ctx, "j", rlock.WithFence(false)))
 		write(locker.AcquireAll(ctx, []string{"a", "b"}))
 		write(nil, locker.Do(ctx, "j", func(context.Context, *rlock.Lock) error { return nil }))
-		write(nil, locker.ForceRelease(ctx, "j", mine))
+		write(nil, env.Admin(locker).ForceRelease(ctx, "j", mine))
 		write(locker.Attach(ctx, env.NewHandoff(t, mine, 1, "j")))
 		results, err := locker.TryAcquireEach(ctx, []string{"j", "k"})
 		require.NoError(t, err)
@@ -134,7 +134,7 @@ func TestErrorsOfAProxyThatQuotesArguments(t *testing.T) {
 				for _, err := range locker.ExtendEach(ctx, []*rlock.Lock{own, each}, time.Minute) {
 					write(err)
 				}
-				write(locker.ForceRelease(ctx, "own", mine))
+				write(env.Admin(locker).ForceRelease(ctx, "own", mine))
 				write(own.Release(ctx))
 				write(plain.Release(ctx))
 				write(locker.ReleaseEach(ctx, []*rlock.Lock{each})[0])

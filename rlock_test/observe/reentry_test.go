@@ -92,7 +92,7 @@ func TestObserverMayCallTheLocker(t *testing.T) {
 				held := s.locker.Locks()
 				for _, lock := range append(held, s.lock) {
 					_, _, _ = lock.Token(), lock.Deadline(), lock.Context()
-					_, _ = lock.Verify(s.ctx)
+					_ = lock.Verify(s.ctx)
 					_ = lock.Extend(s.ctx, time.Second)
 				}
 				s.locker.ExtendEach(s.ctx, held, 500*time.Millisecond)

@@ -150,13 +150,11 @@ func TestTokensAreToldToNobody(t *testing.T) {
 			require.NoError(t, err)
 			tokens = append(tokens, env.Get(t, direct, lock.Key()))
 			require.Equal(t, lock.Token(), tokens[len(tokens)-1])
-			state, err := lock.Verify(ctx)
-			require.NoError(t, err)
-			inspected, err := locker.Inspect(ctx, lock.Key())
-			require.NoError(t, err)
+			require.NoError(t, lock.Verify(ctx))
+			inspected := env.Inspect(t, locker, lock.Key())
 			checked, err := locker.Check(ctx, lock.Key())
 			require.NoError(t, err)
-			book.put(lock, state, inspected, checked, &inspected, fmt.Sprint(lock.Context()), locker.Locks(), locker.Stats())
+			book.put(lock, inspected, checked, &inspected, inspected.Holders[0], fmt.Sprint(lock.Context()), locker.Locks(), locker.Stats())
 			return lock
 		}
 
@@ -170,7 +168,7 @@ func TestTokensAreToldToNobody(t *testing.T) {
 		cancel(errors.New("that is why"))
 		write(locker.Acquire(ended, "job"))
 		write(locker.Attach(ctx, env.NewHandoff(t, theirs, 1, "job")))
-		write(nil, locker.ForceRelease(ctx, "job", theirs))
+		write(nil, env.Admin(locker).ForceRelease(ctx, "job", theirs))
 		write(nil, locker.WaitFree(job.Context(), "job"))
 		write(nil, job.Extend(ctx, -1))
 		require.NoError(t, job.Extend(ctx, time.Minute))
@@ -181,7 +179,7 @@ func TestTokensAreToldToNobody(t *testing.T) {
 
 		set := look(locker.AcquireAll(ctx, []string{"a", "b", "c"}, rlock.WithAutoExtend(true)))
 		require.NoError(t, env.Do(t, direct, "SET", "b", theirs).Error())
-		write(set.Verify(ctx))
+		write(nil, set.Verify(ctx))
 		write(nil, set.Release(ctx))
 		book.put(set)
 
@@ -191,9 +189,8 @@ func TestTokensAreToldToNobody(t *testing.T) {
 
 		require.NoError(t, env.Do(t, direct, "SET", "foreign", theirs).Error())
 		write(locker.TryAcquire(ctx, "foreign"))
-		foreign, err := locker.Inspect(ctx, "foreign")
-		require.NoError(t, err)
-		require.True(t, foreign.HeldBy(theirs))
+		foreign := env.HolderOf(t, locker, "foreign")
+		require.True(t, foreign.Token() == theirs)
 		book.put(foreign)
 		require.NoError(t, env.Do(t, direct, "RPUSH", "list", theirs).Error())
 		write(locker.Acquire(ctx, "list"))

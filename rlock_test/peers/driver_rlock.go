@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/rlockadmin"
 )
 
 var (
@@ -16,7 +17,10 @@ var (
 )
 
 // ours is rlock.
-type ours struct{ locker *rlock.Locker }
+type ours struct {
+	locker *rlock.Locker
+	admin  *rlockadmin.Admin
+}
 
 func openRlock(opts ...rlock.LockerOption) func(tb testing.TB, address string, lease time.Duration) locker {
 	return func(tb testing.TB, address string, lease time.Duration) locker {
@@ -25,7 +29,11 @@ func openRlock(opts ...rlock.LockerOption) func(tb testing.TB, address string, l
 			tb.Fatal(err)
 		}
 		tb.Cleanup(l.Close)
-		return &ours{l}
+		admin, err := rlockadmin.New(l.Client())
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return &ours{l, admin}
 	}
 }
 
@@ -79,8 +87,8 @@ func openOneByOne(tb testing.TB, address string, lease time.Duration) locker {
 }
 
 func (o *ours) ask(ctx context.Context, key string, _ holding) (bool, error) {
-	state, err := o.locker.Inspect(ctx, key)
-	return state.Held, err
+	state, err := o.admin.Inspect(ctx, key)
+	return state.Mode != rlockadmin.Free, err
 }
 
 func (o *ours) check(ctx context.Context, key string) (bool, error) {

@@ -71,7 +71,7 @@ func TestRevivedPlaces(t *testing.T) {
 		"whose leases have ended unnoticed": {n: 1, served: func(t *testing.T, l *rlock.Locker, got <-chan *rlock.Lock) {
 			lock := env.Taken(t, got)
 			time.Sleep(time.Minute)
-			require.False(t, lock.Valid())
+			require.Error(t, lock.Err())
 			for i := range 2_000 { // whose registry forgets it
 				env.MustLock(t)(l.Acquire(t.Context(), "other"+strconv.Itoa(i), rlock.WithTTL(time.Hour)))
 			}

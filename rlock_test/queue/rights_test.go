@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/env"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // A user who lacks a right for the queue works as without it.
@@ -223,7 +224,7 @@ func TestRefusedOnce(t *testing.T) {
 			return lock.Release(ctx)
 		},
 		"a release by force": func(ctx context.Context, l *rlock.Locker) error {
-			err := l.ForceRelease(ctx, "k", "token")
+			err := env.Admin(l).ForceRelease(ctx, "k", "token")
 			if errors.Is(err, rlock.ErrNotHeld) {
 				return nil
 			}

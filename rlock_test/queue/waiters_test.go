@@ -8,10 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/rlockadmin"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// Waiters tells who waits, since when and for what, in the order in which they get the lock.
+// Inspect tells who waits, since when and for what, in the order in which they get the lock.
 func TestWaiters(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
@@ -19,9 +20,7 @@ func TestWaiters(t *testing.T) {
 		server := e.Start(t)
 		client := server.Client(t)
 		l := env.OpenOn(t, server, rlock.WithPrefix("app:"))
-		none, err := l.Waiters(t.Context(), "k")
-		require.NoError(t, err)
-		require.Empty(t, none)
+		require.Equal(t, rlockadmin.State{Key: "app:k"}, env.Inspect(t, l, "app:k"))
 		held := env.MustLock(t)(l.Acquire(t.Context(), "k"))
 
 		ctx, cancel := context.WithCancel(t.Context())
@@ -42,25 +41,23 @@ func TestWaiters(t *testing.T) {
 			}
 			env.Soon(t, func() bool { return len(queued(t, client, "app:k")) == n+1 }, "it waits")
 		}
-		all, err := l.Waiters(t.Context(), "k")
-		require.NoError(t, err)
+		all := env.Inspect(t, l, "app:k").Waiters
 		last := before
 		for i := range all {
 			require.True(t, all[i].Since.After(last))
 			require.WithinDuration(t, time.Now(), all[i].Since, time.Minute)
 			last, all[i].Since = all[i].Since, time.Time{}
 		}
-		require.Equal(t, []rlock.Waiter{{Owner: "first: one"}, {Permits: 1}, {Owner: "third", Permits: 2, Limit: 3}}, all)
+		require.Equal(t, []rlockadmin.Waiter{
+			{Owner: "first: one", Mode: rlockadmin.Exclusive}, {Mode: rlockadmin.Readers},
+			{Owner: "third", Mode: rlockadmin.Permits, Permits: 2, Limit: 3},
+		}, all)
 
 		cancel()
 		env.Soon(t, func() bool {
-			left, err := l.Waiters(t.Context(), "k")
-			return err == nil && len(left) == 0
+			return len(env.Inspect(t, l, "app:k").Waiters) == 0
 		}, "nobody waits")
 		require.NoError(t, held.Release(t.Context()))
-		l.Close()
-		_, err = l.Waiters(t.Context(), "k")
-		require.ErrorIs(t, err, rlock.ErrClosed)
 	})
 }
 
@@ -74,7 +71,7 @@ func TestWaitersOfAnotherKind(t *testing.T) {
 	got := waits(t, client, env.OpenOn(t, server), "k")
 	queue := queueOf(t, client, "k")
 	require.NoError(t, env.Do(t, client, "SET", queue, "1").Error())
-	_, err := l.Waiters(t.Context(), "k")
+	_, err := env.Admin(l).Inspect(t.Context(), "k")
 	require.ErrorContains(t, err, "WRONGTYPE")
 	require.NoError(t, env.Do(t, client, "DEL", queue).Error())
 	require.NoError(t, held.Release(t.Context()))

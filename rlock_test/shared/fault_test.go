@@ -2,16 +2,18 @@ package shared
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/env"
-	"github.com/stretchr/testify/require"
 )
 
 // A share that is extended automatically lasts, and does not keep the share of a dead holder.
@@ -24,8 +26,8 @@ func TestShareIsExtended(t *testing.T) {
 	live := env.MustLock(t)(l.AcquirePermits(t.Context(), "k", 1, 2, rlock.WithTTL(lease), rlock.WithAutoExtend(true)))
 	env.Detach(t, dead)
 	time.Sleep(lease + lease/2)
-	require.True(t, live.Valid())
-	require.Equal(t, 1, must(l.Inspect(t.Context(), "k")).Shared.Permits)
+	require.NoError(t, live.Err())
+	require.Equal(t, 1, len(env.Inspect(t, l, "k").Holders))
 	require.NoError(t, live.Release(t.Context()))
 	idle(t, server.Client(t))
 }
@@ -48,7 +50,7 @@ func TestSharesWithoutAnAnswer(t *testing.T) {
 	}
 	lose(gen.WaitSHA1, 1)
 	lock := env.MustLock(t)(l.TryAcquirePermits(t.Context(), "k", 1, 1))
-	require.Equal(t, 1, must(l.Inspect(t.Context(), "k")).Shared.Permits)
+	require.Equal(t, 1, len(env.Inspect(t, l, "k").Holders))
 	lose(gen.ExtendSHA1, 1)
 	require.NoError(t, lock.Extend(t.Context(), time.Minute))
 	lose(gen.ReleaseSHA1, 1)
@@ -89,7 +91,7 @@ func TestReaderThatGivesUp(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, env.Receive(t, two), rlock.ErrGaveUp)
 	lock := env.Receive(t, one)
-	require.True(t, lock.Valid())
+	require.NoError(t, lock.Err())
 	require.NoError(t, lock.Release(t.Context()))
 	require.NoError(t, held.Release(t.Context()))
 	idle(t, client)
@@ -157,7 +159,7 @@ func TestWaitersOfSharesAreNotStranded(t *testing.T) {
 			}
 			for range cap(readers) {
 				lock := env.Receive(t, readers)
-				require.True(t, lock.Valid(), what)
+				require.NoError(t, lock.Err(), what)
 				_ = lock.Release(t.Context())
 			}
 			env.Do(t, client, "FLUSHALL")
@@ -172,7 +174,7 @@ func TestWaitersOfSharesAreNotStranded(t *testing.T) {
 		queued(t, client, "w", 2)
 		dying.Close()
 		lock := env.Receive(t, reader)
-		require.True(t, lock.Valid() && held.Valid())
+		require.NoError(t, errors.Join(lock.Err(), held.Err()))
 	})
 }
 

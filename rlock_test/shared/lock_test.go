@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/env"
 	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/rlockadmin"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // idle requires that nothing but fence counters is left.
@@ -105,13 +107,14 @@ func TestForceReleaseOfAllShares(t *testing.T) {
 			for range 2 {
 				shares = append(shares, env.MustLock(t)(acquire(env.NewLocker(t, client))))
 			}
-			state, err := operator.Inspect(ctx, "k")
-			require.NoError(t, err)
-			require.NoError(t, operator.ForceRelease(ctx, "k", state.Token), name)
+			state := env.Inspect(t, operator, "k")
+			for _, h := range state.Holders {
+				require.NoError(t, env.Admin(operator).ForceRelease(ctx, "k", h.Token()), name)
+			}
 			whole := env.MustLock(t)(operator.TryAcquire(ctx, "k"))
 			for _, share := range shares {
 				require.Greater(t, whole.Fence(), share.Fence(), name)
-				require.ErrorIs(t, env.ErrorOf(share.Verify(ctx)), rlock.ErrLost, name)
+				require.ErrorIs(t, share.Verify(ctx), rlock.ErrLost, name)
 			}
 			require.NoError(t, whole.Release(ctx))
 		}
@@ -131,35 +134,34 @@ func TestShareIsALock(t *testing.T) {
 		b := env.MustLock(t)(l.TryAcquireShared(ctx, "k", rlock.WithTTL(time.Minute), rlock.WithUniqueToken(true)))
 		require.Equal(t, a.Fence(), b.Fence())
 		require.NotEqual(t, a.Token(), b.Token())
-		require.True(t, a.Valid() && b.Valid())
+		require.NoError(t, errors.Join(a.Err(), b.Err()))
 		_, err := l.TryAcquire(ctx, "k")
 		require.ErrorIs(t, err, rlock.ErrHeld)
 		_, err = l.TryAcquire(a.Context(), "k")
 		require.ErrorIs(t, err, rlock.ErrAlreadyHeld, "there is no upgrade")
 
-		s, err := l.Inspect(ctx, "k")
-		require.NoError(t, err)
-		require.True(t, s.Held)
-		require.Equal(t, 2, s.Shared.Permits)
-		require.Zero(t, s.Shared.Limit)
-		require.Equal(t, []string{a.Token(), b.Token()}, []string{s.Shared.Holders[0].Token(), s.Shared.Holders[1].Token()})
-		require.Equal(t, "ann", s.Shared.Holders[0].Owner)
-		require.InDelta(t, rlock.DefaultTTL, s.Shared.Holders[0].Remaining(), float64(10*time.Second))
-		for _, text := range []string{fmt.Sprintf("%v %+v %#v", s.Shared.Holders, s.Shared, s.Shared.Holders[0]), string(must(json.Marshal(s)))} {
+		s := env.Inspect(t, l, "k")
+		require.Equal(t, rlockadmin.Readers, s.Mode)
+		require.Len(t, s.Holders, 2)
+		require.Zero(t, s.Limit)
+		require.Equal(t, []string{a.Token(), b.Token()}, []string{s.Holders[0].Token(), s.Holders[1].Token()})
+		require.Equal(t, "ann", s.Holders[0].Owner)
+		require.InDelta(t, rlock.DefaultTTL, s.Holders[0].Remaining, float64(10*time.Second))
+		for _, text := range []string{fmt.Sprintf("%v %+v %#v", s.Holders, s, s.Holders[0]), string(must(json.Marshal(s)))} {
 			require.NotContains(t, text, a.Token())
 		}
-		s, err = l.Check(ctx, "k")
+		checked, err := l.Check(ctx, "k")
 		require.NoError(t, err)
-		require.NotNil(t, s.Shared)
+		require.True(t, checked.Shared)
 
-		_, err = a.Verify(ctx)
+		err = a.Verify(ctx)
 		require.NoError(t, err)
 		require.NoError(t, a.Extend(ctx, time.Hour))
 		require.Greater(t, time.Until(a.Deadline()), 50*time.Minute)
 		former := a.Token()
 		require.NoError(t, a.Extend(ctx, 10*time.Second))
 		require.NotEqual(t, former, a.Token())
-		require.Less(t, must(l.Inspect(ctx, "k")).Shared.Holders[0].Remaining(), 20*time.Second)
+		require.Less(t, env.Inspect(t, l, "k").Holders[0].Remaining, 20*time.Second)
 		require.Equal(t, []error{nil, nil}, l.ExtendEach(ctx, []*rlock.Lock{a, b}, 2*time.Minute))
 		require.Len(t, l.Locks(), 2)
 
@@ -172,7 +174,7 @@ func TestShareIsALock(t *testing.T) {
 		require.NoError(t, a.Release(ctx))
 		require.ErrorIs(t, a.Release(ctx), rlock.ErrReleased)
 		require.ErrorIs(t, a.Err(), rlock.ErrReleased)
-		_, err = c.Verify(ctx)
+		err = c.Verify(ctx)
 		require.NoError(t, err)
 		require.NoError(t, c.Release(ctx))
 		idle(t, client)
@@ -193,20 +195,22 @@ func TestShareIsLost(t *testing.T) {
 	client := server.Client(t)
 	l, operator := env.OpenOn(t, server), env.NewLocker(t, client)
 	for name, end := range map[string]func(lock *rlock.Lock){
-		"DEL":             func(*rlock.Lock) { env.Do(t, client, "DEL", "k") },
-		"another phase":   func(*rlock.Lock) { env.Do(t, client, "SET", "k", "rlock:readers 1") },
-		"somebody else":   func(*rlock.Lock) { env.Do(t, client, "SET", "k", "foreign") },
-		"its member gone": func(lock *rlock.Lock) { require.NoError(t, operator.ForceRelease(t.Context(), "k", lock.Token())) },
+		"DEL":           func(*rlock.Lock) { env.Do(t, client, "DEL", "k") },
+		"another phase": func(*rlock.Lock) { env.Do(t, client, "SET", "k", "rlock:readers 1") },
+		"somebody else": func(*rlock.Lock) { env.Do(t, client, "SET", "k", "foreign") },
+		"its member gone": func(lock *rlock.Lock) {
+			require.NoError(t, env.Admin(operator).ForceRelease(t.Context(), "k", lock.Token()))
+		},
 	} {
 		env.Do(t, client, "FLUSHALL")
 		lock := env.MustLock(t)(l.AcquireShared(t.Context(), "k", rlock.WithAutoExtend(true)))
 		other := env.MustLock(t)(l.AcquireShared(t.Context(), "k", rlock.WithUniqueToken(true)))
-		require.True(t, lock.Valid() && other.Valid(), name)
+		require.NoError(t, errors.Join(lock.Err(), other.Err()), name)
 		ctx := lock.Context()
 		end(lock)
 		if name == "its member gone" {
-			require.ErrorIs(t, env.ErrorOf(lock.Verify(t.Context())), rlock.ErrLost, name)
-			require.True(t, other.Valid())
+			require.ErrorIs(t, lock.Verify(t.Context()), rlock.ErrLost, name)
+			require.NoError(t, other.Err())
 			require.NoError(t, other.Release(t.Context()))
 			continue
 		}
@@ -228,12 +232,7 @@ func TestForceReleaseOfShares(t *testing.T) {
 				told <- e.Err
 			}
 		})))
-		holders := func(key string) []rlock.Sharer {
-			s, err := l.Inspect(ctx, key)
-			require.NoError(t, err)
-			require.NotNil(t, s.Shared)
-			return s.Shared.Holders
-		}
+		holders := func(key string) []rlockadmin.Holder { return env.Inspect(t, l, key).Holders }
 		ends := func(locks ...*rlock.Lock) {
 			t.Helper()
 			for _, lock := range locks {
@@ -246,7 +245,7 @@ func TestForceReleaseOfShares(t *testing.T) {
 		freed := func(key string) string {
 			t.Helper()
 			token := holders(key)[0].Token()
-			require.NoError(t, l.ForceRelease(ctx, key, token))
+			require.NoError(t, env.Admin(l).ForceRelease(ctx, key, token))
 			return token
 		}
 
@@ -255,9 +254,9 @@ func TestForceReleaseOfShares(t *testing.T) {
 		elsewhere := env.MustLock(t)(l.AcquirePermits(ctx, "elsewhere", 1, 4))
 		token := freed("permits")
 		ends(permits)
-		require.NoError(t, env.ErrorOf(kept.Verify(ctx)))
-		require.ErrorIs(t, l.ForceRelease(ctx, "permits", token), rlock.ErrLost)
-		require.ErrorIs(t, l.ForceRelease(ctx, "permits", elsewhere.Token()), rlock.ErrLost)
+		require.NoError(t, kept.Verify(ctx))
+		require.ErrorIs(t, env.Admin(l).ForceRelease(ctx, "permits", token), rlock.ErrLost)
+		require.ErrorIs(t, env.Admin(l).ForceRelease(ctx, "permits", elsewhere.Token()), rlock.ErrLost)
 		require.NoError(t, kept.Release(ctx))
 		require.NoError(t, elsewhere.Release(ctx))
 
@@ -265,7 +264,7 @@ func TestForceReleaseOfShares(t *testing.T) {
 		alone := env.MustLock(t)(l.AcquireShared(ctx, "readers", rlock.WithUniqueToken(true), rlock.WithTTL(2*time.Hour)))
 		freed("readers")
 		ends(readers...)
-		require.NoError(t, env.ErrorOf(alone.Verify(ctx)))
+		require.NoError(t, alone.Verify(ctx))
 		require.NoError(t, alone.Release(ctx))
 
 		idle(t, client)
@@ -295,17 +294,17 @@ func TestShareArguments(t *testing.T) {
 	lock := env.MustLock(t)(l.AcquirePermits(ctx, "k", 2, 3))
 	require.ErrorIs(t, env.ErrorOf(l.TryAcquireShared(ctx, "k")), rlock.ErrHeld, "readers wait for permits")
 	more := env.MustLock(t)(l.AcquirePermits(ctx, "k", 2, 4))
-	s := must(l.Inspect(ctx, "k"))
-	require.False(t, s.Shared.Readers)
-	require.Equal(t, 4, s.Shared.Limit, "the highest that a holder has named")
-	require.Equal(t, 4, s.Shared.Permits)
+	s := env.Inspect(t, l, "k")
+	require.Equal(t, rlockadmin.Permits, s.Mode)
+	require.Equal(t, 4, s.Limit, "the highest that a holder has named")
+	require.Equal(t, 4, s.Permits)
 	require.ErrorIs(t, env.ErrorOf(l.TryAcquirePermits(ctx, "k", 1, 4)), rlock.ErrHeld)
 	require.NoError(t, lock.Release(ctx))
 	require.ErrorIs(t, env.ErrorOf(l.TryAcquirePermits(ctx, "k", 1, 2)), rlock.ErrHeld, "by its own limit")
 	require.NoError(t, more.Release(ctx))
 
 	share := env.MustLock(t)(l.AcquireShared(ctx, "k"))
-	require.True(t, must(l.Inspect(ctx, "k")).Shared.Readers)
+	require.Equal(t, rlockadmin.Readers, env.Inspect(t, l, "k").Mode)
 	require.ErrorIs(t, env.ErrorOf(l.TryAcquirePermits(ctx, "k", 1, 3)), rlock.ErrHeld, "permits wait for readers")
 	require.NoError(t, share.Release(ctx))
 	idle(t, l.Client())
@@ -427,7 +426,7 @@ func TestCrashedHolder(t *testing.T) {
 				return err
 			}
 			late[i] = time.Since(answered) - lease
-			if time.Since(asked) < lease || !live.Valid() {
+			if time.Since(asked) < lease || live.Err() != nil {
 				return errors.New("it has a permit that another still has")
 			}
 			return errors.Join(next.Release(t.Context()), live.Release(t.Context()))
@@ -516,7 +515,7 @@ func TestTryDoWithAShare(t *testing.T) {
 			},
 		} {
 			ran, err := c.try(t.Context(), name, func(ctx context.Context, lock *rlock.Lock) error {
-				return errors.Join(lock.Err(), env.ErrorOf(lock.Verify(ctx)), mine)
+				return errors.Join(lock.Err(), lock.Verify(ctx), mine)
 			})
 			require.True(t, ran, name)
 			require.ErrorIs(t, err, mine, name)

@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/rlockadmin"
 	"github.com/rlock-go/toolkit/rlock_test/env"
-	"github.com/stretchr/testify/require"
 )
 
 // acquired is what an acquisition returns.
@@ -109,7 +111,7 @@ func TestPermitsGoToTheNextOfAProcess(t *testing.T) {
 		require.Zero(t, last.lock.Attempts())
 		require.EqualValues(t, 2, l.Stats().HandedOver)
 		require.Equal(t, 2, held(t, l, "k"))
-		require.NoError(t, env.ErrorOf(last.lock.Verify(t.Context())))
+		require.NoError(t, last.lock.Verify(t.Context()))
 		require.NoError(t, last.lock.Extend(t.Context(), time.Hour))
 		require.Empty(t, p.asks, "both permits are held")
 		p.ends(t, client, last.lock, p.b)
@@ -193,7 +195,7 @@ func TestPermitReleasedDuringAnExtension(t *testing.T) {
 			require.NoError(t, got.err)
 			gate.Open()
 			require.ErrorIs(t, env.Receive(t, extended), rlock.ErrReleased)
-			require.NoError(t, env.ErrorOf(got.lock.Verify(t.Context())))
+			require.NoError(t, got.lock.Verify(t.Context()))
 			require.NoError(t, got.lock.Extend(t.Context(), time.Hour))
 			p.ends(t, client, got.lock, p.b)
 		})
@@ -439,7 +441,7 @@ func TestPermitIsLostBeforeItIsGiven(t *testing.T) {
 	require.NoError(t, p.a.Release(t.Context()))
 	got := comes(t, last)
 	require.NoError(t, got.err)
-	require.ErrorIs(t, env.ErrorOf(got.lock.Verify(t.Context())), rlock.ErrLost)
+	require.ErrorIs(t, got.lock.Verify(t.Context()), rlock.ErrLost)
 	require.ErrorIs(t, got.lock.Release(t.Context()), rlock.ErrLost)
 	require.ErrorIs(t, p.b.Release(t.Context()), rlock.ErrLost)
 	require.Equal(t, "another", env.Get(t, client, "k"))
@@ -463,11 +465,11 @@ func TestForceReleaseOfAPermitOnItsWay(t *testing.T) {
 	gate.Await(t)
 	mine := p.b.Token()
 	require.NoError(t, p.a.Release(t.Context()))
-	holders := must(l.Inspect(t.Context(), "k")).Shared.Holders
+	holders := env.Inspect(t, l, "k").Holders
 	require.Len(t, holders, 2, "the next one has it already")
 	for _, h := range holders {
 		if h.Token() != mine {
-			require.NoError(t, l.ForceRelease(t.Context(), "k", h.Token()))
+			require.NoError(t, env.Admin(l).ForceRelease(t.Context(), "k", h.Token()))
 		}
 	}
 	other := comes(t, p.asks).lock // the first at the server gets what was freed
@@ -475,8 +477,8 @@ func TestForceReleaseOfAPermitOnItsWay(t *testing.T) {
 	got := comes(t, next)
 	require.NoError(t, got.err)
 	require.ErrorIs(t, got.lock.Err(), rlock.ErrLost)
-	require.True(t, p.b.Valid())
-	require.True(t, other.Valid())
+	require.NoError(t, p.b.Err())
+	require.NoError(t, other.Err())
 	require.NoError(t, p.b.Release(t.Context()))
 	require.NoError(t, other.Release(t.Context()))
 	idle(t, client)
@@ -500,8 +502,8 @@ func TestLimitsBesideEachOther(t *testing.T) {
 								t.Errorf("limit %d: %v", limit, err)
 								return
 							}
-							s, err := l.Inspect(t.Context(), "k")
-							if err != nil || s.Shared == nil || s.Shared.Permits > 8 {
+							s, err := env.Admin(l).Inspect(t.Context(), "k")
+							if err != nil || s.Mode != rlockadmin.Permits || s.Permits > 8 {
 								t.Errorf("limit %d: %v, %v", limit, s, err)
 							}
 							if err := lock.Release(t.Context()); err != nil {

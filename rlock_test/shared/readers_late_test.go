@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/env"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // kept requires that the key is held after everything that a Locker had to free in the background.
@@ -44,7 +45,7 @@ func TestReaderExpiresDuringItsExtension(t *testing.T) {
 	env.AwaitEnd(t, locks[0], rlock.ErrExpired)
 	gate.Open()
 	require.ErrorIs(t, env.Receive(t, extended), rlock.ErrExpired)
-	require.True(t, locks[1].Valid())
+	require.NoError(t, locks[1].Err())
 	kept(t, l, client)
 }
 
@@ -77,7 +78,7 @@ func TestReaderIsLateAndPanics(t *testing.T) {
 	time.Sleep(lease)
 	gate.Open()
 	require.Equal(t, "late", env.Receive(t, panicked))
-	require.True(t, reader.Valid())
+	require.NoError(t, reader.Err())
 	kept(t, l, client)
 }
 
@@ -98,10 +99,10 @@ func TestObserverOfALossKeepsNoReaderIn(t *testing.T) {
 				}
 			})
 			locks := crowd(t, l, "k", 8, rlock.WithObserver(observer), rlock.WithTTL(time.Hour))
-			require.NoError(t, env.NewLocker(t, client).ForceRelease(t.Context(), "k", locks[0].Token()))
-			go func() { _, _ = locks[0].Verify(context.Background()) }()
+			require.NoError(t, env.Admin(env.NewLocker(t, client)).ForceRelease(t.Context(), "k", locks[0].Token()))
+			go func() { _ = locks[0].Verify(context.Background()) }()
 			for _, lock := range locks {
-				env.Soon(t, func() bool { return !lock.Valid() }, "the holder is lost for all")
+				env.Soon(t, func() bool { return lock.Err() != nil }, "the holder is lost for all")
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package shared
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -9,10 +10,11 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/env"
-	"github.com/stretchr/testify/require"
 )
 
 // crowd has n readers of a Locker wait behind a holder of the whole lock, which it then releases. The
@@ -43,12 +45,7 @@ func crowd(t *testing.T, l *rlock.Locker, key string, n int, opts ...rlock.Optio
 // held returns how many the server has for a key.
 func held(t *testing.T, l *rlock.Locker, key string) int {
 	t.Helper()
-	s, err := l.Inspect(t.Context(), key)
-	require.NoError(t, err)
-	if s.Shared == nil {
-		return 0
-	}
-	return s.Shared.Permits
+	return len(env.Inspect(t, l, key).Holders)
 }
 
 // Readers of a process share one holder, and each has a handle of its own.
@@ -82,7 +79,7 @@ func TestReadersOfAProcessShareAHolder(t *testing.T) {
 		require.ErrorIs(t, a.Extend(ctx, time.Minute), rlock.ErrReleased)
 		require.Empty(t, a.Token())
 		require.NoError(t, inB.Err())
-		require.NoError(t, env.ErrorOf(b.Verify(ctx)))
+		require.NoError(t, b.Verify(ctx))
 		require.Equal(t, []error{nil, nil, nil}, l.ReleaseEach(ctx, locks[2:]))
 		require.Equal(t, 1, held(t, l, "k"))
 		require.NoError(t, b.Release(ctx))
@@ -118,9 +115,9 @@ func TestReadersExtend(t *testing.T) {
 	locks = crowd(t, l, "d", 2, rlock.WithTTL(lease), rlock.WithAutoExtend(true))
 	first := locks[0].Deadline()
 	env.Soon(t, func() bool { return locks[0].Deadline().After(first) && locks[1].Deadline().After(first) }, "both are extended")
-	require.True(t, locks[0].Valid() && locks[1].Valid())
+	require.NoError(t, errors.Join(locks[0].Err(), locks[1].Err()))
 	require.NoError(t, locks[0].Release(ctx))
-	require.NoError(t, env.ErrorOf(locks[1].Verify(ctx)))
+	require.NoError(t, locks[1].Verify(ctx))
 	former := locks[1].Token()
 	require.NoError(t, locks[1].Extend(ctx, lease/2), "it has the holder alone now")
 	require.NotEqual(t, former, locks[1].Token())
@@ -136,11 +133,11 @@ func TestReadersLoseTheirHolder(t *testing.T) {
 	l, operator := env.OpenOn(t, server), env.NewLocker(t, client)
 	for name, end := range map[string]func(lock *rlock.Lock){
 		"forced": func(lock *rlock.Lock) {
-			require.NoError(t, operator.ForceRelease(t.Context(), "k", lock.Token()))
-			require.ErrorIs(t, env.ErrorOf(lock.Verify(t.Context())), rlock.ErrLost)
+			require.NoError(t, env.Admin(operator).ForceRelease(t.Context(), "k", lock.Token()))
+			require.ErrorIs(t, lock.Verify(t.Context()), rlock.ErrLost)
 		},
 		"noticed by an extension": func(lock *rlock.Lock) {
-			require.NoError(t, operator.ForceRelease(t.Context(), "k", lock.Token()))
+			require.NoError(t, env.Admin(operator).ForceRelease(t.Context(), "k", lock.Token()))
 			require.ErrorIs(t, lock.Extend(t.Context(), time.Minute), rlock.ErrLost)
 		},
 		"flushed": func(*rlock.Lock) { env.Do(t, client, "FLUSHALL") },
@@ -184,7 +181,7 @@ func TestReaderThatAsksGivesUp(t *testing.T) {
 	queued(t, client, "k", 2)
 	require.NoError(t, writer.Release(t.Context()))
 	reader := env.Receive(t, reads)
-	require.True(t, reader.Valid())
+	require.NoError(t, reader.Err())
 	require.Empty(t, next, "it came later")
 	require.NoError(t, reader.Release(t.Context()))
 	require.NoError(t, env.Receive(t, next).Release(t.Context()))
@@ -217,8 +214,8 @@ func TestReadersAndTheirLocker(t *testing.T) {
 	require.NoError(t, writer.Release(t.Context()))
 	require.Equal(t, "observer", env.Receive(t, panicked))
 	a, b := env.Receive(t, reads), env.Receive(t, reads)
-	require.True(t, a.Valid() && b.Valid())
-	require.NoError(t, env.ErrorOf(a.Verify(t.Context())))
+	require.NoError(t, errors.Join(a.Err(), b.Err()))
+	require.NoError(t, a.Verify(t.Context()))
 
 	stranded := make(chan error, 3)
 	blocked := env.MustLock(t)(other.Acquire(t.Context(), "x"))

@@ -56,7 +56,7 @@ func TestClusterLossIsNoticed(t *testing.T) {
 				for i, node := range cluster.Nodes {
 					key := keyOn(t, cluster, i)
 					lock := takesLong(t, holder, key)[0]
-					require.NoError(t, other.ForceRelease(t.Context(), key, lock.Token()))
+					require.NoError(t, env.Admin(other).ForceRelease(t.Context(), key, lock.Token()))
 					lost(t, lock)
 
 					lock = takesLong(t, holder, key)[0]
@@ -65,7 +65,7 @@ func TestClusterLossIsNoticed(t *testing.T) {
 						time.Sleep(50 * time.Millisecond)
 					}
 					require.NoError(t, lock.Err())
-					require.NoError(t, other.ForceRelease(t.Context(), key, lock.Token()))
+					require.NoError(t, env.Admin(other).ForceRelease(t.Context(), key, lock.Token()))
 					next := env.MustLock(t)(other.Acquire(t.Context(), key))
 					lost(t, lock)
 					require.NoError(t, next.Release(t.Context()))
@@ -120,7 +120,7 @@ func TestClusterLossAfterASlotMove(t *testing.T) {
 			}
 			time.Sleep(200 * time.Millisecond)
 			require.NoError(t, lock.Err())
-			require.NoError(t, other.ForceRelease(t.Context(), key, lock.Token()))
+			require.NoError(t, env.Admin(other).ForceRelease(t.Context(), key, lock.Token()))
 			lost(t, lock)
 			if !whole {
 				m.End(t)

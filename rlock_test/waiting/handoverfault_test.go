@@ -49,7 +49,7 @@ func TestHandOverThatGoesWrong(t *testing.T) {
 					require.NoError(t, first.Release(t.Context()))
 					next := env.Receive(t, waiters)
 					require.Positive(t, calls.Load())
-					require.True(t, next.Valid())
+					require.NoError(t, next.Err())
 					require.Greater(t, next.Fence(), first.Fence())
 					require.Equal(t, next.Token(), env.Get(t, direct, "job"))
 					require.NoError(t, next.Release(t.Context()))
@@ -207,7 +207,7 @@ func TestLineGoesOnWhileTheServerIsAsked(t *testing.T) {
 				require.NoError(t, lock.Release(t.Context()))
 				former := lock
 				lock = env.Receive(t, next)
-				require.True(t, lock.Valid())
+				require.NoError(t, lock.Err())
 				require.Greater(t, lock.Fence(), former.Fence())
 			}
 			pass() // which reserves fences

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/rlockadmin"
 )
 
 // answerTimeout bounds a call that waits for nothing but the server's answer.
@@ -81,11 +82,17 @@ func (w *waiting) failed(ctx context.Context, locker *rlock.Locker, err error) e
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	switch state, unknown := locker.Inspect(ctx, refused.Key); {
-	case unknown == nil && state.Shared != nil:
-		return failure(w.conflict, "%w; in use: %s", err, sharers(state.Shared))
-	case unknown == nil && state.Owner != "":
-		return failure(w.conflict, "%w; the holder is %s", err, state.Owner)
+	admin, unknown := rlockadmin.New(locker.Client())
+	if unknown != nil {
+		return &exit{w.conflict, err}
+	}
+	switch state, unknown := admin.Inspect(ctx, refused.Key); {
+	case unknown != nil, state.Mode == rlockadmin.Free:
+		return &exit{w.conflict, err}
+	case state.Mode != rlockadmin.Exclusive:
+		return failure(w.conflict, "%w; in use: %s", err, sharers(state))
+	case state.Holders[0].Owner != "":
+		return failure(w.conflict, "%w; the holder is %s", err, state.Holders[0].Owner)
 	}
 	return &exit{w.conflict, err}
 }
@@ -156,10 +163,10 @@ func (q *acquisition) giveBack(locker *rlock.Locker, lock *rlock.Lock) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 	defer cancel()
-	token := lock.Token()
-	var errs []error
+	admin, err := rlockadmin.New(locker.Client())
+	errs, token := []error{err}, lock.Token()
 	for _, key := range lock.Keys() {
-		errs = append(errs, locker.ForceRelease(ctx, key, token))
+		errs = append(errs, admin.ForceRelease(ctx, key, token))
 	}
 	return errors.Join(errs...)
 }

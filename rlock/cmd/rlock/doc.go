@@ -13,9 +13,9 @@
 //	rlock run [flags] KEY [KEY…] -- CMD [ARG…]    run CMD while the lock is held, or shared
 //	rlock acquire [flags] KEY                     take a lock and print its token
 //	rlock release KEY TOKEN                       free a lock that acquire took
-//	rlock force-release KEY --token TOKEN         free a lock of somebody else
+//	rlock force-release KEY --token TOKEN         free a lock of somebody else, or all that one has
 //	rlock wait [flags] KEY                        wait until nobody holds the lock
-//	rlock who KEY [KEY…]                          tell who holds each of the locks
+//	rlock who KEY [KEY…]                          tell who holds each of the locks, and who waits
 //	rlock ls PATTERN                              list the locks that are held
 //	rlock probe                                   see whether the server can carry locks
 //	rlock help [COMMAND]                          print the manual of a command
@@ -231,12 +231,23 @@
 // # rlock force-release
 //
 //	rlock force-release [--json] KEY --token TOKEN
+//	rlock force-release [--json] --owner TEXT PATTERN [--yes]
 //
 // does the same for a lock of somebody else, whose token rlock who shows. Without --token it tells
 // who holds the lock, and frees nothing: the token keeps you from freeing the lock of a later
 // holder. The former holder learns of its loss from the server, most often at once, but may be at
 // work meanwhile; the holder of a share learns of it when it next extends its lease. A lock that
 // is shared is free when each of its holders was released. --json prints key, released and owner.
+//
+// With --owner it is about all that a process has which is gone, such as a pod: of the locks that
+// match PATTERN, as rlock ls lists them, those of the holders whose owner is TEXT, or begins with
+// TEXT and a space. It lists them, and frees them only with --yes:
+//
+//	rlock force-release --owner web-3 'app:*'
+//	rlock force-release --owner web-3 'app:*' --yes
+//
+// The exit code is 125 if nothing was freed, and 76 if one of them had ended or changed hands. --json
+// prints key, owner, token and released of each.
 //
 // # rlock wait
 //
@@ -249,37 +260,37 @@
 //
 // # rlock who
 //
-//	rlock who [--waiting] [--json] KEY [KEY…]
+//	rlock who [--json] KEY [KEY…]
 //
 // tells of each key whether it is held, by whom, with which token, quoted for a shell, and how
 // much of the lease is left. Of a lock that is shared it tells how many readers there are, or how
 // many permits are in use and of how many, what is left of the lease that ends last, and in a line
-// for each holder the same about that one. The exit code is 0 either way.
+// for each holder the same about that one. Then it tells which processes wait in the queue of the
+// lock, in the order in which they get it, and since when by the clock of the server, the first
+// thousand at most. Those of other libraries stand in no queue. The exit code is 0 either way.
 //
-// --waiting also tells which processes wait in the queue of the lock, in the order in which they get it, and
-// since when by the clock of the server, the first thousand at most. Those of other libraries stand in no queue.
-//
-// --json prints key, held, mode, owner, token and remaining_ms. mode is exclusive, readers or
-// permits, and null if nobody has the lock. For readers and permits owner and token are null, and
+// --json prints key, held, mode, owner, token, remaining_ms and waiting. mode is exclusive, readers
+// or permits, and null if nobody has the lock. For readers and permits owner and token are null, and
 // there are limit (null for readers), permits (in use; of readers, how many there are) and
-// holders: a list of objects with owner, token, permits and remaining_ms. With --waiting there is waiting: a
-// list of objects with owner, since, mode, permits (0 for the whole lock) and limit (0 if there is none).
+// holders: a list of objects with owner, token, permits, limit and remaining_ms. waiting is a list of
+// objects with owner, since, mode, permits and limit, which are 0 where no permits are wanted.
 //
 // # rlock ls
 //
-//	rlock ls [--json] PATTERN
+//	rlock ls [--owner TEXT] [--json] PATTERN
 //
 // lists the locks whose keys match PATTERN, in the order of their keys: key, time left, owner, or
-// for a lock that is shared how many share it and who. There is a tab between two of these, and in
-// a terminal spaces. A pattern is that of the command KEYS: * stands for any letters, ? for one,
-// [ab] for one of these. Quote it, or the shell replaces it with names of files:
+// for a lock that is shared how many share it and who, and who waits. There is a tab between two of
+// these, and in a terminal spaces. A pattern is that of the command KEYS: * stands for any letters,
+// ? for one, [ab] for one of these. Quote it, or the shell replaces it with names of files:
 //
 //	rlock ls 'job:*'
 //
-// It is no snapshot: a lock that is taken or released meanwhile may be listed or not. rlock walks
-// through all keys of the server, a thousand at a time, on every primary of a cluster, and reads
-// at most 400 bytes of the strings that match. It lists strings that rlock has written. For a lock
-// with a token of another library, or one that a program has chosen, use rlock who. The user may
+// With --owner it lists only the locks of a holder whose owner is TEXT, or begins with TEXT and a
+// space. It is no snapshot: a lock that is taken or released meanwhile may be listed or not. rlock
+// walks through all keys of the server, a thousand at a time, on every primary of a cluster, and
+// reads at most 400 bytes of the strings that match. It lists strings that rlock has written. For a
+// lock with a token of another library, or one that a program has chosen, use rlock who. The user may
 // need more rights than for locks, which PRODUCTION.md names. --json prints the fields of rlock
 // who but for held.
 //

@@ -4,80 +4,96 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/rlockadmin"
 )
 
 // whoCommand is rlock who.
 func (p *program) whoCommand(args []string) error {
-	a, waiting := p.arguments("who"), false
-	a.defineWaiting(&waiting)
-	keys, err := a.keys(args, 1, math.MaxInt, "at least one KEY")
+	keys, err := p.arguments("who").keys(args, 1, math.MaxInt, "at least one KEY")
 	if err != nil {
 		return err
 	}
-	ctx, locker, done, err := p.locker()
+	ctx, admin, done, err := p.admin()
 	if err != nil {
 		return err
 	}
 	defer done()
-	return each(keys, func(key string) (rlock.State, error) { return inspect(ctx, locker, key) },
-		func(state rlock.State) error {
-			object := fields{"held": false, "mode": nil, "owner": nil, "token": nil, "remaining_ms": 0}
-			if state.Held {
-				object = held(state)
-				object["held"] = true
+	for part := range slices.Chunk(keys, concurrent) {
+		states, errs := make([]rlockadmin.State, len(part)), make([]error, len(part))
+		var group sync.WaitGroup
+		for i, key := range part {
+			group.Go(func() { states[i], errs[i] = inspect(ctx, admin, key) })
+		}
+		group.Wait()
+		for i, state := range states {
+			if errs[i] != nil {
+				return errs[i]
 			}
-			text := describe(state) + "\n"
-			if waiting {
-				list, err := waiters(ctx, locker, state.Key, object)
-				if err != nil {
-					return err
-				}
-				text += list
+			object := held(state)
+			object["held"] = state.Mode != rlockadmin.Free
+			text := describe(state) + waiterLines(state) + "\n"
+			if err := p.result(text, object.withKey(state.Key)); err != nil {
+				return err
 			}
-			return p.result(text, object.withKey(state.Key))
-		})
+		}
+	}
+	return nil
 }
 
-// defineWaiting defines the flag of rlock who.
-func (a *arguments) defineWaiting(waiting *bool) { a.flags.BoolVar(waiting, "waiting", false, "") }
+// concurrent is how many questions are under way at once, which the client sends together.
+const concurrent = 64
 
-// waiters describes who waits for a lock, one in each line, and puts it into the fields of the lock.
-func waiters(ctx context.Context, locker *rlock.Locker, key string, of fields) (text string, err error) {
-	bounded, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	all, err := locker.Waiters(bounded, key)
-	switch {
-	case ctx.Err() != nil:
-		return "", context.Cause(ctx)
-	case err != nil:
-		return "", &exit{exitFailed, err}
-	}
-	objects := make([]fields, len(all))
-	for i, w := range all {
-		mode, wants := "exclusive", "the whole lock"
-		switch {
-		case w.Limit > 0:
-			mode, wants = "permits", fmt.Sprintf("%d of %d permits", w.Permits, w.Limit)
-		case w.Permits > 0:
-			mode, wants = "readers", "to read"
+// waiterLines tell of each of those who wait for a lock, in the order in which they get it.
+func waiterLines(state rlockadmin.State) string {
+	var b strings.Builder
+	for _, w := range state.Waiters {
+		wants := "the whole lock"
+		switch w.Mode {
+		case rlockadmin.Permits:
+			wants = fmt.Sprintf("%d of %d permits", w.Permits, w.Limit)
+		case rlockadmin.Readers:
+			wants = "to read"
 		}
 		since := w.Since.UTC().Format(time.RFC3339)
-		text += fmt.Sprintf("  waits since %s, wants %s, owner %q\n", since, wants, w.Owner)
-		objects[i] = fields{"owner": w.Owner, "since": since, "mode": mode, "permits": w.Permits, "limit": w.Limit}
+		fmt.Fprintf(&b, "\n  waits since %s, wants %s, owner %q", since, wants, w.Owner)
 	}
-	of["waiting"] = objects
-	return text, nil
+	return b.String()
 }
 
-// held are the fields of a lock that somebody holds.
-func held(state rlock.State) fields {
-	if state.Shared != nil {
-		return shared(state)
+// held are the fields of a lock.
+func held(state rlockadmin.State) fields {
+	object := fields{
+		"mode": nil, "owner": nil, "token": nil,
+		"remaining_ms": milliseconds(longest(state)), "waiting": waiters(state),
 	}
-	return fields{"mode": "exclusive", "owner": state.Owner, "token": state.Token, "remaining_ms": milliseconds(state.Remaining())}
+	switch state.Mode {
+	case rlockadmin.Free:
+		return object
+	case rlockadmin.Exclusive:
+		object["owner"], object["token"] = state.Holders[0].Owner, state.Holders[0].Token()
+	default:
+		share(state, object)
+	}
+	object["mode"] = state.Mode.String()
+	return object
+}
+
+// waiters are the fields of those who wait for a lock.
+func waiters(state rlockadmin.State) []fields {
+	objects := make([]fields, len(state.Waiters))
+	for i, w := range state.Waiters {
+		objects[i] = fields{
+			"owner": w.Owner, "since": w.Since.UTC().Format(time.RFC3339),
+			"mode": w.Mode.String(), "permits": w.Permits, "limit": w.Limit,
+		}
+	}
+	return objects
 }
 
 // waitCommand is rlock wait.

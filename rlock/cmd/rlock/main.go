@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/rlockadmin"
 )
 
 func main() {
@@ -107,6 +108,16 @@ func (p *program) locker(opts ...rlock.LockerOption) (context.Context, *rlock.Lo
 		locker.Close()
 		cancel()
 	}, nil
+}
+
+// admin is locker for a command that looks at locks, or repairs them.
+func (p *program) admin() (context.Context, *rlockadmin.Admin, func(), error) {
+	ctx, locker, done, err := p.locker()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	admin, err := rlockadmin.New(locker.Client())
+	return ctx, admin, done, err
 }
 
 // write prints to standard output. Without it the command has not done what it was called for.

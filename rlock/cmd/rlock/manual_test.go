@@ -38,12 +38,14 @@ func defined(name string) []string {
 		new(acquisition).define(a)
 	case "wait":
 		new(waiting).define(a)
-	case "who":
-		a.defineWaiting(new(bool))
+	case "ls":
+		a.flags.String("owner", "", "")
 	case "probe":
 		a.definePrefix(new(string))
 	case "force-release":
 		a.flags.String("token", "", "")
+		a.flags.String("owner", "", "")
+		a.flags.Bool("yes", false, "")
 	}
 	var names []string
 	a.flags.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })

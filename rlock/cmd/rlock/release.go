@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/rlockadmin"
 )
 
 // releaseCommand is rlock release.
@@ -18,74 +19,99 @@ func (p *program) releaseCommand(args []string) error {
 	if err := checkKeys(operands[:1]); err != nil {
 		return err
 	}
-	ctx, locker, done, err := p.locker()
+	ctx, admin, done, err := p.admin()
 	if err != nil {
 		return err
 	}
 	defer done()
-	return p.free(ctx, locker, operands[0], operands[1], fields{})
+	return p.free(ctx, admin, operands[0], operands[1], fields{})
 }
 
-// free releases the lock of key if token is its holder's.
-func (p *program) free(ctx context.Context, locker *rlock.Locker, key, token string, more fields) error {
+// free releases the lock of key if token is its holder's, and tells so.
+func (p *program) free(ctx context.Context, admin *rlockadmin.Admin, key, token string, more fields) error {
+	freed, err := force(ctx, admin, key, token)
+	if err != nil {
+		return err
+	}
+	more["released"] = freed
+	if freed {
+		return p.result("", more.withKey(key))
+	}
+	if p.json {
+		if err := p.write(line(more.withKey(key))); err != nil {
+			return err
+		}
+	}
+	return failure(exitLost, "%s is not held with this token: the lease has ended, or somebody else holds it; "+
+		"see rlock who %[1]s", quote(key))
+}
+
+// force releases the lock of key, and reports false if token is not its holder's.
+func force(ctx context.Context, admin *rlockadmin.Admin, key, token string) (freed bool, err error) {
 	bounded, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	err := locker.ForceRelease(bounded, key, token)
+	err = admin.ForceRelease(bounded, key, token)
 	switch {
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
+		return false, context.Cause(ctx)
 	case errors.Is(err, rlock.ErrLost):
-		more["released"] = false
-		if p.json {
-			if err := p.write(line(more.withKey(key))); err != nil {
-				return err
-			}
-		}
-		return failure(exitLost, "%s is not held with this token: the lease has ended, or somebody else holds it; see rlock who %[1]s", quote(key))
+		return false, nil
 	case err != nil:
-		return &exit{exitFailed, err}
+		return false, &exit{exitFailed, err}
 	}
-	more["released"] = true
-	return p.result("", more.withKey(key))
+	return true, nil
 }
 
 // forceReleaseCommand is rlock force-release.
 func (p *program) forceReleaseCommand(args []string) error {
 	a := p.arguments("force-release")
-	var token string
+	var token, owner string
+	var yes bool
 	a.flags.StringVar(&token, "token", "", "")
-	operands, err := a.keys(args, 1, 1, "one KEY and --token TOKEN")
-	if err != nil {
+	a.flags.StringVar(&owner, "owner", "", "")
+	a.flags.BoolVar(&yes, "yes", false, "")
+	operands, err := a.operands(args, 1, 1, "one KEY and --token TOKEN, or --owner TEXT and one PATTERN")
+	switch {
+	case err != nil:
+		return err
+	case owner != "" && token != "":
+		return a.usage("--token frees one holder, and --owner all of that name; leave one of them out")
+	case owner != "":
+		return p.releaseOwners(owner, operands[0], yes)
+	case yes:
+		return a.usage("--yes is for --owner; --token TOKEN frees one holder")
+	}
+	if err := checkKeys(operands); err != nil {
 		return err
 	}
 	key := operands[0]
-	ctx, locker, done, err := p.locker()
+	ctx, admin, done, err := p.admin()
 	if err != nil {
 		return err
 	}
 	defer done()
-	state, err := inspect(ctx, locker, key)
+	state, err := inspect(ctx, admin, key)
 	switch {
 	case err != nil:
 		return err
-	case token == "" && !state.Held:
+	case token == "" && state.Mode == rlockadmin.Free:
 		return failure(exitFailed, "%s is free; there is nothing to release", quote(key))
-	case token == "" && state.Shared != nil:
+	case token == "" && state.Mode != rlockadmin.Exclusive:
 		return failure(exitFailed, "nothing is released without a holder's token; %s\nto free one of them: rlock force-release %s --token TOKEN",
 			describe(state), shellQuote(key))
 	case token == "":
 		return failure(exitFailed, "nothing is released without the holder's token; %s\nto free it: rlock force-release %s --token %s",
-			describe(state), shellQuote(key), shellQuote(state.Token))
+			describe(state), shellQuote(key), shellQuote(state.Holders[0].Token()))
 	}
-	owner, _ := holder(state, token)
-	return p.free(ctx, locker, key, token, fields{"owner": owner})
+	h, _ := by(state, token)
+	return p.free(ctx, admin, key, token, fields{"owner": h.Owner})
 }
 
 // inspect asks the server about one lock.
-func inspect(ctx context.Context, locker *rlock.Locker, key string) (rlock.State, error) {
+func inspect(ctx context.Context, admin *rlockadmin.Admin, key string) (rlockadmin.State, error) {
 	bounded, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	state, err := locker.Inspect(bounded, key)
+	state, err := admin.Inspect(bounded, key)
 	switch {
 	case ctx.Err() != nil:
 		return state, context.Cause(ctx)
@@ -96,14 +122,18 @@ func inspect(ctx context.Context, locker *rlock.Locker, key string) (rlock.State
 }
 
 // describe tells who holds a lock, and with which tokens, as words for a shell.
-func describe(state rlock.State) string {
-	switch {
-	case !state.Held:
+func describe(state rlockadmin.State) string {
+	switch state.Mode {
+	case rlockadmin.Free:
 		return quote(state.Key) + " is free"
-	case state.Shared != nil:
-		return fmt.Sprintf("%s is shared: %s, %s%s", quote(state.Key), inUse(state.Shared), left(state.Remaining()), holderLines(state.Shared))
-	case state.Owner == "":
-		return fmt.Sprintf("%s is held, %s\n    token %s", quote(state.Key), left(state.Remaining()), shellQuote(state.Token))
+	case rlockadmin.Exclusive:
+		h, by := state.Holders[0], ""
+		if h.Owner != "" {
+			by = " by " + h.Owner
+		}
+		token := shellQuote(h.Token())
+		return fmt.Sprintf("%s is held%s, %s\n    token %s", quote(state.Key), by, left(h.Remaining), token)
 	}
-	return fmt.Sprintf("%s is held by %s, %s\n    token %s", quote(state.Key), state.Owner, left(state.Remaining()), shellQuote(state.Token))
+	return fmt.Sprintf("%s is shared: %s, %s%s",
+		quote(state.Key), inUse(state), left(longest(state)), holderLines(state))
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/rlockadmin"
 )
 
 // margin is how long before the end of the lease the command is killed at the latest: longer than
@@ -187,15 +188,19 @@ func unrunnable(name string, err error) error {
 // refuseOwn refuses a key that the caller's own surroundings hold: by RLOCK_TOKEN, for RLOCK_KEY.
 func refuseOwn(ctx context.Context, locker *rlock.Locker, getenv func(string) string, keys []string) error {
 	held := strings.Split(getenv("RLOCK_KEY"), "\n")
+	admin, err := rlockadmin.New(locker.Client())
+	if err != nil {
+		return err
+	}
 	for _, key := range keys {
 		if !slices.Contains(held, key) {
 			continue
 		}
-		state, err := inspect(ctx, locker, key)
+		state, err := inspect(ctx, admin, key)
 		if err != nil {
 			return err
 		}
-		if _, own := holder(state, getenv("RLOCK_TOKEN")); own {
+		if _, own := by(state, getenv("RLOCK_TOKEN")); own {
 			return failure(exitFailed, "this command runs under the lock of %s already (RLOCK_KEY and RLOCK_TOKEN say so), and could wait for itself for ever", quote(key))
 		}
 	}

@@ -3,10 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/rlockadmin"
 )
 
 // mostPermits is what package rlock allows one call to take.
@@ -76,31 +77,42 @@ func (s *sharing) want(key string) string {
 	return quote(key)
 }
 
-// sharers says in a few words who shares a lock.
-func sharers(s *rlock.SharedState) string {
+// sharers says in a few words who has a lock.
+func sharers(state rlockadmin.State) string {
+	if state.Mode == rlockadmin.Exclusive {
+		return state.Holders[0].Owner
+	}
+	owners := make([]string, len(state.Holders))
+	for i, h := range state.Holders {
+		owners[i] = h.Owner
+	}
+	return named(inUse(state), owners)
+}
+
+// named adds to a text the names of some of those whom it is about.
+func named(text string, owners []string) string {
 	const most = 3
-	text := inUse(s)
 	var names []string
-	for _, h := range s.Holders {
-		if h.Owner != "" && len(names) < most {
-			names = append(names, h.Owner)
+	for _, owner := range owners {
+		if owner != "" && len(names) < most {
+			names = append(names, owner)
 		}
 	}
 	if len(names) == 0 {
 		return text
 	}
-	if more := len(s.Holders) - len(names); more > 0 {
+	if more := len(owners) - len(names); more > 0 {
 		names = append(names, strconv.Itoa(more)+" more")
 	}
 	return text + ": " + strings.Join(names, ", ")
 }
 
 // inUse counts the readers, or the permits that are in use.
-func inUse(s *rlock.SharedState) string {
-	if !s.Readers {
-		return fmt.Sprintf("%d of %s", s.Permits, plural(s.Limit, "permit"))
+func inUse(state rlockadmin.State) string {
+	if state.Mode == rlockadmin.Readers {
+		return plural(len(state.Holders), "reader")
 	}
-	return plural(s.Permits, "reader")
+	return fmt.Sprintf("%d of %s", state.Permits, plural(state.Limit, "permit"))
 }
 
 func plural(n int, what string) string {
@@ -110,27 +122,21 @@ func plural(n int, what string) string {
 	return strconv.Itoa(n) + " " + what + "s"
 }
 
-// holder returns who has the token: the holder of the whole lock, or one of those who share it.
-func holder(state rlock.State, token string) (owner string, has bool) {
-	if state.HeldBy(token) {
-		return state.Owner, true
+// by returns the holder with the token.
+func by(state rlockadmin.State, token string) (h rlockadmin.Holder, has bool) {
+	i := slices.IndexFunc(state.Holders, func(h rlockadmin.Holder) bool { return h.Token() == token })
+	if i < 0 {
+		return h, false
 	}
-	if state.Shared != nil {
-		for _, h := range state.Shared.Holders {
-			if h.Token() == token {
-				return h.Owner, true
-			}
-		}
-	}
-	return "", false
+	return state.Holders[i], true
 }
 
 // holderLines tell of each of those who share a lock, in the order in which their leases end.
-func holderLines(s *rlock.SharedState) string {
+func holderLines(state rlockadmin.State) string {
 	var b strings.Builder
-	for _, h := range s.Holders {
-		about := []string{left(h.Remaining())}
-		if !s.Readers {
+	for _, h := range state.Holders {
+		about := []string{left(h.Remaining)}
+		if h.Limit > 0 {
 			about = append([]string{fmt.Sprintf("%d of %s", h.Permits, plural(h.Limit, "permit"))}, about...)
 		}
 		if h.Owner != "" {
@@ -141,22 +147,17 @@ func holderLines(s *rlock.SharedState) string {
 	return b.String()
 }
 
-// shared are the fields of a lock that several may hold.
-func shared(state rlock.State) fields {
-	s := state.Shared
-	holders := make([]fields, len(s.Holders))
-	for i, h := range s.Holders {
+// share adds the fields of a lock that several hold.
+func share(state rlockadmin.State, object fields) {
+	holders := make([]fields, len(state.Holders))
+	for i, h := range state.Holders {
 		holders[i] = fields{
 			"owner": h.Owner, "token": h.Token(), "permits": h.Permits, "limit": h.Limit,
-			"remaining_ms": milliseconds(h.Remaining()),
+			"remaining_ms": milliseconds(h.Remaining),
 		}
 	}
-	object := fields{
-		"mode": "readers", "owner": nil, "token": nil, "remaining_ms": milliseconds(state.Remaining()),
-		"permits": s.Permits, "limit": nil, "holders": holders,
+	object["permits"], object["limit"], object["holders"] = len(holders), nil, holders
+	if state.Mode == rlockadmin.Permits {
+		object["permits"], object["limit"] = state.Permits, state.Limit
 	}
-	if !s.Readers {
-		object["mode"], object["limit"] = "permits", s.Limit
-	}
-	return object
 }

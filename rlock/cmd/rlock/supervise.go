@@ -224,7 +224,7 @@ func (s *supervision) changed(c change) {
 		s.end = c
 		s.happened(commandEnded, "")
 	case s.phase == working && s.group.suspended(c.signal, s.suspending):
-		if s.lock.Valid() && (s.room() > s.ttl/3 || s.extend()) {
+		if s.lock.Err() == nil && (s.room() > s.ttl/3 || s.extend()) {
 			s.group.resume()
 			return
 		}

@@ -6,6 +6,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,6 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/clientoption"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/slot"
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
@@ -126,12 +126,19 @@ func (p *probe) locks(acquired bool, took time.Duration, err error) {
 	case refused && strings.HasPrefix(server.Error(), "READONLY"):
 		p.add("locks", Fault, err, "the server is a replica that takes no writes; connect to the primary, and build the client without ReplicaOnly")
 	case refused && denied(server):
-		p.add("locks", Fault, err, "the user may not run the scripts; grant what AUDIT.md of package gen lists for Acquire, "+
-			"on the locks and on %s*, or use WithFence(false); the key tried was %s, and PRODUCTION.md has what a probe needs "+
-			"where keys have no prefix", strings.TrimSuffix(slot.FencePrefix, "{"), strconv.Quote(p.Scratch.Key()))
+		p.add("locks", Fault, err, "the user may not acquire a lock, of the key %s; %s",
+			strconv.Quote(p.Scratch.Key()), p.rule())
 	default:
 		p.add("locks", Fault, err, "a lock that nobody holds cannot be acquired")
 	}
+}
+
+// rule asks for all rights that locks need, in one line for whoever grants them. PRODUCTION.md has the same
+// line, and the least that is enough.
+func (p *probe) rule() string {
+	prefix, _, _ := strings.Cut(p.Scratch.Key(), "rlock:probe:") // of the Locker
+	return fmt.Sprintf("grant ACL SETUSER <user> ~%s* ~rlock:* &rlock:* +@all -@admin -@dangerous +info +role "+
+		"(PRODUCTION.md has less that is enough)", cmp.Or(prefix, "<your keys>"))
 }
 
 // denied reports the refusal of a user's rights, in a script or outside.

@@ -125,7 +125,7 @@ type scratch struct {
 
 var errLost = errors.New("connection lost")
 
-func (s *scratch) Key() string { return "app:scratch" }
+func (s *scratch) Key() string { return "app:rlock:probe:1" }
 
 func (s *scratch) Acquire(context.Context) (bool, error) {
 	s.held = s.acquire == nil
@@ -198,14 +198,14 @@ func TestRun(t *testing.T) {
 		"no right to run scripts": {
 			change: func(t *testing.T, s *scratch) { s.acquire = refusal(t, "NOPERM no permissions to run evalsha") },
 			want:   map[string]probe.Severity{"locks": probe.Fault, "queue": none, "held": none, "cache": none, "waiting": none, "shared": none},
-			says:   `on rlock:fence:*, or use WithFence(false); the key tried was "app:scratch"`,
+			says:   `of the key "app:rlock:probe:1"; grant ACL SETUSER <user> ~app:* ~rlock:* &rlock:* +@all -@admin -@dangerous +info +role`,
 		},
 		"no right within a script": {
 			change: func(t *testing.T, s *scratch) {
 				s.acquire = refusal(t, "ERR The user executing the script can't run this command or subcommand script: 1")
 			},
 			want: map[string]probe.Severity{"locks": probe.Fault, "queue": none, "held": none, "cache": none, "waiting": none, "shared": none},
-			says: "AUDIT.md of package gen lists for Acquire",
+			says: "grant ACL SETUSER <user> ~app:* ",
 		},
 		"something else": {
 			change: func(t *testing.T, s *scratch) { s.acquire = refusal(t, "ERR unknown command") },

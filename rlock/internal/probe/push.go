@@ -23,7 +23,7 @@ func (p *probe) pushes(ctx context.Context) error {
 		if wire.OutcomeOf(err) == wire.Indeterminate {
 			return err
 		}
-		p.add("locks", Fault, err, "a lock cannot be released; grant what AUDIT.md of package gen lists for Release")
+		p.add("locks", Fault, err, "a lock cannot be released; %s", p.rule())
 		return nil
 	}
 	if held.Severity == Fault && err == nil && !cached {
@@ -34,7 +34,7 @@ func (p *probe) pushes(ctx context.Context) error {
 	switch {
 	case err != nil:
 		p.add("cache", Fault, err, "reading through the client-side cache fails, and so does Check; "+
-			"grant what AUDIT.md of package gen lists for Holder, or build the client with DisableCache")
+			"%s, or build the client with DisableCache", p.rule())
 		p.add("waiting", Note, nil, "no cache: %s", polls)
 		return nil
 	case !cached:

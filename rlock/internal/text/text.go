@@ -68,22 +68,6 @@ func DurationAttr(name string, d time.Duration) slog.Attr {
 	return slog.Duration(name, d)
 }
 
-// Share tells how many readers share a lock or, if there is a limit, how many of its permits are in use.
-// n is 0 if nobody has counted them.
-func Share(readers bool, n, limit int) string {
-	switch {
-	case !readers && limit == 0:
-		return "permits of it in use"
-	case limit > 0 && n > 0:
-		return fmt.Sprintf("%d of %s in use", n, several(limit, "permit"))
-	case limit > 0:
-		return "some of " + several(limit, "permit") + " in use"
-	case n > 0:
-		return "shared by " + several(n, "reader")
-	}
-	return "shared by readers"
-}
-
 // OwnShare tells what a lock has that is a share: permits or, if the limit is 0, that of a reader.
 func OwnShare(n, limit int) string {
 	if limit == 0 {
@@ -102,14 +86,14 @@ func several(n int, what string) string {
 
 // Holder tells whether somebody holds a key, who says to be that, if owner is not empty, and what is
 // left of the lease. share is what Share has told of a lock that is shared.
-func Holder(key string, held bool, owner, share string, remaining time.Duration) string {
+func Holder(key string, held, shared bool, owner string, remaining time.Duration) string {
 	if !held {
 		return "lock " + Quote(key) + ": free"
 	}
 	by, left := "held", "never expires"
 	switch {
-	case share != "":
-		by = share
+	case shared:
+		by = "shared"
 	case owner != "":
 		by = fmt.Sprintf("held by %q", owner)
 	}
@@ -120,10 +104,10 @@ func Holder(key string, held bool, owner, share string, remaining time.Duration)
 }
 
 // HolderAttrs is Holder for slog.
-func HolderAttrs(key string, held bool, owner, share string, remaining time.Duration) []slog.Attr {
+func HolderAttrs(key string, held, shared bool, owner string, remaining time.Duration) []slog.Attr {
 	attrs := []slog.Attr{slog.String("key", Plain(key)), slog.Bool("held", held)}
-	if share != "" {
-		attrs = append(attrs, slog.String("shared", share))
+	if shared {
+		attrs = append(attrs, slog.Bool("shared", true))
 	}
 	if owner != "" {
 		attrs = append(attrs, slog.String("owner", owner))

@@ -55,33 +55,27 @@ func TestKeys(t *testing.T) {
 func TestHolder(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		held         bool
-		owner, share string
+		held, shared bool
+		owner        string
 		remaining    time.Duration
 		text, logged string
 	}{
-		"free":           {false, "", "", 0, `lock "job": free`, `key=job held=false`},
-		"held":           {true, "", "", 1500600 * time.Microsecond, `lock "job": held, 1.501s left`, `key=job held=true remaining=1.5006s`},
-		"with an owner":  {true, "web-3", "", time.Second, `lock "job": held by "web-3", 1s left`, `key=job held=true owner=web-3 remaining=1s`},
-		"without an end": {true, "", "", clock.NoExpiry, `lock "job": held, never expires`, `key=job held=true remaining="never expires"`},
+		"free":           {false, false, "", 0, `lock "job": free`, `key=job held=false`},
+		"held":           {true, false, "", 1500600 * time.Microsecond, `lock "job": held, 1.501s left`, `key=job held=true remaining=1.5006s`},
+		"with an owner":  {true, false, "web-3", time.Second, `lock "job": held by "web-3", 1s left`, `key=job held=true owner=web-3 remaining=1s`},
+		"without an end": {true, false, "", clock.NoExpiry, `lock "job": held, never expires`, `key=job held=true remaining="never expires"`},
 		"shared": {
-			true, "", text.Share(true, 3, 0), time.Second, `lock "job": shared by 3 readers, 1s left`,
-			`key=job held=true shared="shared by 3 readers" remaining=1s`,
+			true, true, "", time.Second, `lock "job": shared, 1s left`,
+			`key=job held=true shared=true remaining=1s`,
 		},
 	} {
-		require.Equal(t, c.text, text.Holder("job", c.held, c.owner, c.share, c.remaining), name)
-		require.Equal(t, c.logged, logged(text.HolderAttrs("job", c.held, c.owner, c.share, c.remaining)...), name)
+		require.Equal(t, c.text, text.Holder("job", c.held, c.shared, c.owner, c.remaining), name)
+		require.Equal(t, c.logged, logged(text.HolderAttrs("job", c.held, c.shared, c.owner, c.remaining)...), name)
 	}
 }
 
-func TestShare(t *testing.T) {
+func TestOwnShare(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "shared by 1 reader", text.Share(true, 1, 0))
-	require.Equal(t, "shared by 2 readers", text.Share(true, 2, 0))
-	require.Equal(t, "shared by readers", text.Share(true, 0, 0))
-	require.Equal(t, "2 of 4 permits in use", text.Share(false, 2, 4))
-	require.Equal(t, "some of 4 permits in use", text.Share(false, 0, 4))
-	require.Equal(t, "permits of it in use", text.Share(false, 0, 0))
 	require.Equal(t, "a reader's share", text.OwnShare(1, 0))
 	require.Equal(t, "1 of 1 permit", text.OwnShare(1, 1))
 }

@@ -3,12 +3,10 @@ package wire
 import (
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
 // Holder is what the server says of a key.
@@ -58,23 +56,6 @@ func (s calls) inspect(ctx context.Context, keys []string) ([]Holder, error) {
 		return err
 	})
 	return holders(keys, r, sent, err)
-}
-
-// inspectOne asks about one key, those who share it, and so many who wait for it.
-func (s calls) inspectOne(
-	ctx context.Context, key string, waiters int64,
-) (r gen.InspectResult, sent clock.Instant, err error) {
-	names := slot.NamesOf(key)
-	keys := []string{key, names.Holders}
-	if waiters > 0 { // otherwise fewer keys, because all must be at one node while their slot moves
-		keys = append(keys, names.Queue)
-	}
-	err = RetryTimes(ctx, Attempts, func(ctx context.Context) (err error) {
-		sent = clock.Now()
-		r, err = s.scripts.Inspect(ctx, s.client, gen.InspectParams{Keys: keys, Waiters: waiters})
-		return err
-	})
-	return r, sent, err
 }
 
 // InspectEach asks who holds each of the keys, which may be in any slots, in one round trip. Each
@@ -154,24 +135,4 @@ func holders(keys []string, r gen.InspectResult, sent clock.Instant, err error) 
 		}
 	}
 	return all, nil
-}
-
-// Waiter is a process that waits in the queue of a key.
-type Waiter struct {
-	Token string
-	Since time.Time // when it joined, by the clock of the server
-}
-
-// mostWaiters is how many Waiters asks for at most, which keeps the server busy for less than a millisecond.
-const mostWaiters = 1000
-
-// Waiters asks who waits in the queue of a key, in its order.
-func (s *Server) Waiters(ctx context.Context, key string) (all []Waiter, err error) {
-	r, _, err := s.calls.inspectOne(ctx, key, mostWaiters)
-	for reply := r.Waiting; len(reply) > 1; reply = reply[2:] {
-		if score, wrong := strconv.ParseFloat(reply[1], 64); wrong == nil {
-			all = append(all, Waiter{reply[0], time.UnixMicro(int64(score))})
-		}
-	}
-	return all, err
 }

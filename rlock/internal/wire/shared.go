@@ -6,9 +6,11 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
 // Share is what a holder wants of a key that several hold together.
@@ -104,53 +106,81 @@ type Sharer struct {
 	End     clock.Instant // of the lease, as that of a Holder
 }
 
-// Shared is what the server says of a key that several may hold.
-type Shared struct {
+// Waiter is a process that waits in the queue of a key.
+type Waiter struct {
+	Token string
+	Since time.Time // when it joined, by the clock of the server
+}
+
+// Seen is what the server says of a key, of those who share it and of those who wait for it.
+type Seen struct {
 	Holder           // its Token is the value of the key
 	Phase   uint64   // 0: nobody shares the key
 	Reads   bool     // those who share it are readers, and not holders of permits
 	Sharers []Sharer // in the order in which their leases end
+	Waiters []Waiter // in the order of the queue
 }
 
-// InspectShared asks who has a key, and who shares it.
-func (s *Server) InspectShared(ctx context.Context, key string) (Shared, error) {
-	r, sent, err := s.calls.inspectOne(ctx, key, 0)
+// mostWaiters is how many Look asks for at most, which keeps the server busy for less than a millisecond.
+const mostWaiters = 1000
+
+// Look asks who has a key, who shares it, and who waits for it.
+func (s *Server) Look(ctx context.Context, key string) (Seen, error) {
+	return s.calls.look(ctx, key, mostWaiters)
+}
+
+// look asks who has a key, who shares it, and so many who wait for it.
+func (s calls) look(ctx context.Context, key string, waiters int64) (Seen, error) {
+	names := slot.NamesOf(key)
+	keys := []string{key, names.Holders}
+	if waiters > 0 { // otherwise fewer keys, because all must be at one node while their slot moves
+		keys = append(keys, names.Queue)
+	}
+	var (
+		r    gen.InspectResult
+		sent clock.Instant
+	)
+	err := RetryTimes(ctx, Attempts, func(ctx context.Context) (err error) {
+		sent = clock.Now()
+		r, err = s.scripts.Inspect(ctx, s.client, gen.InspectParams{Keys: keys, Waiters: waiters})
+		return err
+	})
+	one, err := holders([]string{key}, r, sent, err)
 	if err != nil {
-		return Shared{}, err
+		return Seen{}, err
 	}
-	one, err := holders([]string{key}, r, sent, nil)
-	if err != nil {
-		return Shared{}, err
+	seen := Seen{Holder: one[0]}
+	for reply := r.Waiting; len(reply) > 1; reply = reply[2:] {
+		if score, wrong := strconv.ParseFloat(reply[1], 64); wrong == nil {
+			seen.Waiters = append(seen.Waiters, Waiter{reply[0], time.UnixMicro(int64(score))})
+		}
 	}
-	found := Shared{Holder: one[0]}
-	if !found.Held {
-		return found, nil
+	if !seen.Held {
+		return seen, nil
 	}
-	found.Phase, found.Reads, _ = SharedValue(found.Token)
+	seen.Phase, seen.Reads, _ = SharedValue(seen.Token)
 	for i, member := range r.Members {
 		fields := strings.SplitN(member, " ", 3)
 		if len(fields) < 3 {
-			return Shared{}, &gen.ReplyError{Script: "Inspect", Reason: errors.New("has a holder without a token")}
+			return Seen{}, &gen.ReplyError{Script: "Inspect", Reason: errors.New("has a holder without a token")}
 		}
 		permits, err := strconv.Atoi(fields[1])
 		if err != nil {
 			reason := errors.New("has a holder without a number of permits")
-			return Shared{}, &gen.ReplyError{Script: "Inspect", Reason: reason}
+			return Seen{}, &gen.ReplyError{Script: "Inspect", Reason: reason}
 		}
-		found.Sharers = append(found.Sharers, Sharer{
-			Token: fields[2], Permits: permits, End: sent.After(remaining(r.Left[i])),
-		})
+		seen.Sharers = append(seen.Sharers, Sharer{fields[2], permits, sent.After(remaining(r.Left[i]))})
 	}
-	if n := len(found.Sharers); n > 0 {
-		found.End = found.Sharers[n-1].End // the key may stay for longer
+	if n := len(seen.Sharers); n > 0 {
+		seen.End = seen.Sharers[n-1].End // the key may stay for longer
 	}
-	return found, nil
+	return seen, nil
 }
 
 // holderOf returns what the server says of a share: its Token is that one of tokens which has the
 // share, and empty if none has.
 func (s *Server) holderOf(ctx context.Context, c *Claim, tokens []string) (Holder, error) {
-	found, err := s.InspectShared(ctx, c.key[0])
+	found, err := s.calls.look(ctx, c.key[0], 0)
 	if err != nil {
 		return Holder{}, err
 	}

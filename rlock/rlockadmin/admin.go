@@ -1,0 +1,102 @@
+package rlockadmin
+
+import (
+	"context"
+
+	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/internal/argument"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/interrupt"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
+)
+
+// Admin looks at locks and repairs them. It is safe for concurrent use, keeps nothing open and needs no
+// Close. The zero Admin refuses every call with an error that matches rlock.ErrInvalid.
+//
+// Errors are an *rlock.LockError, which matches rlock.ErrNoAnswer if the server did not answer while ctx
+// lasted, or an *rlock.ArgumentError for a wrong argument.
+type Admin struct {
+	client rueidis.Client
+	wire   *wire.Server
+}
+
+// New returns an Admin that uses client, such as that of Locker.Client, and leaves it open.
+func New(client rueidis.Client) (*Admin, error) {
+	if client == nil {
+		return nil, invalid("client", "it is nil")
+	}
+	return &Admin{client, wire.NewServer(interrupt.Of(client), wire.Scripts(), wire.NewToken(""))}, nil
+}
+
+// Inspect asks the server who holds the lock of key, for how long, and who waits for it.
+func (a *Admin) Inspect(ctx context.Context, key string) (State, error) {
+	if err := a.begin(ctx, "inspect", key); err != nil {
+		return State{}, err
+	}
+	found, err := a.wire.Look(ctx, key)
+	if err != nil {
+		return State{}, failed(ctx, "inspect", key, err)
+	}
+	return stateOf(&found), nil
+}
+
+// ForceRelease frees what a holder has of the lock of key, if its token is still token. See Holder.Token for
+// where to get it: the token keeps the call from freeing the lock of a later holder. The next who waits gets
+// the lock. The error matches rlock.ErrLost if nobody holds the lock by that token; after any other error
+// the lock may or may not be free.
+//
+// The holder learns of its loss as of that of a key which somebody has deleted: at once where the server
+// tells its client, and otherwise, as one of several who share a key always, when it next extends, verifies
+// or releases. Until then it may be at work, so let the resource check the fence. If the holder has handed
+// over what it had within its process, the next one may have the same token and loses it; with
+// rlock.WithUniqueToken it has not.
+//
+// If the server does not answer, ForceRelease asks again for 2 seconds, while ctx lasts.
+func (a *Admin) ForceRelease(ctx context.Context, key, token string) error {
+	if err := a.begin(ctx, "force release", key); err != nil {
+		return err
+	}
+	if token == "" {
+		return invalid("token", "it is empty; Inspect tells those of the holders")
+	}
+	freed, err := a.wire.ReleaseWhile(ctx, key, token)
+	switch {
+	case err != nil:
+		return failed(ctx, "force release", key, err)
+	case freed == wire.Missing:
+		return &rlock.LockError{Op: "force release", Key: key, Err: rlock.ErrLost}
+	}
+	return nil
+}
+
+// begin checks the arguments of a call, which is told of as op. A call whose context has ended is not sent.
+func (a *Admin) begin(ctx context.Context, op, key string) error {
+	if a == nil || a.wire == nil {
+		return invalid("admin", "it is nil or the zero Admin; make one with New")
+	}
+	if ctx == nil {
+		return invalid("ctx", "it is nil; use context.Background()")
+	}
+	if _, wrong := argument.Key("", key); wrong != nil {
+		return invalid(wrong.Argument, wrong.Reason)
+	}
+	if ctx.Err() != nil {
+		return &rlock.LockError{Op: op, Key: key, Err: clock.ContextError(ctx, nil)}
+	}
+	return nil
+}
+
+func invalid(argument, reason string) error {
+	return &rlock.ArgumentError{Argument: argument, Reason: reason}
+}
+
+// failed is the error of a call that ended with err. If ctx has ended, it says that: the client may say then
+// what has become of another call on the same connection.
+func failed(ctx context.Context, op, key string, err error) error {
+	if ctx.Err() != nil && wire.OutcomeOf(err) == wire.Indeterminate {
+		err = clock.ContextError(ctx, err)
+	}
+	return &rlock.LockError{Op: op, Key: key, Err: wire.NoAnswer(err)}
+}
