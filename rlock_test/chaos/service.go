@@ -107,7 +107,11 @@ func openRlock(option rueidis.ClientOption, n int) (lockService, error) {
 }
 
 func (w wish) options() []rlock.Option {
-	return []rlock.Option{rlock.WithTTL(w.ttl), rlock.WithAutoExtend(w.extend)}
+	opts := []rlock.Option{rlock.WithTTL(w.ttl), rlock.WithAutoExtend(w.extend)}
+	if w.extend && w.worker%4 == 0 { // its lock ends by itself, unless it is released before
+		opts = append(opts, rlock.WithMaxHold(2*w.ttl))
+	}
+	return opts
 }
 
 func (s rlockService) acquire(ctx context.Context, keys []string, w wish) (lock, error) {
