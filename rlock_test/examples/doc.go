@@ -12,5 +12,10 @@
 //	callback  a client that has a callback for invalidations of its own
 //	connect   options for one server, a cluster, Sentinel and TLS; Probe at the start
 //
-// Each takes the address of its server from REDIS_ADDR, or localhost:6379; connect has flags.
+// Two more are adapters for other libraries, and modules of their own with their own tests:
+//
+//	gocron     a Locker for gocron: of several schedulers, one runs the job
+//	certmagic  a Storage for certmagic: of several servers, one asks for the certificate
+//
+// Each program takes the address of its server from REDIS_ADDR, or localhost:6379; connect has flags.
 package examples

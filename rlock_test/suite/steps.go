@@ -208,6 +208,8 @@ func moduleSteps() []step {
 		{name: "interop", dir: "rlock_test/interop", args: []string{"test", "-count=1"},
 			prepare: []string{"npm", "ci"}, unprepared: []string{"-skip=//npm|TestTable/npm"}},
 		{name: "goredis", dir: "rlock_test/goredis", args: []string{"test", "-race", "-count=1", "./..."}},
+		{name: "gocron", dir: "rlock_test/examples/gocron", args: []string{"test", "-race", "-count=1", "./..."}},
+		{name: "certmagic", dir: "rlock_test/examples/certmagic", args: []string{"test", "-race", "-count=1", "./..."}},
 		{name: "peers", dir: "rlock_test/peers", args: []string{"test", "-count=1"}},
 	}
 }
