@@ -80,6 +80,11 @@ func (l *Locker) acquireClaim(
 	}
 	a, returned := acquisition{}, false
 	a.begin(l, ctx, claim, set, by, clock.Now())
+	if by.wait && set.retry.total > 0 {
+		limited, cancel := set.retry.bound(ctx)
+		defer cancel()
+		a.ctx = limited // and not the lock's
+	}
 	defer a.leave() // also when an observer panics again
 	defer func() {
 		a.notice.Leave()

@@ -16,8 +16,9 @@ import (
 // because somebody else may hold the lock. Where it cannot stop in time, use WithStopBefore or the fence.
 //
 // Do returns fn's error and, if the lock was lost or could not be released, that error too. So nil means
-// that fn held the lock from beginning to end, unless somebody called Release. If ctx ends before the lock
-// is granted, fn is not called, and the error matches ErrGaveUp.
+// that fn held the lock from beginning to end, unless somebody called Release, or took the key away
+// unnoticed while fn ended (see Release). If ctx ends before the lock is granted, fn is not called, and the
+// error matches ErrGaveUp.
 func (l *Locker) Do(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
 	_, err := l.do(ctx, fn, func(by method) (*Lock, error) { return l.acquire(ctx, key, opts, by) }, true)
 	return err

@@ -67,7 +67,7 @@ var (
 	released = &reason{"rlock: lock was released", ErrNotHeld}
 	lost     = &reason{"rlock: lock was lost: its key is gone or has another token", ErrNotHeld}
 	expired  = &reason{"rlock: lease expired before it was extended", ErrNotHeld}
-	limited  = &reason{"rlock: lock was held for as long as it may be", expired}
+	limited  = &reason{"rlock: lock was held for as long as WithMaxHold allows, or a minute after its context ended", expired}
 	detached = &reason{"rlock: lock was detached", ErrNotHeld}
 	closed   = &reason{"rlock: locker is closed", errors.Join(ErrNotHeld, ErrClosed)}
 )

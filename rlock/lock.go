@@ -41,7 +41,8 @@ func (l *Lock) Keys() []string {
 }
 
 // Token returns the value that the keys have on the server while the lock is held. Whoever has it can extend
-// and release the lock. Ask for it each time it is needed: it changes when Extend shortens the lease.
+// and release the lock. Ask for it each time it is needed: it changes when Extend shortens the lease, and a
+// command with the former token fails as if somebody else held the lock.
 //
 // Once Token has returned a token, no other holder gets it. Before that, Release may hand it over to the
 // next holder of this process together with the lease; Token then returns "". Readers of this process may
@@ -64,7 +65,7 @@ func (l *Lock) Token() string {
 // Fence returns a number that is larger than that of every earlier holder of any of the keys, or 0 if the
 // lock was taken WithFence(false). A resource that refuses numbers smaller than the largest it has seen is
 // safe from a holder that has lost the lock and does not know it yet. All who share a key at a time have one
-// fence. GUARANTEES.md says what fences rest on.
+// fence, so it does not refuse one of them whose share is over. GUARANTEES.md says what fences rest on.
 func (l *Lock) Fence() uint64 {
 	if l == nil {
 		return 0

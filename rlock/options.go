@@ -135,8 +135,9 @@ func WithPrefix(prefix string) LockerOption {
 }
 
 // WithAutoExtend says whether the Locker extends the lease, each time that about a third of it is over,
-// until the lock is released or lost. Do and its kind do so by default, the other methods do not. It is
-// refused together with WithTTL(NoExpiry).
+// until the lock is released or lost. Do and its kind do so by default, the other methods do not. A lock
+// that never expires has no lease to extend: a list of options with both this and WithTTL(NoExpiry) is
+// refused.
 func WithAutoExtend(on bool) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.autoExtend = &on
@@ -164,9 +165,9 @@ func WithUniqueToken(on bool) CommonOption {
 const DefaultTurn = 10 * time.Millisecond
 
 // WithTurn sets the turn: for how long a process serves its own callers, without the server, while another
-// process waits. It bounds the sharing of readers and the hand-over of permits too. A long turn makes
-// hand-overs fast, a short one lets other processes wait less; with 0 every Release passes the lock on. The
-// default is DefaultTurn.
+// process waits. While none does, a turn does not end. It bounds the sharing of readers and the hand-over of
+// permits too. A long turn makes hand-overs fast, a short one lets other processes wait less; with 0 every
+// Release passes the lock on. The default is DefaultTurn.
 func WithTurn(turn time.Duration) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.turn = turn
@@ -259,8 +260,8 @@ func WithCrossSlot(on bool) CommonOption {
 
 // WithMaxHold limits how long the lock is held: it is extended up to d after it was acquired and no further.
 // Then it ends with ErrMaxHold, and its keys are freed, but with a token of the caller's (WithToken) left to
-// their lease. So a function that hangs does not keep others out for ever. d is no shorter than the lease.
-// 0, the default, is no limit.
+// their lease. So a function that hangs does not keep others out for ever. A d that is shorter than the
+// lease is refused, and so is WithTTL(NoExpiry) with it. 0, the default, is no limit.
 func WithMaxHold(d time.Duration) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.maxHold = d
@@ -274,10 +275,11 @@ func WithMaxHold(d time.Duration) CommonOption {
 // WithStopBefore has Lock.Context, and so the context of the function of Do, Lead and their kind, end d
 // before the lease does, with ErrLeaseEnding as the cause: for work that needs a while to stop. If it stops
 // within d, no other holder begins before. The lock is held until its lease ends; an extension that comes
-// through in that time does not bring the context back.
+// through in that time does not bring the context back. It does not help if somebody deletes the key, or
+// frees it by force: the Context ends at once then, and the next holder may have begun.
 //
-// d is a quarter of the lease at most, so that extensions have room to be late. The default is 0. A lock
-// that is lost ends its Context at once.
+// d is a quarter of the lease at most, so that extensions have room to be late; a shorter lease is refused,
+// by Extend too. The default is 0.
 func WithStopBefore(d time.Duration) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.stopBefore = d
@@ -389,8 +391,8 @@ func WithObserver(o Observer) CommonOption {
 }
 
 // WithOwner has the holder say who it is to those who ask why a key is locked (State.Owner): 1 to 256 bytes
-// of printable UTF-8, no secret. It is a part of the token, so it costs no command and no key, and a call
-// cannot have it together with WithToken.
+// of printable UTF-8, no secret. It is a part of the token, so it costs no command and no key. A call cannot
+// have it together with WithToken, which overrides a default of the Locker.
 func WithOwner(text string) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.owner = text
@@ -407,18 +409,20 @@ func WithOwner(text string) CommonOption {
 func DefaultOwner() string { return wire.ThisProcess() }
 
 // WithMinHold keeps others out for at least d from when the lock was granted, even if it is released
-// earlier. So a job that several machines start at about the same time runs once, although it may take less
-// time than their clocks differ by:
+// earlier, and whether or not the work has failed. So a job that several machines start at about the same
+// time runs once, although it may take less time than their clocks differ by:
 //
 //	ran, err := locker.TryDo(ctx, "nightly report", report,
 //		rlock.WithTTL(10*time.Minute), rlock.WithMinHold(10*time.Minute))
 //
 // For an hourly job, choose a d well below an hour, and above the time by which the clocks may differ. d is
-// in whole milliseconds, and the lease must be as long, so that a process that dies keeps others out too.
+// in whole milliseconds, and a lease that is shorter is refused, by Extend too, so that a process that dies
+// keeps others out as well.
 //
 // For its holder the lock ends at the Release, which does not wait: it leaves the keys another token, and a
-// lease that ends when d is over. Those who wait keep their order. If fn of Do is not called because its
-// context has ended, the keys are freed at once. Shares cannot have it. The default is 0.
+// lease that ends when d is over. Those who wait keep their order. Only force ends it earlier (package
+// rlockadmin). If fn of Do is not called because its context has ended, the keys are freed at once. Shares
+// cannot have it. The default is 0.
 func WithMinHold(d time.Duration) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.minHold = d

@@ -13,9 +13,9 @@ import (
 )
 
 // Release gives the lock up: the next who waits gets it, or its keys are freed. The lock's Context ends
-// first. It does its work even if ctx has ended, within 2 seconds, so it may be deferred. If another caller
-// of this Locker goes on with the lease, Release asks the server nothing. WithMinHold keeps the keys until
-// its time is over.
+// first. Release does its work even if ctx has ended, within 2 seconds, so it may be deferred. If another
+// caller of this Locker goes on with the lease, Release asks the server nothing: that one notices if the
+// lock was lost. WithMinHold keeps the keys until its time is over.
 //
 // ErrReleased means that the lock was released before, ErrDetached that it was detached, ErrLost or
 // ErrExpired that it had ended; keys that are another's stay as they are. If the server gave no answer, or

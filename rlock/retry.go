@@ -1,10 +1,13 @@
 package rlock
 
 import (
+	"context"
+	"math"
 	"math/rand/v2"
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
 // Retry says how long a waiter pauses between attempts and when it gives up. It is a value without state,
@@ -87,14 +90,21 @@ func (r Retry) MaxAttempts(n int) Retry {
 	return r
 }
 
-// MaxTime returns r, giving up when d has passed since the call. A call to a silent server that is under way
-// then goes on until ctx or the client's time-outs end it.
+// MaxTime returns r, giving up when d has passed since the call: it limits the wait, and not the work of Do.
+// If the server is silent then, it has one second more.
 func (r Retry) MaxTime(d time.Duration) Retry {
 	r.total = d
 	if d <= 0 {
 		r.wrong = "MaxTime: want more than 0"
 	}
 	return r
+}
+
+// bound returns the context for the calls of a wait that begins now: one to a silent server does not outlast
+// MaxTime by more than an answer may take.
+func (r Retry) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := wire.LongestAnswer
+	return context.WithTimeout(ctx, r.total+min(limit, math.MaxInt64-r.total))
 }
 
 // end returns when a wait that began at start ends by MaxTime.

@@ -33,16 +33,18 @@ func (l *Locker) TryAcquireShared(ctx context.Context, key string, opts ...Optio
 }
 
 // AcquirePermits takes n of the permits of key in one step, of which there are as many as limit, or waits
-// for them: a semaphore whose permits have leases. n is from 1 to 1000 and no more than limit; the permits
-// are one Lock. Options are those of AcquireShared.
+// for them: a semaphore whose permits have leases, so that a holder that dies keeps its own until its lease
+// ends. n is from 1 to 1000 and no more than limit; the permits are one Lock. Options are those of
+// AcquireShared.
 //
 // Who waits gets permits first come, first served: one who wants several waits until so many are free, and
 // those behind it wait too. For a turn (WithTurn) Release hands permits to the first of its own process who
-// wants as many with the same options; that one has their token, fence and deadline, and may have to notice
-// that they were lost. One WithUniqueToken, or that was asked for its Token, hands nothing over.
+// wants as many with the same options. That one has their token, fence and deadline, and notices later than
+// others if they were lost. One WithUniqueToken, or that was asked for its Token, hands nothing over.
 //
 // The limit is the caller's own: it gets permits when those in use and its own are no more than that. So
-// callers with another limit can work beside it, as they do while a new version of a program is deployed.
+// callers with another limit can work beside it, as they do while a new version of a program is deployed;
+// one with a higher limit may come later, and then more are in use than the lower one says.
 func (l *Locker) AcquirePermits(
 	ctx context.Context, key string, n, limit int, opts ...Option,
 ) (*Lock, error) {

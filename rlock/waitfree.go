@@ -23,6 +23,11 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 		return &AcquireError{Key: full, Err: ErrClosed, call: callWaitFree}
 	}
 	start := clock.Now()
+	if set.retry.total > 0 {
+		limited, cancel := set.retry.bound(ctx)
+		defer cancel()
+		ctx = limited
+	}
 	if ctx.Err() != nil {
 		why := noLock{ErrGaveUp, clock.ContextError(ctx, nil)}
 		return &AcquireError{Key: full, Err: failure(callWaitFree, false, why), call: callWaitFree}

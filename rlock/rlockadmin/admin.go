@@ -22,7 +22,8 @@ type Admin struct {
 	wire   *wire.Server
 }
 
-// New returns an Admin that uses client, such as that of Locker.Client, and leaves it open.
+// New returns an Admin that uses client, such as that of Locker.Client, and leaves it open. Make one and keep
+// it: it remembers what the user may not do.
 func New(client rueidis.Client) (*Admin, error) {
 	if client == nil {
 		return nil, invalid("client", "it is nil")
@@ -42,16 +43,16 @@ func (a *Admin) Inspect(ctx context.Context, key string) (State, error) {
 	return stateOf(&found), nil
 }
 
-// ForceRelease frees what a holder has of the lock of key, if its token is still token. See Holder.Token for
-// where to get it: the token keeps the call from freeing the lock of a later holder. The next who waits gets
-// the lock. The error matches rlock.ErrLost if nobody holds the lock by that token; after any other error
-// the lock may or may not be free.
+// ForceRelease frees what a holder has of the lock of key, if its token is still token. Holder.Token has it:
+// it keeps the call from freeing the lock of a later holder. The next who waits gets the lock. The error
+// matches rlock.ErrLost if nobody holds the lock by that token; after any other error the lock may or may not
+// be free.
 //
 // The holder learns of its loss as of that of a key which somebody has deleted: at once where the server
 // tells its client, and otherwise, as one of several who share a key always, when it next extends, verifies
-// or releases. Until then it may be at work, so let the resource check the fence. If the holder has handed
-// over what it had within its process, the next one may have the same token and loses it; with
-// rlock.WithUniqueToken it has not.
+// or releases, which may be never. Until then it may be at work beside the next one: let the resource check
+// the fence. If the holder has handed over what it had within its process, the next one may have the same
+// token and loses it; with rlock.WithUniqueToken it has not.
 //
 // If the server does not answer, ForceRelease asks again for 2 seconds, while ctx lasts.
 func (a *Admin) ForceRelease(ctx context.Context, key, token string) error {
@@ -73,15 +74,28 @@ func (a *Admin) ForceRelease(ctx context.Context, key, token string) error {
 
 // begin checks the arguments of a call, which is told of as op. A call whose context has ended is not sent.
 func (a *Admin) begin(ctx context.Context, op, key string) error {
+	if err := a.usable(ctx); err != nil {
+		return err
+	}
+	if _, wrong := argument.Key("", key); wrong != nil {
+		return invalid(wrong.Argument, wrong.Reason)
+	}
+	return ended(ctx, op, key)
+}
+
+// usable refuses an Admin that New has not made, and a nil context.
+func (a *Admin) usable(ctx context.Context) error {
 	if a == nil || a.wire == nil {
 		return invalid("admin", "it is nil or the zero Admin; make one with New")
 	}
 	if ctx == nil {
 		return invalid("ctx", "it is nil; use context.Background()")
 	}
-	if _, wrong := argument.Key("", key); wrong != nil {
-		return invalid(wrong.Argument, wrong.Reason)
-	}
+	return nil
+}
+
+// ended is the error of a call whose context has ended before.
+func ended(ctx context.Context, op, key string) error {
 	if ctx.Err() != nil {
 		return &rlock.LockError{Op: op, Key: key, Err: clock.ContextError(ctx, nil)}
 	}

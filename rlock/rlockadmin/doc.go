@@ -7,7 +7,7 @@
 //	for state, err := range admin.List(ctx, "app:*") {
 //		…
 //		for _, holder := range state.Holders {
-//			if holder.Owner == "web-3 pid 4711 importer" { // what the pod that died said WithOwner
+//			if strings.HasPrefix(holder.Owner, "web-3 ") { // as rlock.DefaultOwner has it of the host web-3
 //				err = admin.ForceRelease(ctx, state.Key, holder.Token())
 //			}
 //		}

@@ -2,21 +2,28 @@ package rlockadmin
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/internal/argument"
 )
 
 // Bounds of a walk through the keys of a server.
 const (
-	scanCount  = 1000 // keys that the server looks at in one step
-	longest    = 400  // bytes that are read of a value: more than a token of rlock has
-	concurrent = 64   // questions under way at once, which the client sends together
+	scanCount  = 1000             // keys that the server looks at in one step
+	longest    = 400              // bytes that are read of a value: more than a token of rlock has
+	concurrent = 64               // questions under way at once, which the client sends together
+	stepLimit  = 10 * time.Second // for the answers of one step: a client repeats what only reads for ever
 )
 
 // List yields the locks that are held and whose keys match pattern, in the order of their keys. A pattern is
@@ -24,60 +31,101 @@ const (
 //
 // It is no snapshot: a lock that is taken or released meanwhile may be in it or not. List walks through all
 // keys of the server, a thousand at a time, on every primary of a cluster, and reads at most 400 bytes of the
-// strings that match. It yields strings that rlock has written, and not locks of other libraries or with a
-// token of the caller's (rlock.WithToken): for those use Inspect. An error is yielded, and ends the sequence.
+// strings that match. It takes each string for a lock that looks like a token of rlock: a random UUID, perhaps
+// with a text behind it. So a string of your own that is one is in it, and a lock of another library or
+// WithToken is not: look at those with Inspect.
+//
+// An error is yielded with a State that has the Key which it is about, or no Key if a node could not be walked
+// through, whose locks may be missing. The sequence goes on after it, unless it matches rlock.ErrNoAnswer: a
+// step has had no answer for 10 seconds, or until ctx ended.
 func (a *Admin) List(ctx context.Context, pattern string) iter.Seq2[State, error] {
 	return func(yield func(State, error) bool) {
-		keys, err := a.keys(ctx, pattern)
-		if err != nil {
+		if err := a.mayList(ctx, pattern); err != nil {
 			yield(State{}, err)
 			return
 		}
+		keys, errs := a.keys(ctx, pattern)
 		for part := range slices.Chunk(keys, concurrent) {
 			states, errs := make([]State, len(part)), make([]error, len(part))
 			var group sync.WaitGroup
+			step, cancel := context.WithTimeout(ctx, stepLimit)
 			for i, key := range part {
-				group.Go(func() { states[i], errs[i] = a.Inspect(ctx, key) })
+				group.Go(func() { states[i], errs[i] = a.Inspect(step, key) })
 			}
 			group.Wait()
-			for i := range part {
-				held := states[i].Mode != Free // otherwise it was released meanwhile
-				if (held || errs[i] != nil) && !yield(states[i], errs[i]) || errs[i] != nil {
+			cancel()
+			for i, key := range part {
+				if errs[i] != nil {
+					states[i].Key = key
+				} else if states[i].Mode == Free { // it was released meanwhile
+					continue
+				}
+				if !yield(states[i], errs[i]) || errors.Is(errs[i], rlock.ErrNoAnswer) {
 					return
 				}
+			}
+		}
+		for _, err := range errs {
+			if !yield(State{}, failed(ctx, "list", pattern, err)) {
+				return
 			}
 		}
 	}
 }
 
-// keys returns the keys that match the pattern and have a token of rlock, in order.
-func (a *Admin) keys(ctx context.Context, pattern string) ([]string, error) {
-	if err := a.begin(ctx, "list", "*"); err != nil {
-		return nil, err
+// mayList checks the arguments of List.
+func (a *Admin) mayList(ctx context.Context, pattern string) error {
+	if err := a.usable(ctx); err != nil {
+		return err
 	}
 	if pattern == "" {
-		return nil, invalid("pattern", `it is empty, which no key matches; "*" matches all`)
+		return invalid("pattern", `it is empty, which no key matches; "*" matches all`)
 	}
+	return ended(ctx, "list", pattern)
+}
+
+// keys returns the keys that match the pattern and have a token of rlock, in order, and why some nodes could
+// not be walked through.
+func (a *Admin) keys(ctx context.Context, pattern string) (keys []string, errs []error) {
 	found := map[string]struct{}{}
-	for _, node := range a.client.Nodes() {
-		if isReplica(ctx, node) {
-			continue
+	nodes := a.client.Nodes()
+	for _, address := range slices.Sorted(maps.Keys(nodes)) {
+		if err := a.walk(ctx, nodes[address], pattern, found); err != nil {
+			errs = append(errs, fmt.Errorf("node %s: %w", address, err))
 		}
-		for cursor := uint64(0); ; {
+	}
+	return slices.Sorted(maps.Keys(found)), errs
+}
+
+// walk adds the locks of a node.
+func (a *Admin) walk(
+	ctx context.Context, node rueidis.Client, pattern string, found map[string]struct{},
+) error {
+	step := func(do func(ctx context.Context) error) error {
+		ctx, cancel := context.WithTimeout(ctx, stepLimit)
+		defer cancel()
+		return do(ctx)
+	}
+	replica := false
+	_ = step(func(ctx context.Context) error { replica = isReplica(ctx, node); return nil })
+	for cursor := uint64(0); !replica; {
+		err := step(func(ctx context.Context) error {
 			scan := node.B().Scan().Cursor(cursor).Match(pattern).Count(scanCount).Type("string").Build()
 			entry, err := node.Do(ctx, scan).AsScanEntry()
-			if err == nil {
-				err = addLocks(ctx, a.client, entry.Elements, found)
-			}
 			if err != nil {
-				return nil, failed(ctx, "list", pattern, err)
+				return err
 			}
-			if cursor = entry.Cursor; cursor == 0 {
-				break
-			}
+			cursor = entry.Cursor
+			return addLocks(ctx, a.client, entry.Elements, found)
+		})
+		if err != nil {
+			return err
+		}
+		if cursor == 0 {
+			break
 		}
 	}
-	return slices.Sorted(maps.Keys(found)), nil
+	return nil
 }
 
 // isReplica tells whether a server has nothing but copies. If the server does not tell, it is
@@ -111,13 +159,15 @@ func addLocks(ctx context.Context, client rueidis.Client, keys []string, found m
 	}
 	for i, reply := range client.DoMulti(ctx, commands...) {
 		value, err := reply.ToString()
-		if refused, is := rueidis.IsRedisErr(err); is && strings.HasPrefix(refused.Error(), "WRONGTYPE") {
+		var refused *rueidis.RedisError
+		if errors.As(err, &refused) && strings.HasPrefix(refused.Error(), "WRONGTYPE") {
 			continue // it is another key by now
 		}
 		if err != nil {
 			return err
 		}
-		if len(value) < longest && token.MatchString(value) {
+		_, wrong := argument.Key("", keys[i]) // such as the keys of the queues
+		if wrong == nil && len(value) < longest && token.MatchString(value) {
 			found[keys[i]] = struct{}{}
 		}
 	}

@@ -27,23 +27,35 @@ func (m Mode) String() string {
 	return fmt.Sprintf("Mode(%d)", m)
 }
 
-// MarshalText returns what String does.
-func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
-
 // State is what the server said about a lock when it was asked.
 type State struct {
-	Key     string
-	Mode    Mode
-	Permits int // in use
-	Limit   int // how many permits there are: the highest number that a holder of some says; 0: there are none
-	// Holders are in the order in which their leases end. If the lock was taken by another library, or WithToken,
-	// the holder says nothing about itself.
+	Key       string
+	Mode      Mode
+	Remaining time.Duration // what was left of the lease that ends last; rlock.NoExpiry: it never ends
+	Permits   int           // in use
+	Limit     int           // how many permits there are, as a holder says; of several numbers, the highest
+	// Holders are in the order in which their leases end. A lock that is shared may have none: when their
+	// leases have ended, when the user may not read who they are, and while the slot of a cluster moves.
 	Holders []Holder
 	// Waiters are the processes that wait in the queue of the lock, in the order in which they get it, the
 	// first thousand at most. A process with several callers who wait is one Waiter, and so is a set that
 	// waits for this key. One that has died stays until the lock would be passed on to it. Callers of other
-	// libraries, and those who poll, stand in no queue.
+	// libraries, and those who poll, stand in no queue. A user who may not read the queue sees nobody.
 	Waiters []Waiter
+
+	token *string // a pointer, because package fmt would show a string
+}
+
+// Token returns the value of the key, "" if the lock is free: the token of its only holder, or, of a lock that
+// is shared, a value with which ForceRelease frees it for all.
+func (s State) Token() string { return text(s.token) }
+
+// text is what a pointer points to.
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
 }
 
 // Holder is one who holds a lock.
@@ -58,12 +70,7 @@ type Holder struct {
 
 // Token returns the token of the holder, for ForceRelease. Packages fmt, log/slog and encoding/json do not
 // show it.
-func (h Holder) Token() string {
-	if h.token == nil {
-		return ""
-	}
-	return *h.token
-}
+func (h Holder) Token() string { return text(h.token) }
 
 // Waiter is a process that waits for a lock.
 type Waiter struct {
@@ -77,11 +84,14 @@ type Waiter struct {
 // stateOf is what the server has said of a key.
 func stateOf(seen *wire.Seen) State {
 	s := State{Key: seen.Key}
+	if !seen.Held {
+		return s.waitedFor(seen)
+	}
+	s.Remaining, s.token = max(seen.End.Until(), 0), &seen.Token
 	switch {
-	case !seen.Held:
 	case seen.Phase == 0:
 		s.Mode = Exclusive
-		s.Holders = []Holder{{Owner: wire.OwnerIn(seen.Token), Remaining: seen.End.Until(), token: &seen.Token}}
+		s.Holders = []Holder{{Owner: wire.OwnerIn(seen.Token), Remaining: s.Remaining, token: s.token}}
 	case seen.Reads:
 		s.Mode = Readers
 	default:
@@ -95,6 +105,11 @@ func stateOf(seen *wire.Seen) State {
 			wire.OwnerIn(sharer.Token), permits, limit, max(sharer.End.Until(), 0), &sharer.Token,
 		})
 	}
+	return s.waitedFor(seen)
+}
+
+// waitedFor returns s with those who wait.
+func (s State) waitedFor(seen *wire.Seen) State {
 	for _, w := range seen.Waiters {
 		mode, permits, limit := wanted(w.Token)
 		s.Waiters = append(s.Waiters, Waiter{wire.OwnerIn(w.Token), w.Since, mode, permits, limit})

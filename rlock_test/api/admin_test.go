@@ -66,6 +66,61 @@ func TestList(t *testing.T) {
 	})
 }
 
+// A key that is shared and has no holder left is freed by its value. Keys of rlock's own are no locks, whatever
+// they have.
+func TestSharedKeyWithoutHolders(t *testing.T) {
+	t.Parallel()
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		l := env.NewLocker(t, client)
+		for _, key := range []string{"rlock:fence:{0}", "rlock:queue:{k}:k"} {
+			require.NoError(t, env.Do(t, client, "SET", key, "2cc1d4a2-2b0c-4b0b-9a7a-0a0a0a0a0a0a").Error())
+		}
+		for value, mode := range map[string]rlockadmin.Mode{
+			"rlock:permits 7": rlockadmin.Permits, "rlock:readers 7": rlockadmin.Readers,
+		} {
+			require.NoError(t, env.Do(t, client, "SET", "k", value).Error())
+			listed := 0
+			for state, err := range env.Admin(l).List(t.Context(), "*") {
+				require.NoError(t, err)
+				require.Equal(t, "k", state.Key)
+				require.Equal(t, mode, state.Mode)
+				require.Empty(t, state.Holders)
+				require.Equal(t, rlock.NoExpiry, state.Remaining)
+				require.Equal(t, value, state.Token())
+				require.NoError(t, env.Admin(l).ForceRelease(t.Context(), "k", state.Token()))
+				listed++
+			}
+			require.Equal(t, 1, listed)
+			require.NoError(t, env.MustLock(t)(l.TryAcquire(t.Context(), "k")).Release(t.Context()))
+		}
+	})
+}
+
+// A user without the rights to the queue learns who holds a lock.
+func TestAdminWithFewRights(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	l := env.OpenOn(t, server, rlock.WithOwner("web-3"))
+	env.MustLock(t)(l.Acquire(t.Context(), "app:k"))
+	env.MustLock(t)(l.AcquireShared(t.Context(), "app:shared"))
+	server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "resetkeys", "~app:*", "&*", "+@all")
+	option := server.Option()
+	option.Username, option.Password = "u", "secret"
+	few := env.OpenLocker(t, option, rlock.WithQueue(false))
+	require.Equal(t, "web-3", env.HolderOf(t, few, "app:k").Owner)
+	shared := env.Inspect(t, few, "app:shared")
+	require.Equal(t, rlockadmin.Readers, shared.Mode)
+	require.Empty(t, shared.Holders, "the user may not read who they are")
+	require.ErrorContains(t, env.ErrorOf(env.Admin(few).Inspect(t.Context(), "other")), "NOPERM")
+
+	var keys []string
+	for state, err := range env.Admin(few).List(t.Context(), "app:*") {
+		require.NoError(t, err)
+		keys = append(keys, state.Key)
+	}
+	require.Equal(t, []string{"app:k", "app:shared"}, keys)
+}
+
 // What cannot be right is refused before anything is sent.
 func TestAdminRefuses(t *testing.T) {
 	t.Parallel()

@@ -323,7 +323,7 @@ func TestErrorsOfMissingRights(t *testing.T) {
 				"inspect": func() error { _, err := env.Admin(locker).Inspect(t.Context(), "job"); return err },
 			} {
 				err := call()
-				require.Regexp(t, `^rlock: `+op+` "job": .+ \(.*Locker\.Probe or rlock probe names those that it lacks\)$`, fmt.Sprint(err), user)
+				require.Regexp(t, `^rlock: `+op+` "job": .+ \(.*Locker\.Probe, or rlock probe --prefix, names those that it lacks for keys with that prefix\)$`, fmt.Sprint(err), user)
 				require.NotContains(t, err.Error(), "gen: ", user)
 				require.ErrorAs(t, err, new(*rueidis.RedisError), user)
 			}

@@ -114,8 +114,9 @@ func TestRuleForLookingIsMinimal(t *testing.T) {
 	server.Do(t, append([]string{"ACL", "SETUSER"}, words...)...)
 	require.True(t, looks("look"))
 	for i, word := range words {
-		// Without the last two the client has no cache, and nobody is told of a change.
-		if !strings.HasPrefix(word, "+") && !strings.HasPrefix(word, "~") || strings.HasPrefix(word, "+client|") || word == "+ping" || word == "+role" {
+		// Without the last two the client has no cache, and nobody is told of a change. Without the right to the
+		// queue nobody is told who waits.
+		if strings.HasPrefix(word, "~rlock:queue:") || !strings.HasPrefix(word, "+") && !strings.HasPrefix(word, "~") || strings.HasPrefix(word, "+client|") || word == "+ping" || word == "+role" {
 			continue
 		}
 		less := append([]string{"ACL", "SETUSER", "less"}, words[1:i]...)

@@ -27,12 +27,15 @@ func Inspect(t testing.TB, l *rlock.Locker, key string) rlockadmin.State {
 	return state
 }
 
-// HolderOf asks the server of a Locker for the only holder of a lock; the zero Holder if there is none.
-func HolderOf(t testing.TB, l *rlock.Locker, key string) (h rlockadmin.Holder) {
+// HolderOf asks the server of a Locker for the holder of a whole lock; the zero Holder if the lock is free.
+func HolderOf(t testing.TB, l *rlock.Locker, key string) rlockadmin.Holder {
 	t.Helper()
 	state := Inspect(t, l, key)
-	require.LessOrEqual(t, len(state.Holders), 1, key)
-	for _, h = range state.Holders {
+	if state.Mode == rlockadmin.Free {
+		require.Empty(t, state.Holders)
+		return rlockadmin.Holder{}
 	}
-	return h
+	require.Equal(t, rlockadmin.Exclusive, state.Mode, key)
+	require.Len(t, state.Holders, 1, key)
+	return state.Holders[0]
 }

@@ -79,7 +79,7 @@ func TestContextAsksItsLock(t *testing.T) {
 					done <- do(locker, ctx, func(_ context.Context, lock *rlock.Lock) error {
 						ask := func() {
 							lock.Token()
-							_, _ = lock.Err() == nil, lock.Err()
+							_ = lock.Err()
 							lock.Context()
 							for _, other := range locker.Locks() {
 								_, _ = other.Deadline(), other.Err()

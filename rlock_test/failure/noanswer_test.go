@@ -226,6 +226,31 @@ func TestShortWaitBehindAQuestion(t *testing.T) {
 	})
 }
 
+// The time of a policy is a limit also if the server is silent, and no limit for the work of Do.
+func TestMaxTimeOfASilentServer(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *rlocktest.Server, locker, _ *rlock.Locker) {
+		briefly := rlock.WithRetry(rlock.DefaultRetry().MaxTime(time.Second / 2))
+		require.NoError(t, locker.Do(t.Context(), "job", func(ctx context.Context, _ *rlock.Lock) error {
+			time.Sleep(time.Minute)
+			return ctx.Err()
+		}, briefly))
+		server.Silence()
+		for name, call := range map[string]func() error{
+			"Acquire": func() error { return env.ErrorOf(locker.Acquire(t.Context(), "job", briefly)) },
+			"Do": func() error {
+				return locker.Do(t.Context(), "job", func(context.Context, *rlock.Lock) error { return nil }, briefly)
+			},
+			"WaitFree": func() error { return locker.WaitFree(t.Context(), "job", briefly) },
+		} {
+			start := time.Now()
+			err := call()
+			require.ErrorIs(t, err, rlock.ErrNoAnswer, name)
+			require.ErrorIs(t, err, rlock.ErrGaveUp, name)
+			require.LessOrEqual(t, time.Since(start), 1600*time.Millisecond, name)
+		}
+	})
+}
+
 // A caller who leaves soon has not waited for an answer, and one who stays has.
 func TestCancelledBeforeTheAnswer(t *testing.T) {
 	t.Parallel()

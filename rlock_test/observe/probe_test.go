@@ -112,14 +112,14 @@ func TestProbe(t *testing.T) {
 				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-@scripting")
 				return env.OpenLocker(t, as(server.Option()))
 			},
-			map[string]rlock.ProbeSeverity{"locks": fault, "queue": env.NoFinding, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding, "shared": env.NoFinding}, "may not run the scripts",
+			map[string]rlock.ProbeSeverity{"locks": fault, "queue": env.NoFinding, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding, "shared": env.NoFinding}, "may not acquire a lock",
 		},
 		"a user without counters": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
 				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~app:*", "+@all")
 				return env.OpenLocker(t, as(server.Option()), app)
 			},
-			map[string]rlock.ProbeSeverity{"locks": fault, "queue": env.NoFinding, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding, "shared": env.NoFinding}, "WithFence(false)",
+			map[string]rlock.ProbeSeverity{"locks": fault, "queue": env.NoFinding, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding, "shared": env.NoFinding}, "locks work WithFence(false)",
 		},
 		"a client that is not told of its own changes": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
@@ -148,7 +148,7 @@ func TestProbe(t *testing.T) {
 				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all", "-multi")
 				return env.OpenLocker(t, as(server.Option()))
 			},
-			map[string]rlock.ProbeSeverity{"cache": fault, "waiting": note}, "AUDIT.md of package gen lists for Holder",
+			map[string]rlock.ProbeSeverity{"cache": fault, "waiting": note}, "and so does Check; grant ACL SETUSER",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

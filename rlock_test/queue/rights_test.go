@@ -16,6 +16,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/rlockadmin"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
@@ -215,16 +216,16 @@ func TestWithQueue(t *testing.T) {
 // Only the first call of a Locker is refused, and for two seconds none after it asks for the queue.
 func TestRefusedOnce(t *testing.T) {
 	t.Parallel()
-	for name, cycle := range map[string]func(ctx context.Context, l *rlock.Locker) error{
-		"one lock": func(ctx context.Context, l *rlock.Locker) error {
+	for name, cycle := range map[string]func(ctx context.Context, l *rlock.Locker, admin *rlockadmin.Admin) error{
+		"one lock": func(ctx context.Context, l *rlock.Locker, _ *rlockadmin.Admin) error {
 			lock, err := l.Acquire(ctx, "k")
 			if err != nil {
 				return err
 			}
 			return lock.Release(ctx)
 		},
-		"a release by force": func(ctx context.Context, l *rlock.Locker) error {
-			err := env.Admin(l).ForceRelease(ctx, "k", "token")
+		"a release by force": func(ctx context.Context, _ *rlock.Locker, admin *rlockadmin.Admin) error {
+			err := admin.ForceRelease(ctx, "k", "token")
 			if errors.Is(err, rlock.ErrNotHeld) {
 				return nil
 			}
@@ -238,12 +239,13 @@ func TestRefusedOnce(t *testing.T) {
 			option := server.Option()
 			option.Username, option.Password = "u", "secret"
 			l := env.OpenLocker(t, option)
+			admin := env.Admin(l)
 			refused := func() int { return server.ErrorCount(t, "NOPERM") }
-			require.NoError(t, cycle(t.Context(), l))
+			require.NoError(t, cycle(t.Context(), l, admin))
 			began, once := time.Now(), refused()
 			require.Positive(t, once)
 			for range 30 {
-				require.NoError(t, cycle(t.Context(), l))
+				require.NoError(t, cycle(t.Context(), l, admin))
 			}
 			again := 1 + int(time.Since(began)/(2*time.Second)) // two calls may ask at the same time
 			require.LessOrEqual(t, refused()-once, again*once)

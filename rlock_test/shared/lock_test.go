@@ -236,7 +236,7 @@ func TestForceReleaseOfShares(t *testing.T) {
 		ends := func(locks ...*rlock.Lock) {
 			t.Helper()
 			for _, lock := range locks {
-				require.ErrorIs(t, lock.Err(), rlock.ErrLost)
+				require.ErrorIs(t, lock.Verify(ctx), rlock.ErrLost)
 				require.ErrorIs(t, env.Receive(t, told), rlock.ErrLost)
 				require.ErrorIs(t, lock.Release(ctx), rlock.ErrLost)
 			}

@@ -21,6 +21,7 @@ func TestSlotsThatMove(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		cluster := e.StartCluster(t)
+		t.Run("inspect and force", func(t *testing.T) { repairWhileASlotMoves(t, cluster) })
 		t.Run("extend and acquire", func(t *testing.T) { acquireWhileASlotMoves(t, cluster) })
 		t.Run("release", func(t *testing.T) { releaseWhileASlotMoves(t, cluster) })
 		t.Run("nobody has it", func(t *testing.T) { acquireInALostSlot(t, cluster) })
@@ -90,6 +91,26 @@ func releaseWhileASlotMoves(t *testing.T, cluster *env.Cluster) {
 	require.NoError(t, set.Release(t.Context()))
 	require.Empty(t, env.Get(t, client, "{foo}1"))
 	require.Empty(t, env.Get(t, client, "{foo}2"))
+}
+
+// Who holds a lock is told, and the lock freed, also while its other keys are on another node.
+func repairWhileASlotMoves(t *testing.T, cluster *env.Cluster) {
+	client := cluster.Client(t)
+	locker := env.NewLocker(t, client, rlock.WithTTL(time.Hour), rlock.WithOwner("web-3"))
+	held := env.MustLock(t)(locker.Acquire(t.Context(), "{d}held"))
+	m := env.SplitSlot(t, cluster, "{d}held")
+	require.Equal(t, held.Token(), env.HolderOf(t, locker, "{d}held").Token())
+	admin, listed := env.Admin(locker), 0
+	for state, err := range admin.List(t.Context(), "{d}*") {
+		require.NoError(t, err)
+		require.Equal(t, "web-3", state.Holders[0].Owner)
+		listed++
+	}
+	require.Equal(t, 1, listed)
+	require.NoError(t, admin.ForceRelease(t.Context(), "{d}held", held.Token()))
+	require.Empty(t, env.Get(t, client, "{d}held"))
+	m.CarryAll(t)
+	m.End(t)
 }
 
 func acquireInALostSlot(t *testing.T, cluster *env.Cluster) {

@@ -13,10 +13,11 @@
 //	rlock run [flags] KEY [KEY…] -- CMD [ARG…]    run CMD while the lock is held, or shared
 //	rlock acquire [flags] KEY                     take a lock and print its token
 //	rlock release KEY TOKEN                       free a lock that acquire took
-//	rlock force-release KEY --token TOKEN         free a lock of somebody else, or all that one has
+//	rlock force-release KEY --token TOKEN         free a lock of somebody else
+//	rlock force-release --owner TEXT PATTERN      free all that one has who is gone
 //	rlock wait [flags] KEY                        wait until nobody holds the lock
 //	rlock who KEY [KEY…]                          tell who holds each of the locks, and who waits
-//	rlock ls PATTERN                              list the locks that are held
+//	rlock ls [--owner TEXT] PATTERN               list the locks that are held
 //	rlock probe                                   see whether the server can carry locks
 //	rlock help [COMMAND]                          print the manual of a command
 //	rlock version                                 print which rlock this is; also rlock --version
@@ -246,8 +247,10 @@
 //	rlock force-release --owner web-3 'app:*'
 //	rlock force-release --owner web-3 'app:*' --yes
 //
-// The exit code is 125 if nothing was freed, and 76 if one of them had ended or changed hands. --json
-// prints key, owner, token and released of each.
+// Without --yes, and if there is none, the exit code is 125; with it, 76 if one of them had ended or
+// changed hands by then. --json prints key, owner, token and released of each, which is null if nobody
+// knows. If a lock that is shared has no holder left and stays, rlock force-release KEY tells the token
+// that frees it.
 //
 // # rlock wait
 //
@@ -273,7 +276,7 @@
 // or permits, and null if nobody has the lock. For readers and permits owner and token are null, and
 // there are limit (null for readers), permits (in use; of readers, how many there are) and
 // holders: a list of objects with owner, token, permits, limit and remaining_ms. waiting is a list of
-// objects with owner, since, mode, permits and limit, which are 0 where no permits are wanted.
+// objects with owner, since, mode, permits and limit. Who has, or wants, no permits has 0 permits of 0.
 //
 // # rlock ls
 //
@@ -289,10 +292,11 @@
 // With --owner it lists only the locks of a holder whose owner is TEXT, or begins with TEXT and a
 // space. It is no snapshot: a lock that is taken or released meanwhile may be listed or not. rlock
 // walks through all keys of the server, a thousand at a time, on every primary of a cluster, and
-// reads at most 400 bytes of the strings that match. It lists strings that rlock has written. For a
-// lock with a token of another library, or one that a program has chosen, use rlock who. The user may
-// need more rights than for locks, which PRODUCTION.md names. --json prints the fields of rlock
-// who but for held.
+// reads at most 400 bytes of the strings that match. It lists strings that look like tokens of rlock:
+// a random UUID, perhaps with a text behind it, so a string of your own that is one is in the list. For
+// a lock with a token of another library, or one that a program has chosen, use rlock who. The user may
+// need more rights than for locks, which PRODUCTION.md names. What it cannot find out, as when a node of
+// a cluster is down, is an error after the rest. --json prints the fields of rlock who but for held.
 //
 // # rlock probe
 //

@@ -3,9 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/rlock-go/toolkit/rlock/rlockadmin"
 )
@@ -14,7 +14,7 @@ import (
 func (p *program) listCommand(args []string) error {
 	a := p.arguments("ls")
 	owner := ""
-	a.flags.StringVar(&owner, "owner", "", "")
+	a.owner(&owner)
 	operands, err := a.operands(args, 1, 1, "one PATTERN, quoted: rlock ls 'job:*'")
 	if err != nil {
 		return err
@@ -29,28 +29,41 @@ func (p *program) listCommand(args []string) error {
 		if owner != "" && len(of(owner, state)) == 0 {
 			return nil
 		}
-		row := []string{quote(state.Key), left(longest(state)), sharers(state), queued(state)}
+		row := []string{quote(state.Key), left(state.Remaining), sharers(state), queued(state)}
 		return p.result(strings.Join(row, "\t")+"\n", held(state).withKey(state.Key))
 	})
 	return cmp.Or(err, flush())
 }
 
-// list tells of the locks that are held and match a pattern.
+// list tells of the locks that are held and match a pattern. What it cannot find out keeps it from nothing
+// else, and is its error.
 func list(
 	ctx context.Context, admin *rlockadmin.Admin, pattern string, tell func(rlockadmin.State) error,
 ) error {
+	var failed error
 	for state, err := range admin.List(ctx, pattern) {
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil:
-			return &exit{exitFailed, err}
+			failed = cmp.Or(failed, error(&exit{exitFailed, err}))
+			continue
 		}
 		if err := tell(state); err != nil {
 			return err
 		}
 	}
-	return nil
+	return failed
+}
+
+// owner defines the flag that names holders. An empty one would be all, by a variable that nobody has set.
+func (a *arguments) owner(name *string) {
+	a.flags.Func("owner", "", func(text string) error {
+		if *name = text; text == "" {
+			return errors.New("want what the holder says about itself; is a variable of the shell not set?")
+		}
+		return nil
+	})
 }
 
 // of returns the holders of a lock that say to be the owner: in these words, or in more that begin with them.
@@ -76,39 +89,42 @@ func queued(state rlockadmin.State) string {
 }
 
 // releaseOwners frees everything that an owner has of the locks that match a pattern, or only tells what that
-// is.
+// is. A lock that cannot be freed keeps it from no other.
 func (p *program) releaseOwners(owner, pattern string, yes bool) error {
 	ctx, admin, done, err := p.admin()
 	if err != nil {
 		return err
 	}
 	defer done()
-	found, kept := 0, 0
+	found, kept, failed := 0, 0, error(nil)
 	err = list(ctx, admin, pattern, func(state rlockadmin.State) error {
 		for _, h := range of(owner, state) {
 			found++
-			object := fields{"owner": h.Owner, "token": h.Token(), "released": false}
-			text := fmt.Sprintf("%s\t%s\t%s", quote(state.Key), left(h.Remaining), h.Owner)
+			object, outcome := fields{"owner": h.Owner, "token": h.Token(), "released": false}, ""
 			if yes {
 				freed, err := force(ctx, admin, state.Key, h.Token())
 				switch {
+				case ctx.Err() != nil:
+					return context.Cause(ctx)
 				case err != nil:
-					return err
+					failed, outcome = cmp.Or(failed, err), "\tnot known: "+errorText(err)
+					object["released"] = nil
 				case freed:
-					text += "\treleased"
+					outcome = "\treleased"
+					object["released"] = true
 				default:
 					kept++
-					text += "\tanother's by now"
+					outcome = "\tanother's by now"
 				}
-				object["released"] = freed
 			}
-			if err := p.result(text+"\n", object.withKey(state.Key)); err != nil {
+			text := fmt.Sprintf("%s\t%s\t%s%s\n", quote(state.Key), left(h.Remaining), h.Owner, outcome)
+			if err := p.result(text, object.withKey(state.Key)); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	switch {
+	switch err = cmp.Or(err, failed); {
 	case err != nil:
 		return err
 	case found == 0:
@@ -122,12 +138,4 @@ func (p *program) releaseOwners(owner, pattern string, yes bool) error {
 		return failure(exitLost, "%s had ended or changed hands by then", plural(kept, "lock"))
 	}
 	return nil
-}
-
-// longest is what is left of the lease that ends last.
-func longest(state rlockadmin.State) time.Duration {
-	if len(state.Holders) == 0 {
-		return 0
-	}
-	return state.Holders[len(state.Holders)-1].Remaining
 }

@@ -70,7 +70,7 @@ func waiterLines(state rlockadmin.State) string {
 func held(state rlockadmin.State) fields {
 	object := fields{
 		"mode": nil, "owner": nil, "token": nil,
-		"remaining_ms": milliseconds(longest(state)), "waiting": waiters(state),
+		"remaining_ms": milliseconds(state.Remaining), "waiting": waiters(state),
 	}
 	switch state.Mode {
 	case rlockadmin.Free:

@@ -68,7 +68,7 @@ func (p *program) forceReleaseCommand(args []string) error {
 	var token, owner string
 	var yes bool
 	a.flags.StringVar(&token, "token", "", "")
-	a.flags.StringVar(&owner, "owner", "", "")
+	a.owner(&owner)
 	a.flags.BoolVar(&yes, "yes", false, "")
 	operands, err := a.operands(args, 1, 1, "one KEY and --token TOKEN, or --owner TEXT and one PATTERN")
 	switch {
@@ -96,12 +96,12 @@ func (p *program) forceReleaseCommand(args []string) error {
 		return err
 	case token == "" && state.Mode == rlockadmin.Free:
 		return failure(exitFailed, "%s is free; there is nothing to release", quote(key))
-	case token == "" && state.Mode != rlockadmin.Exclusive:
+	case token == "" && state.Mode != rlockadmin.Exclusive && len(state.Holders) > 0:
 		return failure(exitFailed, "nothing is released without a holder's token; %s\nto free one of them: rlock force-release %s --token TOKEN",
 			describe(state), shellQuote(key))
 	case token == "":
 		return failure(exitFailed, "nothing is released without the holder's token; %s\nto free it: rlock force-release %s --token %s",
-			describe(state), shellQuote(key), shellQuote(state.Holders[0].Token()))
+			describe(state), shellQuote(key), shellQuote(state.Token()))
 	}
 	h, _ := by(state, token)
 	return p.free(ctx, admin, key, token, fields{"owner": h.Owner})
@@ -135,5 +135,5 @@ func describe(state rlockadmin.State) string {
 		return fmt.Sprintf("%s is held%s, %s\n    token %s", quote(state.Key), by, left(h.Remaining), token)
 	}
 	return fmt.Sprintf("%s is shared: %s, %s%s",
-		quote(state.Key), inUse(state), left(longest(state)), holderLines(state))
+		quote(state.Key), inUse(state), left(state.Remaining), holderLines(state))
 }

@@ -6,7 +6,6 @@
 package probe
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,7 +121,11 @@ func (p *probe) locks(acquired bool, took time.Duration, err error) {
 	refused := errors.As(err, &server)
 	switch {
 	case err == nil && acquired:
-		p.add("locks", OK, nil, "acquired in %v", took.Round(time.Microsecond))
+		text := ""
+		if strings.HasPrefix(p.Scratch.Key(), "rlock:probe:") {
+			text = "; the rights to your own keys are tried only for a Locker WithPrefix, as --prefix of rlock probe"
+		}
+		p.add("locks", OK, nil, "acquired in %v%s", took.Round(time.Microsecond), text)
 	case refused && strings.HasPrefix(server.Error(), "READONLY"):
 		p.add("locks", Fault, err, "the server is a replica that takes no writes; connect to the primary, and build the client without ReplicaOnly")
 	case refused && denied(server):
@@ -137,8 +140,11 @@ func (p *probe) locks(acquired bool, took time.Duration, err error) {
 // line, and the least that is enough.
 func (p *probe) rule() string {
 	prefix, _, _ := strings.Cut(p.Scratch.Key(), "rlock:probe:") // of the Locker
+	if prefix == "" || strings.ContainsAny(prefix, "*?[]^\\ \t\r\n\"'") {
+		prefix = "<your keys>"
+	}
 	return fmt.Sprintf("grant ACL SETUSER <user> ~%s* ~rlock:* &rlock:* +@all -@admin -@dangerous +info +role "+
-		"(PRODUCTION.md has less that is enough)", cmp.Or(prefix, "<your keys>"))
+		"(PRODUCTION.md has less that is enough; without ~rlock:*, locks work WithFence(false) and WithQueue(false))", prefix)
 }
 
 // denied reports the refusal of a user's rights, in a script or outside.

@@ -85,7 +85,7 @@ func several(n int, what string) string {
 }
 
 // Holder tells whether somebody holds a key, who says to be that, if owner is not empty, and what is
-// left of the lease. share is what Share has told of a lock that is shared.
+// left of the lease.
 func Holder(key string, held, shared bool, owner string, remaining time.Duration) string {
 	if !held {
 		return "lock " + Quote(key) + ": free"
@@ -150,7 +150,7 @@ func Cause(err error) string {
 
 // remedies has, for the code of a server's error, what to do about it.
 var remedies = map[string]string{
-	"NOPERM":      "give the user the rights that PRODUCTION.md lists, and for readers and permits those that it adds; Locker.Probe or rlock probe names those that it lacks",
+	"NOPERM":      "give the user the rights that PRODUCTION.md lists, and for readers and permits those that it adds; Locker.Probe, or rlock probe --prefix, names those that it lacks for keys with that prefix",
 	"NOAUTH":      "give the client the server's user and password",
 	"WRONGTYPE":   "the key, or one that rlock keeps beside it, has something else stored; choose another key, or a prefix",
 	"READONLY":    "the server is a replica; connect to the primary, or by Sentinel or Cluster, which find it",

@@ -124,18 +124,29 @@ type Seen struct {
 // mostWaiters is how many Look asks for at most, which keeps the server busy for less than a millisecond.
 const mostWaiters = 1000
 
-// Look asks who has a key, who shares it, and who waits for it.
-func (s *Server) Look(ctx context.Context, key string) (Seen, error) {
-	return s.calls.look(ctx, key, mostWaiters)
+// Look asks who has a key, who shares it, and who waits for it. It asks for less where the server refuses all
+// of it: because the user lacks a right, or the slot moves, in which a script runs only where all its keys are.
+func (s *Server) Look(ctx context.Context, key string) (seen Seen, err error) {
+	for _, waiters := range [...]int64{mostWaiters, 0, onlyLock} {
+		var less error
+		if seen, less = s.calls.look(ctx, key, waiters); less == nil {
+			return seen, nil
+		}
+		err = cmp.Or(err, less)
+		if !Forbidden(less) && !movesNow(less) {
+			return Seen{}, less
+		}
+	}
+	return Seen{}, err
 }
+
+// onlyLock is the number of waiters in a call that names no other key than the lock's.
+const onlyLock = -1
 
 // look asks who has a key, who shares it, and so many who wait for it.
 func (s calls) look(ctx context.Context, key string, waiters int64) (Seen, error) {
 	names := slot.NamesOf(key)
-	keys := []string{key, names.Holders}
-	if waiters > 0 { // otherwise fewer keys, because all must be at one node while their slot moves
-		keys = append(keys, names.Queue)
-	}
+	keys := []string{key, names.Holders, names.Queue}[:min(waiters, 1)+2]
 	var (
 		r    gen.InspectResult
 		sent clock.Instant

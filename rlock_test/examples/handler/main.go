@@ -52,11 +52,14 @@ func main() {
 	go func() {
 		defer close(ended)
 		<-ctx.Done()
-		ending, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		// The handlers first, whose code uses locks, and then the locks that are left.
-		if err := errors.Join(server.Shutdown(ending), locker.Shutdown(ending)); err != nil {
-			log.Print(err)
+		// The handlers first, whose code uses locks, and then the locks that are left. Each has a time of its
+		// own: handlers that take all of theirs still have their contexts ended, and their locks freed.
+		for _, shutdown := range []func(context.Context) error{server.Shutdown, locker.Shutdown} {
+			ending, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			if err := shutdown(ending); err != nil {
+				log.Print(err)
+			}
+			cancel()
 		}
 	}()
 	fmt.Println("listening on", listener.Addr())
