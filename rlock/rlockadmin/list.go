@@ -36,15 +36,15 @@ const (
 // WithToken is not: look at those with Inspect.
 //
 // An error is yielded with a State that has the Key which it is about, or no Key if a node could not be walked
-// through, whose locks may be missing. The sequence goes on after it, unless it matches rlock.ErrNoAnswer: a
-// step has had no answer for 10 seconds, or until ctx ended.
+// through, whose locks may be missing. The sequence goes on after it, unless ctx has ended, or it matches
+// rlock.ErrNoAnswer: the server has not answered for 10 seconds.
 func (a *Admin) List(ctx context.Context, pattern string) iter.Seq2[State, error] {
 	return func(yield func(State, error) bool) {
 		if err := a.mayList(ctx, pattern); err != nil {
 			yield(State{}, err)
 			return
 		}
-		keys, errs := a.keys(ctx, pattern)
+		keys, missed := a.keys(ctx, pattern)
 		for part := range slices.Chunk(keys, concurrent) {
 			states, errs := make([]State, len(part)), make([]error, len(part))
 			var group sync.WaitGroup
@@ -60,12 +60,13 @@ func (a *Admin) List(ctx context.Context, pattern string) iter.Seq2[State, error
 				} else if states[i].Mode == Free { // it was released meanwhile
 					continue
 				}
-				if !yield(states[i], errs[i]) || errors.Is(errs[i], rlock.ErrNoAnswer) {
+				over := errs[i] != nil && (ctx.Err() != nil || errors.Is(errs[i], rlock.ErrNoAnswer))
+				if !yield(states[i], errs[i]) || over {
 					return
 				}
 			}
 		}
-		for _, err := range errs {
+		for _, err := range missed {
 			if !yield(State{}, failed(ctx, "list", pattern, err)) {
 				return
 			}
