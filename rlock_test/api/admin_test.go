@@ -63,6 +63,18 @@ func TestList(t *testing.T) {
 		}
 		require.Equal(t, 1, n)
 		require.NoError(t, held.Release(t.Context()))
+
+		env.TakeEach(t, l, env.Keys(200))
+		ctx, cancel = context.WithCancel(t.Context())
+		n = 0
+		for _, err := range admin.List(ctx, "*") {
+			cancel() // in the midst of the walk
+			if err != nil {
+				require.ErrorIs(t, err, context.Canceled)
+				n++
+			}
+		}
+		require.Equal(t, 1, n)
 	})
 }
 

@@ -1,7 +1,10 @@
 package env
 
 import (
+	"runtime"
+	"sync"
 	"testing"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 
@@ -9,14 +12,25 @@ import (
 	"github.com/rlock-go/toolkit/rlock/rlockadmin"
 )
 
-// Admin returns an Admin of the server of a Locker. Its keys are those of the server, with the prefix of the
+// admins has the Admin of each Locker that was asked for one, until nobody has the Locker any more.
+var admins sync.Map
+
+// Admin returns the Admin of the server of a Locker. Its keys are those of the server, with the prefix of the
 // Locker.
 func Admin(l *rlock.Locker) *rlockadmin.Admin {
+	key := weak.Make(l)
+	if admin, is := admins.Load(key); is {
+		return admin.(*rlockadmin.Admin)
+	}
 	admin, err := rlockadmin.New(l.Client())
 	if err != nil {
 		panic(err)
 	}
-	return admin
+	kept, had := admins.LoadOrStore(key, admin)
+	if !had {
+		runtime.AddCleanup(l, func(key weak.Pointer[rlock.Locker]) { admins.Delete(key) }, key)
+	}
+	return kept.(*rlockadmin.Admin)
 }
 
 // Inspect asks the server of a Locker about a lock.

@@ -40,11 +40,8 @@ func TestCancelledCallsOfASilentServer(t *testing.T) {
 			_, err := l.AcquireShared(ctx, "g")
 			return err
 		},
-		"Inspect": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error {
-			_, err := env.Admin(l).Inspect(ctx, "h")
-			return err
-		},
-		"Extend": func(ctx context.Context, _ *rlock.Locker, held *rlock.Lock) error { return held.Extend(ctx, time.Hour) },
+		"WaitFree": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error { return l.WaitFree(ctx, "h") },
+		"Extend":   func(ctx context.Context, _ *rlock.Locker, held *rlock.Lock) error { return held.Extend(ctx, time.Hour) },
 		"Verify": func(ctx context.Context, _ *rlock.Locker, held *rlock.Lock) error {
 			err := held.Verify(ctx)
 			return err

@@ -254,7 +254,7 @@ func TestEveryCallEndsWithItsContext(t *testing.T) {
 			p.Cut()
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 			ended := make(chan struct{})
-			go func() { defer close(ended); _, _ = env.Admin(c.Locker).Inspect(ctx, "long") }()
+			go func() { defer close(ended); _ = c.WaitFree(ctx, "long") }()
 			t.Cleanup(func() { cancel(); <-ended })
 			time.Sleep(10 * time.Millisecond)
 		},
@@ -295,12 +295,12 @@ func TestCallsThatAreGivenUp(t *testing.T) {
 			server := env.Engines(t)[0].Start(t)
 			proxy := env.NewProxy(t, server.Addr())
 			l := open(t, rueidis.ClientOption{InitAddress: []string{proxy.Addr()}})
-			require.NoError(t, env.ErrorOf(env.Admin(l).Inspect(t.Context(), "k")))
+			require.NoError(t, l.WaitFree(t.Context(), "k"))
 			server.Stop()
 			proxy.Cut()
 			for range 300 {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-				_ = env.ErrorOf(env.Admin(l).Inspect(ctx, "k"))
+				_ = l.WaitFree(ctx, "k")
 				cancel()
 			}
 			most := 1024
@@ -332,7 +332,7 @@ func TestEveryCallEndsWithItsContextOnACluster(t *testing.T) {
 				key := fmt.Sprint(kind, "key", i)
 				slot, err := env.Do(t, l.Client(), "CLUSTER", "KEYSLOT", key).ToInt64()
 				require.NoError(t, err)
-				require.NoError(t, env.ErrorOf(env.Admin(l).Inspect(t.Context(), key)))
+				require.NoError(t, l.WaitFree(t.Context(), key))
 				if slot >= 5461 && slot <= 10921 { // of the second node
 					fails = key
 				} else {
@@ -346,14 +346,14 @@ func TestEveryCallEndsWithItsContextOnACluster(t *testing.T) {
 			}
 			for range 200 {
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Millisecond)
-				_, err := env.Admin(l).Inspect(ctx, fails)
+				err := l.WaitFree(ctx, fails)
 				cancel()
 				require.Error(t, err)
 			}
 			env.Soon(t, func() bool {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				return env.ErrorOf(env.Admin(l).Inspect(ctx, answers)) == nil
+				return l.WaitFree(ctx, answers) == nil
 			}, "another node answers")
 			silent.Cont()
 		})
@@ -385,12 +385,12 @@ func TestShortContextsAwaitADial(t *testing.T) {
 			server := env.Engines(t)[0].Start(t)
 			proxy := env.NewProxy(t, server.Addr())
 			l := open(t, rueidis.ClientOption{InitAddress: []string{proxy.Addr()}})
-			require.NoError(t, env.ErrorOf(env.Admin(l).Inspect(t.Context(), "k")))
+			require.NoError(t, l.WaitFree(t.Context(), "k"))
 			proxy.Delay(200 * time.Millisecond)
 			inspect := func() error {
 				ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
 				defer cancel()
-				return env.ErrorOf(env.Admin(l).Inspect(ctx, "k"))
+				return l.WaitFree(ctx, "k")
 			}
 			env.Soon(t, func() bool { return inspect() == nil }, "the context is longer than a round trip")
 			proxy.Cut()
@@ -422,13 +422,13 @@ func TestShortContextsAwaitASlowConnection(t *testing.T) {
 						return d.DialContext(ctx, "tcp", addr)
 					},
 				})
-				require.NoError(t, env.ErrorOf(env.Admin(l).Inspect(t.Context(), "k")))
+				require.NoError(t, l.WaitFree(t.Context(), "k"))
 				slow.Store(true)
 				proxy.Cut()
 				env.Soon(t, func() bool {
 					ctx, cancel := with(t.Context())
 					defer cancel()
-					return env.ErrorOf(env.Admin(l).Inspect(ctx, "k")) == nil
+					return l.WaitFree(ctx, "k") == nil
 				}, "a connection is up again")
 			})
 		}
