@@ -50,7 +50,7 @@ func TestContextAsksItsLock(t *testing.T) {
 		},
 		"ForceRelease": func(t *testing.T, locker *rlock.Locker, lock *rlock.Lock) {
 			require.NoError(t, env.Admin(locker).ForceRelease(t.Context(), lock.Key(), lock.Token()))
-			require.ErrorIs(t, lock.Err(), rlock.ErrLost)
+			require.ErrorIs(t, lock.Verify(t.Context()), rlock.ErrLost)
 		},
 		"expiry": func(t *testing.T, _ *rlock.Locker, lock *rlock.Lock) {
 			env.Expire(t, lock)
