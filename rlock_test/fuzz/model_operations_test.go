@@ -2,7 +2,6 @@ package fuzz
 
 import (
 	"errors"
-	"slices"
 	"strconv"
 	"time"
 
@@ -230,11 +229,6 @@ func (m *model) forceRelease(locker *lockerModel, key, token string) {
 	}
 	require.NoError(m.t, err)
 	delete(m.leases, key)
-	for _, h := range m.handles {
-		if h.locker == locker && h.token == token && slices.Contains(h.keys, key) {
-			h.finish(rlock.ErrLost)
-		}
-	}
 }
 
 func (m *model) inspect(locker *lockerModel, key string) {

@@ -48,7 +48,7 @@ func TestRightsForShares(t *testing.T) {
 		require.NoError(t, a.Extend(ctx, rlock.DefaultTTL))
 		require.NoError(t, a.Release(ctx))
 		require.NoError(t, env.Receive(t, next).Release(ctx))
-		_ = env.Inspect(t, l, "k")
+		require.Equal(t, 1, env.Inspect(t, l, "app:k").Permits)
 		require.NoError(t, b.Release(ctx))
 		require.NoError(t, env.MustLock(t)(l.Acquire(ctx, "k")).Release(ctx))
 	})
