@@ -54,6 +54,12 @@
 // before others may hold the lock, for work that cannot stop at once, and WithMaxHold ends a lock that is
 // held for too long.
 //
+// # Going on in another process
+//
+// Lock.Detach ends a handle and leaves the lock, and Locker.Attach goes on with it, most often in another
+// process: an upload that one server begins and another ends. The Handoff that goes from the one to the other
+// is as good as the lock, so keep it as you would keep a password.
+//
 // # Deadlocks
 //
 // Locks are not re-entrant. A holder that waits for its own key gets ErrAlreadyHeld if it waits with the
