@@ -73,6 +73,18 @@ func (c caller) takes(token string, ttl time.Duration) error {
 	return errors.Join(err, expect(r.Granted, token+" gets it"))
 }
 
+// lapses has the lease of a share be over, as that of a holder that has died, while its keys stay.
+func (c caller) lapses(token string) error {
+	all, err := c.client.Do(c.ctx, c.client.B().Zrange().Key("{s}holders").Min("0").Max("-1").Build()).AsStrSlice()
+	for _, member := range all {
+		if strings.HasSuffix(member, " "+token) {
+			const longAgo = "100000000001" // in milliseconds; smaller ones are no times
+			return errors.Join(err, command(c.ctx, c.client, "ZADD", "{s}holders", "XX", longAgo, member))
+		}
+	}
+	return errors.Join(err, expect(false, token+" has a share"))
+}
+
 // joins fails where the token has no place.
 func (c caller) joins(token string) error {
 	r, err := c.wait(token, time.Minute, gen.WaitHowJoin)
@@ -262,10 +274,10 @@ var journeys = map[string]journey{
 			}
 			err9 := command(ctx, owner, "DEL", "{s}lock")
 			err10 := errors.Join(
-				all.takes(sharing("dead"), 50*time.Millisecond), all.takes(sharing("a"), time.Hour),
+				all.takes(sharing("dead"), time.Minute), all.takes(sharing("a"), time.Hour),
 				all.takes(sharing("c"), time.Hour),
 			)
-			time.Sleep(80 * time.Millisecond)
+			err10 = errors.Join(err10, all.lapses(sharing("dead")))
 			changed, err11 := shared(true, 0)
 			err12 := all.shares(2)
 			again, err13 := shared(false, 2*time.Hour) // later than the key
@@ -273,10 +285,10 @@ var journeys = map[string]journey{
 			endless, err15 := shared(false, 0)
 			err16 := all.release(sharing("b"))
 			err17 := errors.Join(
-				all.release(sharing("c")), all.takes(sharing("dead"), 50*time.Millisecond),
+				all.release(sharing("c")), all.takes(sharing("dead"), time.Minute),
 				command(ctx, owner, "PERSIST", "{s}lock"), command(ctx, owner, "PERSIST", "{s}holders"),
 			)
-			time.Sleep(80 * time.Millisecond)
+			err17 = errors.Join(err17, all.lapses(sharing("dead")))
 			late, err18 := shared(false, time.Minute) // nobody has it any more
 			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13, err14, err15, err16, err17, err18,
 				holds(ctx, owner, ""),
@@ -331,18 +343,17 @@ var journeys = map[string]journey{
 			set, err4 := extend(time.Minute, both, mine)
 			each, err5 := extend(0, both, mine, theirs)
 			err6 := command(ctx, owner, "DEL", "{s}lock")
-			err7 := errors.Join(all.takes(sharing("dead"), 50*time.Millisecond), all.takes(sharing("a"), time.Minute))
-			time.Sleep(80 * time.Millisecond)
+			err7 := errors.Join(all.takes(sharing("dead"), time.Minute), all.takes(sharing("a"), time.Minute))
+			err7 = errors.Join(err7, all.lapses(sharing("dead")))
 			longer, err8 := extend(2*time.Hour, lock, sharing("a"))
 			err9 := errors.Join(all.shares(1), all.lasts(4*time.Hour))
 			forever, err10 := extend(0, lock, sharing("a"))
 			lease, err11 := owner.Do(ctx, owner.B().Pttl().Key("{s}lock").Build()).AsInt64()
-			const brief = 300 * time.Millisecond // in which a busy machine makes two calls
 			err12 := errors.Join(
-				all.release(sharing("a")), all.takes(sharing("dead"), brief),
+				all.release(sharing("a")), all.takes(sharing("dead"), time.Minute),
 				command(ctx, owner, "PERSIST", "{s}lock"), command(ctx, owner, "PERSIST", "{s}holders"),
 			)
-			time.Sleep(brief + 30*time.Millisecond)
+			err12 = errors.Join(err12, all.lapses(sharing("dead")))
 			late, err13 := extend(time.Minute, lock, sharing("dead"))
 			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13, holds(
 				ctx, owner, "",
@@ -431,9 +442,9 @@ var journeys = map[string]journey{
 				all.takes(sharing("c"), time.Hour),
 			)
 			err8 := errors.Join(
-				c.release(sharing("a")), all.lasts(2*time.Hour), all.takes(sharing("dead"), 50*time.Millisecond),
+				c.release(sharing("a")), all.lasts(2*time.Hour), all.takes(sharing("dead"), time.Minute),
 			)
-			time.Sleep(80 * time.Millisecond)
+			err8 = errors.Join(err8, all.lapses(sharing("dead")))
 			err9 := errors.Join(c.release(sharing("c")), all.shares(1), all.joins("w"))
 			err10 := told(ctx, owner, sharing("d"), patience, func() error {
 				_, err := all.wait(sharing("d"), 9*time.Hour, gen.WaitHowJoin)
@@ -443,10 +454,10 @@ var journeys = map[string]journey{
 			err11 := errors.Join(c.release(sharing("b")), c.release(sharing("d")), holds(ctx, owner, ""))
 			known, err16 := owner.Do(ctx, owner.B().Hlen().Key("{s}waiters").Build()).AsInt64()
 			err12 := errors.Join(
-				all.takes(sharing("dead"), 50*time.Millisecond), command(ctx, owner, "PERSIST", "{s}lock"),
+				all.takes(sharing("dead"), time.Minute), command(ctx, owner, "PERSIST", "{s}lock"),
 				command(ctx, owner, "PERSIST", "{s}holders"),
 			)
-			time.Sleep(80 * time.Millisecond)
+			err12 = errors.Join(err12, all.lapses(sharing("dead")))
 			c.release(sharing("dead"))
 			// Without a fence nobody can have the lock: it is free then, and the queue is as it was.
 			err13 := errors.Join(
@@ -507,9 +518,9 @@ var journeys = map[string]journey{
 			// Shares, as Release gives them up.
 			err11 := errors.Join(
 				all.takes(sharing("a"), 4*time.Hour), all.takes(sharing("b"), time.Hour),
-				all.takes(sharing("dead"), 50*time.Millisecond),
+				all.takes(sharing("dead"), time.Minute),
 			)
-			time.Sleep(80 * time.Millisecond)
+			err11 = errors.Join(err11, all.lapses(sharing("dead")))
 			share, err12 := c.requeue(sharing("a"), "behind", time.Minute)
 			err13 := errors.Join(all.shares(1), all.lasts(2*time.Hour))
 			err14 := told(ctx, owner, sharing("d"), patience, func() error {
@@ -553,18 +564,18 @@ var journeys = map[string]journey{
 			)
 			err10 := errors.Join(holds(ctx, owner, ""), command(ctx, owner, "DEL", "{s}queue", "{s}waiters"))
 			// Shares: the first, one beside it that lasts longer, one for ever, and what each has is confirmed.
-			err11 := errors.Join(c.takes(sharing("a"), time.Hour), all.takes(sharing("dead"), 50*time.Millisecond))
-			time.Sleep(80 * time.Millisecond)
+			err11 := errors.Join(c.takes(sharing("a"), time.Hour), all.takes(sharing("dead"), time.Minute))
+			err11 = errors.Join(err11, all.lapses(sharing("dead")))
 			err12 := errors.Join(c.takes(sharing("b"), 4*time.Hour), all.shares(2), all.lasts(8*time.Hour))
 			waits, err13 := c.wait("w", time.Minute, gen.WaitHowJoin) // for the longest of them
 			err14 := errors.Join(
 				command(ctx, owner, "DEL", "{s}queue", "{s}waiters"), c.takes(sharing("b"), 0), all.lasts(0),
 			)
 			err15 := errors.Join(
-				all.release(sharing("a")), all.release(sharing("b")), all.takes(sharing("dead"), 50*time.Millisecond),
+				all.release(sharing("a")), all.release(sharing("b")), all.takes(sharing("dead"), time.Minute),
 				command(ctx, owner, "PERSIST", "{s}lock"), command(ctx, owner, "PERSIST", "{s}holders"),
 			)
-			time.Sleep(80 * time.Millisecond)
+			err15 = errors.Join(err15, all.lapses(sharing("dead")))
 			err16 := c.takes(mine, time.Minute) // nobody has it any more
 			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13, err14, err15, err16,
 				expect(free.Granted && free.Fence > 1e15 && kept.Granted && kept.Fence > free.Fence, "it is granted"),
