@@ -100,7 +100,8 @@ func (l *Lock) Deadline() time.Time {
 // Err returns nil while the lock is held as far as this process can know without asking: nobody has released
 // it, the server has not said that it is lost, and its lease has not ended by the local clock. After that it
 // returns why the lock ended: ErrReleased, ErrLost, ErrExpired, ErrMaxHold, ErrDetached or ErrClosed, each
-// of which matches ErrNotHeld. It costs nanoseconds.
+// of which matches ErrNotHeld. It costs nanoseconds. If nobody has told the observer of the end yet, Err
+// does.
 //
 // A process that is paused after it has called Err acts on an old answer, and the clock may stand still
 // while the machine is suspended. Use the Fence where that must do no harm, and Verify to ask the server.
