@@ -85,12 +85,15 @@ func TestAfterBarging(t *testing.T) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel()
+	var lockers []*rlock.Locker
+	for range 8 {
+		lockers = append(lockers, env.OpenOn(t, server, rlock.WithBarging(barging)))
+	}
 	began := time.Now().Truncate(time.Second).Add(2 * time.Second)
 	end := began.Add(seconds * time.Second)
 	var mu sync.Mutex
 	first := map[int]time.Duration{} // of each second: when somebody has the lock after that time
-	for range 8 {
-		l := env.OpenOn(t, server, rlock.WithBarging(barging))
+	for _, l := range lockers {
 		for range 4 {
 			all.Go(func() {
 				for ctx.Err() == nil && time.Now().Before(end) {
