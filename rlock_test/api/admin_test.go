@@ -65,10 +65,11 @@ func TestList(t *testing.T) {
 		require.NoError(t, held.Release(t.Context()))
 
 		env.TakeEach(t, l, env.Keys(200))
-		ctx, cancel = context.WithCancel(t.Context())
+		walk, stop := context.WithCancel(t.Context())
+		defer stop()
 		n = 0
-		for _, err := range admin.List(ctx, "*") {
-			cancel() // in the midst of the walk
+		for _, err := range admin.List(walk, "*") {
+			stop() // in the midst of it
 			if err != nil {
 				require.ErrorIs(t, err, context.Canceled)
 				n++
