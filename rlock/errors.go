@@ -67,7 +67,9 @@ var (
 	released = &reason{"rlock: lock was released", ErrNotHeld}
 	lost     = &reason{"rlock: lock was lost: its key is gone or has another token", ErrNotHeld}
 	expired  = &reason{"rlock: lease expired before it was extended", ErrNotHeld}
-	limited  = &reason{"rlock: lock was held for as long as WithMaxHold allows, or a minute after its context ended", expired}
+	limited  = &reason{
+		"rlock: lock was held for as long as WithMaxHold allows, or a minute after its context ended", expired,
+	}
 	detached = &reason{"rlock: lock was detached", ErrNotHeld}
 	closed   = &reason{"rlock: locker is closed", errors.Join(ErrNotHeld, ErrClosed)}
 )
@@ -192,13 +194,9 @@ type LockError struct {
 	Err error
 }
 
-// unanswered is the LockError of a call that ended with err. If ctx has ended, it says that: the client may
-// say then what has become of another call on the same connection.
+// unanswered is the LockError of a call that ended with err.
 func unanswered(ctx context.Context, op, key string, err error) *LockError {
-	if ctx.Err() != nil && wire.OutcomeOf(err) == wire.Indeterminate {
-		err = clock.ContextError(ctx, err)
-	}
-	return &LockError{op, key, wire.NoAnswer(err)}
+	return &LockError{op, key, wire.Ended(ctx, err)}
 }
 
 func (e *LockError) Error() string { return text.Failure(e.Op, e.Key, e.Err, remedy(e.Err)) }

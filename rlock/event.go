@@ -91,7 +91,7 @@ type Event struct {
 	Attempts   int           // how often the acquisition has tried so far; see Lock.Attempts
 	Waited     time.Duration // from the start of the acquisition until it was contended, or until it ended
 	Held       time.Duration // how long the lock has been held
-	Remaining  time.Duration // of the holder's lease, by the local clock; NoExpiry: it never ends, or nobody knows
+	Remaining  time.Duration // of the holder's lease, by the local clock; NoExpiry: no end is known
 	Local      bool          // the contention is with an acquisition of the same Locker
 	Contended  bool          // EventContended came before
 	HandedOver bool          // it is, or was, also another caller's of this Locker, and never free in between

@@ -106,11 +106,7 @@ func invalid(argument, reason string) error {
 	return &rlock.ArgumentError{Argument: argument, Reason: reason}
 }
 
-// failed is the error of a call that ended with err. If ctx has ended, it says that: the client may say then
-// what has become of another call on the same connection.
+// failed is the error of a call that ended with err.
 func failed(ctx context.Context, op, key string, err error) error {
-	if ctx.Err() != nil && wire.OutcomeOf(err) == wire.Indeterminate {
-		err = clock.ContextError(ctx, err)
-	}
-	return &rlock.LockError{Op: op, Key: key, Err: wire.NoAnswer(err)}
+	return &rlock.LockError{Op: op, Key: key, Err: wire.Ended(ctx, err)}
 }

@@ -30,14 +30,14 @@ const (
 // that of the command SCAN: * stands for any letters, ? for one, [ab] for one of these.
 //
 // It is no snapshot: a lock that is taken or released meanwhile may be in it or not. List walks through all
-// keys of the server, a thousand at a time, on every primary of a cluster, and reads at most 400 bytes of the
-// strings that match. It takes each string for a lock that looks like a token of rlock: a random UUID, perhaps
-// with a text behind it. So a string of your own that is one is in it, and a lock of another library or
-// WithToken is not: look at those with Inspect.
+// keys of the server, a thousand at a time, on every primary of a cluster, and reads at most 400 bytes of
+// the strings that match. It takes each string for a lock that looks like a token of rlock: a random UUID,
+// perhaps with a text behind it. So a string of your own that is one is in it, and a lock of another library
+// or WithToken is not: look at those with Inspect.
 //
-// An error is yielded with a State that has the Key which it is about, or no Key if a node could not be walked
-// through, whose locks may be missing. The sequence goes on after it, unless ctx has ended, or it matches
-// rlock.ErrNoAnswer: the server has not answered for 10 seconds.
+// An error is yielded with a State that has the Key which it is about, or no Key if a node could not be
+// walked through, whose locks may be missing. The sequence goes on after it, unless ctx has ended, or it
+// matches rlock.ErrNoAnswer: the server has not answered for 10 seconds.
 func (a *Admin) List(ctx context.Context, pattern string) iter.Seq2[State, error] {
 	return func(yield func(State, error) bool) {
 		if err := a.mayList(ctx, pattern); err != nil {

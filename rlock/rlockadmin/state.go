@@ -46,8 +46,8 @@ type State struct {
 	token *string // a pointer, because package fmt would show a string
 }
 
-// Token returns the value of the key, "" if the lock is free: the token of its only holder, or, of a lock that
-// is shared, a value with which ForceRelease frees it for all.
+// Token returns the value of the key, "" if the lock is free: the token of its only holder, or, of a lock
+// that is shared, a value with which ForceRelease frees it for all.
 func (s State) Token() string { return text(s.token) }
 
 // text is what a pointer points to.

@@ -79,8 +79,8 @@ func TestList(t *testing.T) {
 	})
 }
 
-// A key that is shared and has no holder left is freed by its value. Keys of rlock's own are no locks, whatever
-// they have.
+// A key that is shared and has no holder left is freed by its value. Keys of rlock's own are no locks,
+// whatever they have.
 func TestSharedKeyWithoutHolders(t *testing.T) {
 	t.Parallel()
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {

@@ -49,7 +49,7 @@ func TestCheckSeesTheLeaseEnd(t *testing.T) {
 		require.NoError(t, env.Do(t, client, "SET", "job", "foreign", "PX", "4000").Error())
 		state, err := locker.Check(t.Context(), "job")
 		require.NoError(t, err)
-		require.True(t, state.Token() == "foreign")
+		require.Equal(t, "foreign", state.Token())
 		require.LessOrEqual(t, state.Remaining(), 4*time.Second)
 		env.Soon(t, func() bool {
 			state, err = locker.Check(t.Context(), "job")
@@ -69,12 +69,12 @@ func TestInspect(t *testing.T) {
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		state = env.HolderOf(t, locker, "job")
-		require.True(t, state.Token() == lock.Token())
+		require.Equal(t, lock.Token(), state.Token())
 		require.InDelta(t, 10*time.Second, state.Remaining, float64(5*time.Second))
 
 		require.NoError(t, env.Do(t, client, "SET", "foreign", "").Error())
 		state = env.HolderOf(t, locker, "foreign")
-		require.True(t, state.Token() == "", "an empty value is a holder too")
+		require.Equal(t, "", state.Token(), "an empty value is a holder too")
 		require.Equal(t, rlock.NoExpiry, state.Remaining)
 	})
 }
@@ -97,7 +97,7 @@ func TestCheckWithoutACache(t *testing.T) {
 		require.NoError(t, err)
 		state, err := locker.Check(t.Context(), "job")
 		require.NoError(t, err)
-		require.True(t, state.Token() == lock.Token())
+		require.Equal(t, lock.Token(), state.Token())
 		require.False(t, state.Cached)
 		require.InDelta(t, 10*time.Second, state.Remaining(), float64(5*time.Second))
 	}

@@ -117,7 +117,7 @@ func TestAnyBytesAreAKey(t *testing.T) {
 			require.NoError(t, err)
 			state, err := locker.Check(t.Context(), key)
 			require.NoError(t, err)
-			require.True(t, state.Token() == one.Token())
+			require.Equal(t, one.Token(), state.Token())
 			require.NoError(t, one.Release(t.Context()))
 		}
 	})

@@ -108,7 +108,8 @@ func TestMinHoldWithWaiters(t *testing.T) {
 		start := time.Now()
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithMinHold(minHold), rlock.WithTTL(30*time.Second))
 		require.NoError(t, err)
-		first := env.Enqueue(t, func() int { return len(env.Inspect(t, elsewhere, "job").Waiters) }, elsewhere, "job")
+		waiters := func() int { return len(env.Inspect(t, elsewhere, "job").Waiters) }
+		first := env.Enqueue(t, waiters, elsewhere, "job")
 		second := env.NextInLine(t, locker, "job")
 		require.NoError(t, lock.Release(t.Context()))
 

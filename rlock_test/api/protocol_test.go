@@ -79,7 +79,7 @@ func TestForeignLocks(t *testing.T) {
 				require.InDelta(t, 10*time.Second, facts.Remaining, float64(5*time.Second))
 				state, err := locker.Check(t.Context(), key)
 				require.NoError(t, err)
-				require.True(t, state.Token() == "theirs")
+				require.Equal(t, "theirs", state.Token())
 
 				// Freed there, it is free here, and the other way round: with the
 				// token, either side can do the other's part.

@@ -33,7 +33,7 @@ func TestTokensAreComparedWhole(t *testing.T) {
 			require.ErrorIs(t, err, rlock.ErrLost)
 			require.ErrorIs(t, env.Admin(other).ForceRelease(t.Context(), "job", mine), rlock.ErrLost)
 			state := env.HolderOf(t, other, "job")
-			require.False(t, state.Token() == mine)
+			require.NotEqual(t, mine, state.Token())
 
 			// A holder whose key has come to another with such a token.
 			require.NoError(t, env.Do(t, client, "SET", "job", mine).Error())

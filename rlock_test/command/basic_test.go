@@ -197,8 +197,10 @@ func TestJSON(t *testing.T) {
 	require.Len(t, got, 3)
 	require.Equal(t, []any{true, "me <x>", token}, []any{got[0]["held"], got[0]["owner"], got[0]["token"]})
 	require.InDelta(t, 55000, got[0]["remaining_ms"], 5000)
-	require.Equal(t, map[string]any{"key": "held", "held": true, "mode": "exclusive", "owner": "", "token": "x", "remaining_ms": nil, "waiting": []any{}}, got[1])
-	require.Equal(t, map[string]any{"key": "free", "held": false, "mode": nil, "owner": nil, "token": nil, "remaining_ms": 0., "waiting": []any{}}, got[2])
+	require.Equal(t, map[string]any{"key": "held", "held": true, "mode": "exclusive", "owner": "", "token": "x",
+		"remaining_ms": nil, "waiting": []any{}}, got[1])
+	require.Equal(t, map[string]any{"key": "free", "held": false, "mode": nil, "owner": nil, "token": nil,
+		"remaining_ms": 0., "waiting": []any{}}, got[2])
 
 	_, stdout, _ = call(t, address, "ls", "--json", "a*")
 	got = objects(t, stdout)
@@ -321,8 +323,8 @@ func TestListAmongManyKeys(t *testing.T) {
 	require.Less(t, sent, 1<<20)
 }
 
-// All that a pod had which is gone is listed, and freed when one says so: its locks and shares, and nothing of
-// others, whose names may begin in the same way.
+// All that a pod had which is gone is listed, and freed when one says so: its locks and shares, and nothing
+// of others, whose names may begin in the same way.
 func TestForceReleaseOfAnOwner(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
@@ -348,21 +350,24 @@ func TestForceReleaseOfAnOwner(t *testing.T) {
 		code, stdout, stderr := call(t, address, "force-release", "--owner", "web-3", "app:*")
 		require.Equal(t, 125, code)
 		require.Regexp(t, fmt.Sprintf(listed, ""), stdout)
-		require.Contains(t, stderr, "nothing is released without --yes; to free 2 locks: rlock force-release --owner web-3 --yes 'app:*'")
+		require.Contains(t, stderr, "nothing is released without --yes; to free 2 locks: "+
+			"rlock force-release --owner web-3 --yes 'app:*'")
 
 		code, stdout, stderr = call(t, address, "force-release", "--owner", "web-3", "--yes", "app:*")
 		require.Zero(t, code, stderr)
 		require.Regexp(t, fmt.Sprintf(listed, "\treleased"), stdout)
 		code, stdout, _ = call(t, address, "ls", "*")
 		require.Zero(t, code)
-		require.Regexp(t, `^app:b\t\S+ left\t1 reader: web-31 pid 7\t\napp:c\t\S+ left\t\t\nother\t\S+ left\tweb-3\t\n$`, stdout)
+		require.Regexp(t, `^app:b\t\S+ left\t1 reader: web-31 pid 7\t\n`+
+			`app:c\t\S+ left\t\t\nother\t\S+ left\tweb-3\t\n$`, stdout)
 
 		code, _, stderr = call(t, address, "force-release", "--owner", "web-3", "--yes", "app:*")
 		require.Equal(t, 125, code)
 		require.Contains(t, stderr, `nobody who says to be "web-3" holds a lock that matches 'app:*'`)
 		code, stdout, _ = call(t, address, "force-release", "--json", "--owner", "web-3", "--yes", "*")
 		require.Zero(t, code)
-		require.Equal(t, []any{"other", true}, []any{objects(t, stdout)[0]["key"], objects(t, stdout)[0]["released"]})
+		freed := objects(t, stdout)[0]
+		require.Equal(t, []any{"other", true}, []any{freed["key"], freed["released"]})
 		for _, args := range []string{"--owner a --token b c", "--yes c", "--owner a"} {
 			code, _, _ = call(t, address, append([]string{"force-release"}, strings.Fields(args)...)...)
 			require.Equal(t, 125, code, args)

@@ -81,7 +81,7 @@ func TestDemotedPrimary(t *testing.T) {
 		// Who reads and waits is served by what the new primary passes on.
 		state, err := stays.Check(t.Context(), "foreign")
 		require.NoError(t, err)
-		require.True(t, state.Token() == foreign.Token())
+		require.Equal(t, foreign.Token(), state.Token())
 		require.NoError(t, env.Admin(follows).ForceRelease(t.Context(), "foreign", foreign.Token()))
 		env.Surfaces(t, "READONLY", func(context.Context) error { return env.Receive(t, waited) })
 		env.Soon(t, func() bool {

@@ -194,7 +194,7 @@ func (r *replied) acquire(ctx context.Context) {
 	}
 	r.means(granted, err)
 	if err == nil {
-		require.True(r.t, lock.Err() == nil)
+		require.NoError(r.t, lock.Err())
 		fence, _ := answer.items[1].int()
 		require.Equal(r.t, uint64(fence), lock.Fence())
 	}
@@ -325,7 +325,7 @@ func (r *replied) forceRelease(ctx context.Context) {
 
 func (r *replied) release(ctx context.Context) {
 	err := r.lock.Release(ctx)
-	require.False(r.t, r.lock.Err() == nil)
+	require.Error(r.t, r.lock.Err())
 	r.means(r.freed(), err)
 }
 
@@ -383,7 +383,7 @@ func (r *replied) stand(ctx context.Context) {
 	}
 	require.True(r.t, r.granted() > 0 || r.told)
 	_ = lock.Release(ctx)
-	require.False(r.t, lock.Err() == nil)
+	require.Error(r.t, lock.Err())
 }
 
 // handOver has a second acquisition wait for the release of the first.
@@ -405,7 +405,7 @@ func (r *replied) handOver(ctx context.Context) {
 	}()
 	synctest.Wait()
 	_ = first.Release(ctx)
-	require.False(r.t, first.Err() == nil)
+	require.Error(r.t, first.Err())
 	got := <-second
 	r.means(got.lock != nil, got.err)
 	if got.lock != nil {

@@ -68,7 +68,8 @@ func TestShortRule(t *testing.T) {
 	words := rule(t, "shop")
 	readme, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)
-	require.Contains(t, string(readme), "\nACL SETUSER shop "+strings.Join(words, " ")+"\n", "the README has it too")
+	line := "\nACL SETUSER shop " + strings.Join(words, " ") + "\n"
+	require.Contains(t, string(readme), line, "the README has it too")
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t)

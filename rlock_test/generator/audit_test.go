@@ -75,7 +75,8 @@ func (c caller) takes(token string, ttl time.Duration) error {
 
 // lapses has the lease of a share be over, as that of a holder that has died, while its keys stay.
 func (c caller) lapses(token string) error {
-	all, err := c.client.Do(c.ctx, c.client.B().Zrange().Key("{s}holders").Min("0").Max("-1").Build()).AsStrSlice()
+	zrange := c.client.B().Zrange().Key("{s}holders").Min("0").Max("-1").Build()
+	all, err := c.client.Do(c.ctx, zrange).AsStrSlice()
 	for _, member := range all {
 		if strings.HasSuffix(member, " "+token) {
 			const longAgo = "100000000001" // in milliseconds; smaller ones are no times

@@ -119,8 +119,8 @@ func theirsIsHeld(t *testing.T, p pair) {
 	state := env.HolderOf(t, p.ours, p.keys[0])
 	value, err := new(p.server.Do(t, "GET", p.keys[0])).ToString()
 	require.NoError(t, err)
-	require.True(t, state.Token() == value, "the token is the whole value")
-	require.False(t, state.Token() == value[:len(value)-1])
+	require.Equal(t, value, state.Token(), "the token is the whole value")
+	require.NotEqual(t, value[:len(value)-1], state.Token())
 	require.Greater(t, state.Remaining, long/2)
 
 	got := make(chan error, 1)

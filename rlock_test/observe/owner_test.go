@@ -106,7 +106,7 @@ func TestOwnerOfAForeignValue(t *testing.T) {
 			require.NoError(t, env.Do(t, client, "SET", "job", value).Error())
 			state := env.HolderOf(t, locker, "job")
 			require.Equal(t, owner, state.Owner, "%q", value)
-			require.True(t, state.Token() == value, "it is compared whole")
+			require.Equal(t, value, state.Token(), "it is compared whole")
 		}
 	})
 }

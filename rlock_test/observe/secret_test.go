@@ -190,7 +190,7 @@ func TestTokensAreToldToNobody(t *testing.T) {
 		require.NoError(t, env.Do(t, direct, "SET", "foreign", theirs).Error())
 		write(locker.TryAcquire(ctx, "foreign"))
 		foreign := env.HolderOf(t, locker, "foreign")
-		require.True(t, foreign.Token() == theirs)
+		require.Equal(t, theirs, foreign.Token())
 		book.put(foreign)
 		require.NoError(t, env.Do(t, direct, "RPUSH", "list", theirs).Error())
 		write(locker.Acquire(ctx, "list"))

@@ -67,7 +67,7 @@ func TestCheckOfSharedLocks(t *testing.T) {
 
 		whole := env.MustLock(t)(l.Acquire(ctx, "k", rlock.WithOwner("bob")))
 		s := eventually("the whole lock", func(s rlock.State) bool { return s.Held && !s.Shared })
-		require.True(t, s.Token() == whole.Token())
+		require.Equal(t, whole.Token(), s.Token())
 		require.Equal(t, "bob", s.Owner)
 		require.NoError(t, whole.Release(ctx))
 	})

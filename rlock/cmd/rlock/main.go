@@ -117,7 +117,11 @@ func (p *program) admin() (context.Context, *rlockadmin.Admin, func(), error) {
 		return nil, nil, nil, err
 	}
 	admin, err := rlockadmin.New(locker.Client())
-	return ctx, admin, done, err
+	if err != nil {
+		done()
+		return nil, nil, nil, err
+	}
+	return ctx, admin, done, nil
 }
 
 // write prints to standard output. Without it the command has not done what it was called for.

@@ -123,7 +123,8 @@ func (p *probe) locks(acquired bool, took time.Duration, err error) {
 	case err == nil && acquired:
 		text := ""
 		if strings.HasPrefix(p.Scratch.Key(), "rlock:probe:") {
-			text = "; the rights to your own keys are tried only for a Locker WithPrefix, as --prefix of rlock probe"
+			text = "; the rights to your own keys are tried only for a Locker WithPrefix, " +
+				"as --prefix of rlock probe"
 		}
 		p.add("locks", OK, nil, "acquired in %v%s", took.Round(time.Microsecond), text)
 	case refused && strings.HasPrefix(server.Error(), "READONLY"):
@@ -144,7 +145,8 @@ func (p *probe) rule() string {
 		prefix = "<your keys>"
 	}
 	return fmt.Sprintf("grant ACL SETUSER <user> ~%s* ~rlock:* &rlock:* +@all -@admin -@dangerous +info +role "+
-		"(PRODUCTION.md has less that is enough; without ~rlock:*, locks work WithFence(false) and WithQueue(false))", prefix)
+		"(PRODUCTION.md has less that is enough; without ~rlock:*, "+
+		"locks work WithFence(false) and WithQueue(false))", prefix)
 }
 
 // denied reports the refusal of a user's rights, in a script or outside.

@@ -198,7 +198,8 @@ func TestRun(t *testing.T) {
 		"no right to run scripts": {
 			change: func(t *testing.T, s *scratch) { s.acquire = refusal(t, "NOPERM no permissions to run evalsha") },
 			want:   map[string]probe.Severity{"locks": probe.Fault, "queue": none, "held": none, "cache": none, "waiting": none, "shared": none},
-			says:   `of the key "app:rlock:probe:1"; grant ACL SETUSER <user> ~app:* ~rlock:* &rlock:* +@all -@admin -@dangerous +info +role`,
+			says: `of the key "app:rlock:probe:1"; grant ACL SETUSER <user> ` +
+				`~app:* ~rlock:* &rlock:* +@all -@admin -@dangerous +info +role`,
 		},
 		"no right within a script": {
 			change: func(t *testing.T, s *scratch) {

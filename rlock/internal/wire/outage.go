@@ -186,6 +186,15 @@ func (e *unanswered) Error() string {
 // Unwrap makes ErrNoAnswer, the cause and what was told reachable.
 func (e *unanswered) Unwrap() []error { return e.wraps.Errors() }
 
+// Ended is NoAnswer for a call that went by ctx. If ctx has ended, it says that: the client may say then what
+// has become of another call on the same connection.
+func Ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil && OutcomeOf(err) == Indeterminate {
+		err = clock.ContextError(ctx, err)
+	}
+	return NoAnswer(err)
+}
+
 // NoAnswer returns err such that it matches ErrNoAnswer, if it is that of a call that the server has not
 // answered or cannot serve yet. A caller who has cancelled the call, or never sent it, has not waited for an
 // answer, and a client that is closed asks nobody.

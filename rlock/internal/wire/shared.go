@@ -101,9 +101,8 @@ func (c *Claim) IsShare() bool { _, is := c.Share(); return is }
 
 // Sharer is one of those who share a key.
 type Sharer struct {
-	Token   string
-	Permits int
-	End     clock.Instant // of the lease, as that of a Holder
+	Token string        // which says how many permits it has
+	End   clock.Instant // of the lease, as that of a Holder
 }
 
 // Waiter is a process that waits in the queue of a key.
@@ -124,8 +123,9 @@ type Seen struct {
 // mostWaiters is how many Look asks for at most, which keeps the server busy for less than a millisecond.
 const mostWaiters = 1000
 
-// Look asks who has a key, who shares it, and who waits for it. It asks for less where the server refuses all
-// of it: because the user lacks a right, or the slot moves, in which a script runs only where all its keys are.
+// Look asks who has a key, who shares it, and who waits for it. It asks for less where the server refuses
+// all of it: because the user lacks a right, or the slot moves, in which a script runs only where all its
+// keys are.
 func (s *Server) Look(ctx context.Context, key string) (seen Seen, err error) {
 	for _, waiters := range [...]int64{mostWaiters, 0, onlyLock} {
 		var less error
@@ -175,12 +175,7 @@ func (s calls) look(ctx context.Context, key string, waiters int64) (Seen, error
 		if len(fields) < 3 {
 			return Seen{}, &gen.ReplyError{Script: "Inspect", Reason: errors.New("has a holder without a token")}
 		}
-		permits, err := strconv.Atoi(fields[1])
-		if err != nil {
-			reason := errors.New("has a holder without a number of permits")
-			return Seen{}, &gen.ReplyError{Script: "Inspect", Reason: reason}
-		}
-		seen.Sharers = append(seen.Sharers, Sharer{fields[2], permits, sent.After(remaining(r.Left[i]))})
+		seen.Sharers = append(seen.Sharers, Sharer{fields[2], sent.After(remaining(r.Left[i]))})
 	}
 	if n := len(seen.Sharers); n > 0 {
 		seen.End = seen.Sharers[n-1].End // the key may stay for longer
