@@ -596,17 +596,31 @@ func asksFront(l line) {
 	l.state("s1", queueLease)
 }
 
+// A machine may need longer for all of this than the two seconds that those who were asked have. That try
+// shows nothing, and is made again.
 func asksMany(l line) {
+	for range 10 {
+		if asksManyInTime(l) {
+			return
+		}
+		require.NoError(l, env.Do(l.T, l.client, "FLUSHALL").Error())
+	}
+	require.FailNow(l, "ten tries took longer than two seconds each")
+}
+
+func asksManyInTime(l line) bool {
 	heard := l.listen("q")
 	l.join("p1")
-	const all = 1000
+	const front, most = 200, 50
+	const all, alive = front + 2*most, front - most
 	for i := range all {
 		require.NoError(l, env.Do(l.T, l.client, "ZADD", queued, fmt.Sprint(i+1), fmt.Sprint("q", i)).Error())
 		l.heardOf(fmt.Sprint("q", i), 5*time.Second, time.Minute)
 	}
 	// Nothing is heard of the first for so long that it would have been enough, had it been asked.
 	l.heardOf("q0", 3*time.Second, 4500*time.Millisecond)
-	l.heardOf("q180", 0, time.Minute)
+	l.heardOf(fmt.Sprint("q", alive), 0, time.Minute)
+	began := time.Now()
 	l.pass("p1", "")
 	var asked []string
 	require.NoError(l, env.Do(l.T, l.client, "SPUBLISH", grants+"q", "last").Error())
@@ -616,7 +630,6 @@ func asksMany(l line) {
 		}
 		asked = append(asked, m)
 	}
-	const front, most = 200, 50
 	require.Greater(l, len(asked), front+most/2)
 	require.LessOrEqual(l, len(asked), front+most)
 	for i := range front {
@@ -624,18 +637,22 @@ func asksMany(l line) {
 	}
 	require.Equal(l, fmt.Sprint("beat q", all-1), asked[front], "the last is asked")
 
-	for _, token := range []string{"q999", "q500", "q180"} {
-		r := l.beat(token)
+	for _, i := range []int{all - 1, front + most/2, alive} {
+		r := l.beat(fmt.Sprint("q", i))
+		if time.Since(began) >= silentLease {
+			return false
+		}
 		require.False(l, r.Granted)
 		require.LessOrEqual(l, r.Remaining, 2*time.Second)
 		require.Equal(l, int64(11), r.Ahead, "most of those before it may be dead")
 	}
 	l.silent(heard, "q")
 
-	env.Soon(l.T, func() bool { return l.beat("q180").Granted }, "all before it count as dead together")
+	env.Soon(l.T, func() bool { return l.beat(fmt.Sprint("q", alive)).Granted }, "all before it count as dead together")
 	left, err := env.Do(l.T, l.client, "ZCARD", queued).ToInt64()
 	require.NoError(l, err)
-	require.Equal(l, int64(all-181), left, "nobody else is taken out")
+	require.Equal(l, int64(all-alive-1), left, "nobody else is taken out")
+	return true
 }
 
 func notKnown(l line) {
