@@ -1,182 +1,216 @@
 package analyze
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/yuin/gopher-lua/ast"
 
 	"github.com/rlock-go/toolkit/generator/internal/command"
+	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// isTyped reports whether a kind is a number, or nothing, so that it is no option.
-func (a *analyzer) isTyped(k Kind) bool {
-	if arg, ok := k.(Arg); ok {
-		class, _ := a.argClass(arg.Index)
-		return class != Any
+// Match fits the words of a call into the syntax of its command.
+func Match(s *script.Script, known command.Command, words []Word) *command.Match {
+	first := 1 + strings.Count(known.Name, " ")
+	words = words[min(first, len(words)):]
+	a := &analyzer{script: s}
+	return known.Match(command.Words{
+		N:    len(words),
+		Open: len(words) > 0 && words[len(words)-1].Open,
+		May: func(i int, p *command.Place) bool {
+			return words[i].Bottom() || words[i].mayBe(func(k Kind) bool { return a.mayStand(k, p) })
+		},
+		Num: func(i int) (int, bool) { return whole(words[i].Value) },
+	})
+}
+
+// mayStand reports whether a kind may stand in a place of a syntax. A number is no keyword.
+func (a *analyzer) mayStand(k Kind, p *command.Place) bool {
+	number := false
+	switch k := k.(type) {
+	case Str:
+		return p.Takes(k.S)
+	case Num:
+		return !p.Keyword && p.Takes(strconv.FormatFloat(k.F, 'f', -1, 64))
+	case Arg:
+		class, _ := a.argClass(k.Index)
+		number = class != Any || k.Number
+	case Text:
+		number = numeric(k.Class) != Any
+	default:
+		t := TypeOf(k)
+		number = t != "string" && t != ""
 	}
-	if text, ok := k.(Text); ok {
-		return numeric(text.Class) != Any
-	}
-	t := TypeOf(k)
-	return t == "number" || t == "nil" || t == "boolean"
+	return !number || !p.Keyword
 }
 
 // reply makes what a command answers.
 func (a *analyzer) reply(st *state, n ast.Expr, part int, name string, words []Word) Value {
-	_, found := command.Lookup(name, Subcommand(words))
+	known, found := command.Lookup(name, Subcommand(words))
 	if !found {
 		return Join(a.data(st, n, Waived, strings.ToUpper(name), Value{}), a.status(st, n))
 	}
-	s := shapeOf(name, words, a.isTyped)
-	if s.form == anything {
+	m := Match(a.script, known, words)
+	if !m.OK { // there is a finding about it, or a waiver
+		return Join(a.data(st, n, Waived, strings.ToUpper(name), Value{}), a.status(st, n))
+	}
+	replies := known.Replies(m)
+	if len(replies) == 0 {
 		return Join(a.data(st, n, Foreign, strings.ToUpper(name), Value{}), a.status(st, n))
 	}
-	s = a.sourced(name, s, words)
 	next := 1000 * (part + 1)
 	var v Value
-	if st.protocol&resp2 != 0 {
-		v = a.build(st, n, &next, s, false)
-	}
-	if st.protocol&resp3 != 0 {
-		v = Join(v, a.build(st, n, &next, s, true))
+	for _, version := range []protocol{resp2, resp3} {
+		if st.protocol&version == 0 {
+			continue
+		}
+		if read, ok := a.readings(st, n, &next, known.Name, words, version == resp3); ok {
+			v = Join(v, read)
+			continue
+		}
+		for _, r := range replies {
+			v = Join(v, a.build(st, n, &next, r, version == resp3))
+		}
 	}
 	return v
 }
 
-// sourced notes in a shape from which key a text is read.
-func (a *analyzer) sourced(name string, s shape, words []Word) shape {
-	if len(words) < 2 || words[1].Open {
-		return s
+// readings makes the answer of a command of which a guard may ask what it has read from where.
+func (a *analyzer) readings(st *state, n ast.Expr, part *int, name string, words []Word, resp3 bool) (Value, bool) {
+	if len(words) < 2 || words[len(words)-1].Open {
+		return Value{}, false
 	}
-	key, _ := words[1].only()
-	k, ok := key.(Key)
-	if !ok {
-		return s
+	read := func(of Source) Value { return Of(Read{Source: of}, Missing{Of: of, Nil: resp3}) }
+	key := func(i int) int {
+		only, _ := words[i].only()
+		k, is := only.(Key)
+		if !is {
+			return -1
+		}
+		return k.Index
 	}
 	field := func(i int) Source {
-		f := Source{Command: "hget", Key: k.Index, Chosen: true}
-		if i < len(words) && !words[i].Open {
-			if name, constant := words[i].Str(); constant {
-				f.Field, f.Chosen = name, false
-			}
+		f := Source{Command: "hget", Key: key(1), Chosen: true}
+		if name, constant := words[i].Str(); constant {
+			f.Field, f.Chosen = name, false
 		}
 		return f
 	}
-	switch name {
-	case "get":
-		s.source = Source{Command: "get", Key: k.Index}
-	case "hget":
-		s.source = field(2)
-	case "hmget":
-		if !words[len(words)-1].Open {
-			t := shape{form: tuple}
-			for i := 2; i < len(words); i++ {
-				elem := text.nullable()
-				elem.source = field(i)
-				t.elems = append(t.elems, &elem)
-			}
-			return t
+	t := &Table{}
+	switch {
+	case name == "get" && key(1) >= 0:
+		return read(Source{Command: "get", Key: key(1)}), true
+	case name == "hget" && key(1) >= 0 && len(words) > 2:
+		return read(field(2)), true
+	case name == "hmget" && key(1) >= 0:
+		for i := range words[2:] {
+			t.Items = append(t.Items, read(field(i+2)))
 		}
-	}
-	if name == "mget" && !words[len(words)-1].Open {
-		t := shape{form: tuple}
-		for i := 1; i < len(words); i++ {
-			elem := text.nullable()
-			if key, _ := words[i].only(); key != nil {
-				if k, ok := key.(Key); ok {
-					elem.source = Source{Command: "mget", Key: k.Index}
-				}
+	case name == "mget":
+		for i := range words[1:] {
+			v := Of(Text{}, Missing{Nil: resp3})
+			if k := key(i + 1); k >= 0 {
+				v = read(Source{Command: "mget", Key: k})
 			}
-			t.elems = append(t.elems, &elem)
+			t.Items = append(t.Items, v)
 		}
-		return t
+	default:
+		return Value{}, false
 	}
-	return s
+	*part++
+	return a.alloc(st, n, *part, t), true
 }
 
-// build makes a value of a shape, in one version of the protocol.
-func (a *analyzer) build(st *state, n ast.Expr, part *int, s shape, resp3 bool) Value {
-	v := a.buildForm(st, n, part, s, resp3)
-	if s.orNil {
-		v = Join(v, Of(Missing{Of: s.source, Nil: resp3}))
+// classes are what is known of a text or a number of some form.
+var classes = map[command.Form]Class{
+	command.Int: Integer, command.Bit: Binary, command.Label: Label, command.Whole: Integer, command.Decimal: Decimal,
+	command.Real: Fraction, command.Score: Decimal, command.Float: Fraction,
+}
+
+// UnitOf returns what a value of a type counts.
+func UnitOf(t command.Type) Unit {
+	return map[command.Type]Unit{
+		command.Seconds: Seconds, command.Timeout: Seconds, command.Millis: Milliseconds, command.UnixSeconds: UnixSeconds,
+		command.UnixMillis: UnixMilliseconds, command.ID: UnixMilliseconds, command.Micros: Microseconds,
+	}[t]
+}
+
+// build makes a value of a reply, in one version of the protocol.
+func (a *analyzer) build(st *state, n ast.Expr, part *int, r *command.Reply, resp3 bool) Value {
+	v := a.buildForm(st, n, part, r, resp3)
+	if r.OrNil {
+		v = Join(v, Of(Missing{Nil: resp3}))
 	}
 	return v
 }
 
-func (a *analyzer) buildForm(st *state, n ast.Expr, part *int, s shape, resp3 bool) Value {
+func (a *analyzer) buildForm(st *state, n ast.Expr, part *int, r *command.Reply, resp3 bool) Value {
 	table := func(t *Table) Value {
 		*part++
 		return a.alloc(st, n, *part, t)
 	}
-	switch s.form {
-	case integer:
-		return Of(Number{Class: s.class, Unit: s.unit})
-	case bulk:
-		if s.source.Command != "" {
-			return Of(Read{Source: s.source})
-		}
-		return Of(Text{Class: s.class, Unit: s.unit, Undefined: s.class == Fraction}) // a score may be inf
-	case verbatim:
+	class, unit := classes[r.Form], UnitOf(r.Unit)
+	switch r.Form {
+	case command.Int, command.Bit:
+		return Of(Number{Class: class, Unit: unit})
+	case command.Text, command.Label, command.Whole:
+		return Of(Text{Class: class, Unit: unit})
+	case command.Blank:
+		return Of(Text{}, Str{})
+	case command.Decimal, command.Real:
+		return Of(Text{Class: class, Undefined: true}) // a score may be inf
+	case command.Verbatim:
 		if resp3 {
-			inner := table(&Table{Exact: true, Fields: map[string]Value{"string": Of(Text{Class: s.class}), "format": Of(Text{Class: Label})}})
+			inner := table(&Table{Exact: true, Fields: map[string]Value{"string": Of(Text{}), "format": Of(Text{Class: Label})}})
 			return table(&Table{Exact: true, Fields: map[string]Value{"verbatim_string": inner}})
 		}
-		return Of(Text{Class: s.class})
-	case double:
+		return Of(Text{})
+	case command.Score, command.Float:
 		if resp3 {
 			return table(&Table{Exact: true, Fields: map[string]Value{"double": Of(Number{Class: Fraction})}})
 		}
-		return Of(Text{Class: s.class, Undefined: true})
-	case status:
-		word := Of(Str{S: "OK"})
-		if s.class == Label {
-			word = Of(Text{Class: Label})
-		}
-		return table(&Table{Exact: true, Fields: map[string]Value{"ok": word}})
-	case list:
-		return table(listOf(a.build(st, n, part, *s.elem, resp3)))
-	case tuple:
+		return Of(Text{Class: class, Undefined: true})
+	case command.OK:
+		return table(&Table{Exact: true, Fields: map[string]Value{"ok": Of(Str{S: "OK"})}})
+	case command.Status:
+		return table(&Table{Exact: true, Fields: map[string]Value{"ok": Of(Text{Class: Label})}})
+	case command.List:
+		return table(listOf(a.build(st, n, part, r.Elem, resp3)))
+	case command.Tuple:
 		t := &Table{Exact: true}
-		for _, elem := range s.elems {
-			v := a.build(st, n, part, *elem, resp3)
+		for _, elem := range r.Elems {
+			v := a.build(st, n, part, elem, resp3)
 			t.Items = append(t.Items, v)
 			t.Exact = t.Exact && present(v).equal(v)
 		}
 		return table(t)
-	case set:
-		elem := a.build(st, n, part, *s.elem, resp3)
+	case command.Set:
+		elem := a.build(st, n, part, r.Elem, resp3)
 		if resp3 {
 			inner := table(&Table{Rest: Of(Bool{V: true}), Names: elem})
 			return table(&Table{Exact: true, Fields: map[string]Value{"set": inner}})
 		}
 		return table(listOf(elem))
-	case flat:
-		t := listOf(Join(Of(Text{Class: Any}), a.build(st, n, part, *s.elem, resp3)))
-		t.Pairs = &[2]Value{Of(Text{Class: Any}), a.build(st, n, part, *s.elem, resp3)}
-		return table(t)
-	case pairsOf:
-		return a.buildPairs(st, n, part, s, resp3, table)
 	}
-	return Join(a.data(st, n, Foreign, "the server", Value{}), Value{})
+	return a.buildPairs(st, n, part, r, resp3, table)
 }
 
-// buildPairs makes names with values: as HGETALL has them, or the members with scores of
-// sorted sets (Fraction), or streams with entries (Label).
-func (a *analyzer) buildPairs(st *state, n ast.Expr, part *int, s shape, resp3 bool, table func(*Table) Value) Value {
-	elem := a.build(st, n, part, *s.elem, resp3)
-	name := Of(Text{Class: Any})
+// buildPairs makes names with values, as the forms say.
+func (a *analyzer) buildPairs(
+	st *state, n ast.Expr, part *int, r *command.Reply, resp3 bool, table func(*Table) Value,
+) Value {
+	elem := a.build(st, n, part, r.Elem, resp3)
+	name := Of(Text{})
+	pairs := r.Form == command.Scored && resp3 || r.Form == command.Streams && !resp3
 	switch {
-	case s.class == Fraction && resp3, s.class == Label && !resp3:
-		if s.single {
-			return Join(table(emptyTable), table(&Table{Exact: true, Items: []Value{name, elem}}))
-		}
+	case r.Single:
+		return Join(table(emptyTable), table(&Table{Exact: true, Items: []Value{name, elem}}))
+	case pairs:
 		return table(listOf(table(&Table{Exact: true, Items: []Value{name, elem}})))
-	case resp3:
+	case resp3 && r.Form != command.Flat:
 		inner := table(&Table{Rest: elem, Names: name})
 		return table(&Table{Exact: true, Fields: map[string]Value{"map": inner}})
-	}
-	if s.single {
-		return Join(table(emptyTable), table(&Table{Exact: true, Items: []Value{name, elem}}))
 	}
 	flat := listOf(Join(name, elem))
 	flat.Pairs = &[2]Value{name, elem}

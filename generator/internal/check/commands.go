@@ -111,19 +111,19 @@ func (c *checker) command(name string, call *analyze.Call) {
 	}
 	if known.Flags&command.Write != 0 && !c.script.Mode.Write {
 		writes := "writes"
-		if replicated[known.Name] {
+		if known.Effects()&command.Replicates != 0 {
 			writes = "counts as a write inside a script, as it may be replicated"
 		}
 		c.findf(call.Pos, "%q %s, but the header says mode: %s; use mode: write", shown, writes, c.script.Mode)
 	}
-	if administers[known.Name] && !c.script.Mode.Write {
+	if known.Effects()&command.Manages != 0 && !c.script.Mode.Write {
 		c.findf(call.Pos, "%q changes the server, but the header says mode: %s; use mode: write", shown, c.script.Mode)
 	}
 	c.count(call, known.Name)
 	if told := c.keysOf(known, shown, call); told {
 		c.reaches(known, shown, call)
 	}
-	c.units(known, shown, call)
+	c.words(known, shown, call)
 	if known.Name == "publish" || known.Name == "spublish" {
 		c.channel(shown, call)
 	}
@@ -175,21 +175,6 @@ func unsent(w analyze.Word, heap analyze.Heap) string {
 	}
 	return ""
 }
-
-// replicated are commands that change nothing, or nothing that is seen, and are
-// passed on to replicas all the same.
-var replicated = map[string]bool{"publish": true, "spublish": true, "pfcount": true}
-
-// administers are commands that write no data and change the server all the same.
-var administers = map[string]bool{
-	"cluster addslots": true, "cluster addslotsrange": true, "cluster bumpepoch": true, "cluster delslots": true,
-	"cluster delslotsrange": true, "cluster failover": true, "cluster flushslots": true, "cluster forget": true, "cluster meet": true,
-	"cluster replicate": true, "cluster saveconfig": true, "cluster set-config-epoch": true, "cluster setslot": true,
-	"memory purge": true, "slowlog reset": true, "readonly": true, "readwrite": true, "asking": true,
-}
-
-// sweeping are commands that reach keys which nobody names.
-var sweeping = map[string]bool{"flushall": true, "flushdb": true, "keys": true, "scan": true, "randomkey": true, "swapdb": true, "select": true, "cluster getkeysinslot": true}
 
 // channel checks that the channel of a call is declared or a literal.
 func (c *checker) channel(shown string, call *analyze.Call) {
@@ -257,7 +242,7 @@ func (c *checker) reaches(known command.Command, shown string, call *analyze.Cal
 		}
 		return
 	}
-	far := sweeping[known.Name]
+	far := known.Effects()&command.Sweeps != 0
 	if known.Name == "sort" || known.Name == "sort_ro" {
 		for i := 2; i < len(call.Words); i++ {
 			option, constant := call.Words[i].Str()
@@ -295,13 +280,6 @@ func (c *checker) reaches(known command.Command, shown string, call *analyze.Cal
 	c.findf(call.Pos, `%q reaches keys that are not in KEYS; name them, or take responsibility with "-- allow: undeclared-key reason"`, shown)
 }
 
-// timed are commands whose answer changes with time or with other clients though the key is not
-// modified, so that no server tells the cache: consumer groups count as no modification.
-var timed = map[string]bool{
-	"object idletime": true, "object freq": true, "xpending": true,
-	"xinfo consumers": true, "xinfo groups": true, "xinfo stream": true, "memory usage": true,
-}
-
 // cached refuses answers that change though the key does not: a cache would freeze them. Of
 // SMEMBERS and its like it freezes the order only, in which nothing is promised.
 func (c *checker) cached(shown string, known command.Command, call *analyze.Call) {
@@ -309,7 +287,7 @@ func (c *checker) cached(shown string, known command.Command, call *analyze.Call
 	switch random := known.Flags&command.Random != 0; {
 	case known.Name == "ttl", known.Name == "pttl":
 		c.findf(call.Pos, "%q changes with time though the key does not, which a cache would freeze; use mode: read. The cached call reports the remaining time by itself", shown)
-	case timed[known.Name]:
+	case known.Effects()&command.Ages != 0:
 		c.findf(call.Pos, "%q changes with time or with other clients though no write of the key tells the cache, which would freeze it; use mode: read", shown)
 	case known.Name == "touch":
 		c.findf(call.Pos, "%q is called for what it does to the key's age, which a call from the cache does not do; use mode: read", shown)

@@ -16,6 +16,7 @@ const (
 	ruleNoScript = "not-in-scripts"
 	ruleArity    = "number-of-arguments"
 	ruleArgument = "type-of-argument"
+	ruleOption   = "unknown-option"
 	RuleReadOnly = "read-only"
 	ruleKey      = "undeclared-key"
 	ruleChannel  = "undeclared-channel"
@@ -44,6 +45,7 @@ var Rules = []finding.Rule{
 	{Name: ruleNoScript, Demand: "scripts may call each command"},
 	{Name: ruleArity, Demand: "each command gets as many arguments as it takes"},
 	{Name: ruleArgument, Demand: "each argument of a command is a string or a number"},
+	{Name: ruleOption, Demand: "Redis 7.0 takes the arguments of each command"},
 	{Name: RuleReadOnly, Demand: "a script that only reads calls no command that writes"},
 	{Name: ruleKey, Demand: "each key of a command comes from KEYS"},
 	{Name: ruleChannel, Demand: "each channel is declared"},

@@ -2,13 +2,10 @@ package check
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/rlock-go/toolkit/generator/internal/analyze"
-	"github.com/rlock-go/toolkit/generator/internal/command"
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
@@ -185,127 +182,6 @@ func (c *checker) order(t analyze.Test) {
 		if k := counts(v); k != nil && text(t.Left) && text(t.Right) {
 			c.findf(t.Pos, "%s is compared as text, letter by letter, so that '9' is above '10'; write tonumber(…) on both sides", analyze.Describe(k))
 			return
-		}
-	}
-}
-
-// spans are the words of commands that are a time, or a span of it.
-var spans = map[string]map[int]analyze.Unit{
-	"expire": {2: analyze.Seconds}, "setex": {2: analyze.Seconds}, "pexpire": {2: analyze.Milliseconds}, "psetex": {2: analyze.Milliseconds},
-	"expireat": {2: analyze.UnixSeconds}, "pexpireat": {2: analyze.UnixMilliseconds}, "restore": {2: analyze.Milliseconds},
-	"xclaim": {4: analyze.Milliseconds}, "xautoclaim": {4: analyze.Milliseconds},
-}
-
-// spanOptions are the options whose next word is one.
-var spanOptions = map[string]analyze.Unit{
-	"EX": analyze.Seconds, "PX": analyze.Milliseconds, "EXAT": analyze.UnixSeconds, "PXAT": analyze.UnixMilliseconds, "IDLE": analyze.Milliseconds,
-	"TIME": analyze.UnixMilliseconds,
-}
-
-// instead names the command or option that takes a unit.
-var instead = map[string]map[analyze.Unit]string{
-	"expire":    {analyze.Milliseconds: "PEXPIRE", analyze.UnixMilliseconds: "PEXPIREAT", analyze.UnixSeconds: "EXPIREAT"},
-	"pexpire":   {analyze.Seconds: "EXPIRE", analyze.UnixMilliseconds: "PEXPIREAT", analyze.UnixSeconds: "EXPIREAT"},
-	"expireat":  {analyze.Milliseconds: "PEXPIRE", analyze.UnixMilliseconds: "PEXPIREAT", analyze.Seconds: "EXPIRE"},
-	"pexpireat": {analyze.Milliseconds: "PEXPIRE", analyze.Seconds: "EXPIRE", analyze.UnixSeconds: "EXPIREAT"},
-	"setex":     {analyze.Milliseconds: "PSETEX"}, "psetex": {analyze.Seconds: "SETEX"},
-	"EX":   {analyze.Milliseconds: "PX", analyze.UnixMilliseconds: "PXAT", analyze.UnixSeconds: "EXAT"},
-	"PX":   {analyze.Seconds: "EX", analyze.UnixMilliseconds: "PXAT", analyze.UnixSeconds: "EXAT"},
-	"EXAT": {analyze.Milliseconds: "PX", analyze.UnixMilliseconds: "PXAT", analyze.Seconds: "EX"},
-	"PXAT": {analyze.Milliseconds: "PX", analyze.Seconds: "EX", analyze.UnixSeconds: "EXAT"},
-}
-
-// unitTaker is a command or an option with the unit that it takes; without one, what takes a
-// word is not known.
-type unitTaker struct {
-	name string
-	unit analyze.Unit
-}
-
-// takers returns what may take a word of a call as a time, or a span of it.
-func (c *checker) takers(known command.Command, words []analyze.Word, i int) []unitTaker {
-	var all []unitTaker
-	positions, w := spans[known.Name], words[i]
-	for _, at := range slices.Sorted(maps.Keys(positions)) {
-		if at == i || w.Open && at > i {
-			unit := positions[at]
-			if known.Name == "restore" && slices.ContainsFunc(words, func(w analyze.Word) bool { return mayBeWord(w, "ABSTTL") }) {
-				unit = analyze.UnixMilliseconds
-			}
-			all = append(all, unitTaker{strings.ToUpper(known.Name), unit})
-		}
-	}
-	first, optioned := map[string]int{"set": 3, "getex": 2, "xclaim": 6, "xpending": 3}[known.Name] // of the options
-	if !optioned {
-		return all
-	}
-	if i > first {
-		all = append(all, c.options(words[i-1].Value)...)
-	}
-	if w.Open {
-		all = append(all, c.options(w.Value)...)
-	}
-	return all
-}
-
-// options returns the options that take a time which a word may be.
-func (c *checker) options(v analyze.Value) []unitTaker {
-	var all []unitTaker
-	for _, k := range v.Kinds() {
-		switch k := k.(type) {
-		case analyze.Str:
-			option := strings.ToUpper(k.S)
-			if unit := spanOptions[option]; unit != analyze.None {
-				all = append(all, unitTaker{option, unit})
-			}
-		case analyze.Empty, analyze.Key:
-		default:
-			class, unit, _ := analyze.Quantity(c.script, k)
-			if t := analyze.TypeOf(k); class == analyze.Any && (unit == analyze.None || unit == analyze.Lost) && (t == "string" || t == "") {
-				all = append(all, unitTaker{})
-			}
-		}
-	}
-	return all
-}
-
-// units finds times and spans that a command takes for others, and optional ones that
-// may be absent.
-func (c *checker) units(known command.Command, shown string, call *analyze.Call) {
-	for i, w := range call.Words {
-		taken := c.takers(known, call.Words, i)
-		if len(taken) == 0 {
-			continue
-		}
-		c.ask(RuleUnits)
-		for _, k := range w.Kinds() {
-			if e, ok := k.(analyze.Empty); ok && !w.Open {
-				if _, certain := w.Str(); certain || !c.facts.Compared[e.Index] {
-					p := c.entry(e.Index)
-					c.findf(w.Pos, "ARGV%s %s is optional: where it is absent it is the empty string, which %q refuses; ask first: if ARGV%[1]s ~= '' then …", p, p.Name, shown)
-					break
-				}
-			}
-			_, unit, _ := analyze.Quantity(c.script, k)
-			wrong := slices.IndexFunc(taken, func(t unitTaker) bool { return t.unit != unit })
-			if unit == analyze.None || wrong < 0 {
-				continue
-			}
-			taker := taken[wrong]
-			if taker.unit == analyze.None {
-				c.findf(w.Pos, "%s is in %s, and which option of %q takes it is not known; write the option as a literal, or declare it as an argument of type enum(PX)", analyze.Describe(k), unit, shown)
-				break
-			}
-			if unit == analyze.Lost {
-				c.findf(w.Pos, "%q takes %s, but %s was made of a time or a duration, in a way that may change what it counts; %s", taker.name, taker.unit, analyze.Describe(k), keepUnit)
-				break
-			}
-			mend := fmt.Sprintf("convert it to %s", taker.unit)
-			if other := instead[strings.ToLower(taker.name)][unit] + instead[taker.name][unit]; other != "" {
-				mend = fmt.Sprintf("use %q", other)
-			}
-			c.findf(w.Pos, "%q takes %s, but %s is in %s; %s", taker.name, taker.unit, analyze.Describe(k), unit, mend)
-			break
 		}
 	}
 }

@@ -6,10 +6,11 @@ import "strings"
 
 // Command is one command, or one subcommand where the name has two words.
 type Command struct {
-	Name  string // lower case
-	Arity int    // words with the name; -n: n or more
-	Flags Flag
-	Keys  []Keys
+	Name   string // lower case
+	Arity  int    // words with the name; -n: n or more
+	Flags  Flag
+	Keys   []Keys
+	Syntax string // of the words behind the name
 }
 
 // Flag is a set of facts about a command.

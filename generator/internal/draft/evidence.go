@@ -3,7 +3,6 @@ package draft
 import (
 	"reflect"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -23,7 +22,7 @@ type evidence struct {
 }
 
 // use is what a script does with an argument.
-type use struct{ number, score, json, bytes bool }
+type use struct{ number, json, bytes bool }
 
 // entry is one of KEYS or ARGV; with index 0, any of them.
 type entry struct {
@@ -125,7 +124,7 @@ func (e *evidence) see(n any, locals map[string]entry) {
 		}
 		if found.table == "ARGV" {
 			u := e.uses[found.index]
-			e.uses[found.index] = use{u.number || what.number, u.score || what.score, u.json || what.json, u.bytes || what.bytes}
+			e.uses[found.index] = use{u.number || what.number, u.json || what.json, u.bytes || what.bytes}
 		}
 	}
 	switch n := n.(type) {
@@ -165,37 +164,7 @@ func (e *evidence) call(n *ast.FuncCallExpr, note func(ast.Expr, use)) {
 	case "redis.error_reply":
 		e.reply(n.Args[0])
 	}
-	// The words of commands that are numbers, whatever the command is called through.
-	command, ok := n.Args[0].(*ast.StringExpr)
-	if !ok {
-		return
-	}
-	for _, at := range numbers[strings.ToLower(command.Value)] {
-		if at < len(n.Args) {
-			note(n.Args[at], use{number: true})
-		}
-	}
-	if at, scored := scores[strings.ToLower(command.Value)]; scored && at < len(n.Args) {
-		note(n.Args[at], use{score: true})
-	}
-	for i := 1; i+1 < len(n.Args); i++ {
-		if option, ok := n.Args[i].(*ast.StringExpr); ok && slices.Contains(numberOptions, strings.ToUpper(option.Value)) {
-			note(n.Args[i+1], use{number: true})
-		}
-	}
 }
-
-// numbers are the words of commands that are whole numbers.
-var numbers = map[string][]int{
-	"incrby": {2}, "decrby": {2}, "hincrby": {3}, "expire": {2}, "pexpire": {2}, "expireat": {2}, "pexpireat": {2}, "setex": {2}, "psetex": {2},
-	"lrange": {2, 3}, "ltrim": {2, 3}, "lindex": {2}, "lset": {2}, "lrem": {2}, "getrange": {2, 3}, "setrange": {2}, "getbit": {2}, "setbit": {2, 3},
-	"zremrangebyrank": {2, 3}, "zrevrange": {2, 3}, "spop": {2}, "srandmember": {2}, "zpopmin": {2}, "zpopmax": {2},
-}
-
-// scores are the words of commands that are numbers and may have a fraction.
-var scores = map[string]int{"zadd": 2, "zincrby": 2, "incrbyfloat": 2, "hincrbyfloat": 3}
-
-var numberOptions = []string{"EX", "PX", "EXAT", "PXAT", "COUNT", "MAXLEN", "MINID", "IDLE"}
 
 // reply notes the text of an error reply.
 func (e *evidence) reply(n ast.Expr) {

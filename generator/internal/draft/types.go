@@ -31,12 +31,12 @@ func (d *draft) chooseTypes() {
 			d.choose(set, "channel", "channel?", "string")
 		case u.number:
 			d.choose(set, "int", "float", "string")
-		case u.score:
-			d.choose(set, "float", "string")
 		case u.json:
 			d.choose(set, "json", "string")
 		case u.bytes:
 			d.choose(set, "bytes", "string")
+		default: // a command may take numbers only, and whole ones only
+			d.choose(set, "string", "float", "int")
 		}
 	}
 }

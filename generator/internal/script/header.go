@@ -124,7 +124,7 @@ func (h *header) directive(pos Pos, word, value string) {
 }
 
 // Rules are the checks that an allow directive can switch off.
-var Rules = []string{"dynamic-command", "undeclared-channel", "undeclared-key", "unknown-command"}
+var Rules = []string{"dynamic-command", "undeclared-channel", "undeclared-key", "unknown-command", "unknown-option"}
 
 func (h *header) entry(pos Pos, m []string) {
 	table, index, rest := m[1], m[2], words(m[4])

@@ -48,15 +48,19 @@ func derive(ctx context.Context, addr string) ([]byte, error) {
 		}
 	}
 
+	syntax, err := syntaxes(ctx, client)
+	if err != nil {
+		return nil, err
+	}
 	var rows []string
 	for _, message := range list {
-		if err := collect(&rows, message); err != nil {
+		if err := collect(&rows, message, syntax); err != nil {
 			return nil, err
 		}
 	}
 	slices.Sort(rows)
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "// Code generated from COMMAND of redis %s by derive. DO NOT EDIT.\n\npackage command\n\nvar commands = map[string]Command{\n", version)
+	fmt.Fprintf(&b, "// Code generated from COMMAND and COMMAND DOCS of redis %s by derive. DO NOT EDIT.\n\npackage command\n\nvar commands = map[string]Command{\n", version)
 	for _, row := range rows {
 		fmt.Fprintln(&b, row)
 	}
@@ -72,7 +76,7 @@ var alsoWrites = []string{"publish", "spublish", "pfcount"}
 // not. What differs in its order only, as SMEMBERS does, has another.
 const random = "nondeterministic_output"
 
-func collect(rows *[]string, message rueidis.RedisMessage) error {
+func collect(rows *[]string, message rueidis.RedisMessage, syntax map[string]string) error {
 	fields, err := message.ToArray()
 	if err != nil {
 		return err
@@ -136,10 +140,13 @@ func collect(rows *[]string, message rueidis.RedisMessage) error {
 	if len(keys) > 0 {
 		row += ", Keys: []Keys{" + strings.Join(keys, ", ") + "}"
 	}
+	if len(subcommands) == 0 {
+		row += fmt.Sprintf(", Syntax: %q", syntax[name])
+	}
 	*rows = append(*rows, row+"},")
 
 	for _, sub := range subcommands {
-		if err := collect(rows, sub); err != nil {
+		if err := collect(rows, sub, syntax); err != nil {
 			return err
 		}
 	}

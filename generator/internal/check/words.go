@@ -1,0 +1,202 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rlock-go/toolkit/generator/internal/analyze"
+	"github.com/rlock-go/toolkit/generator/internal/command"
+)
+
+// words checks the arguments of a call against the syntax of its command.
+func (c *checker) words(known command.Command, shown string, call *analyze.Call) {
+	m := analyze.Match(c.script, known, call.Words)
+	first := len(call.Words) - len(m.Places)
+	c.ask(ruleOption)
+	if !m.OK {
+		c.misplaced(known, shown, call, m, first)
+		return
+	}
+	c.excluded(shown, call, m, first)
+	for i, places := range m.Places {
+		w := call.Words[first+i]
+		c.ask(ruleOption)
+		c.number(shown, w, places)
+		c.ask(RuleUnits)
+		c.unit(shown, w, places, m)
+	}
+}
+
+// misplaced reports the first word that the command does not take.
+func (c *checker) misplaced(known command.Command, shown string, call *analyze.Call, m *command.Match, first int) {
+	if c.waived("unknown-option") {
+		return
+	}
+	if m.Stop == len(m.Places) {
+		c.findf(call.Pos, "%q needs %s behind these arguments; write %s", shown, wanted(m.Wanted), usage(known))
+		return
+	}
+	w := call.Words[first+m.Stop]
+	c.findf(w.Pos, `%q does not take %s here, but %s; write %s or, if a newer server takes it, take responsibility with "-- allow: unknown-option reason"`,
+		shown, analyze.DescribeValue(w.Value), wanted(m.Wanted), usage(known))
+}
+
+// wanted says what a command takes at some place.
+func wanted(places []*command.Place) string {
+	var all []string
+	for _, p := range places {
+		switch {
+		case p.Keyword:
+			all = append(all, p.Name)
+		case p.Type.Whole():
+			all = append(all, p.Name+", a whole number")
+		case p.Type.Numeric():
+			all = append(all, p.Name+", a number")
+		default:
+			all = append(all, p.Name)
+		}
+	}
+	if len(all) == 0 {
+		return "nothing more"
+	}
+	return strings.Join(all, " or ")
+}
+
+// usage is a syntax without the types of its values.
+func usage(known command.Command) string {
+	text := strings.ToUpper(known.Name)
+	for word := range strings.FieldsSeq(known.Syntax) {
+		text += " "
+		for len(word) > 0 {
+			at := strings.IndexByte(word, ':')
+			if at < 0 {
+				text += word
+				break
+			}
+			text += word[:at]
+			word = strings.TrimLeft(word[at:], ":abcdefghijklmnopqrstuvwxyz-")
+		}
+	}
+	return text
+}
+
+// excluded finds two keywords of which a call takes one.
+func (c *checker) excluded(shown string, call *analyze.Call, m *command.Match, first int) {
+	var chosen []*command.Place
+	for i, places := range m.Places {
+		w := call.Words[first+i]
+		if _, constant := w.Str(); !constant || w.Open || len(places) != 1 || !places[0].Keyword {
+			continue
+		}
+		if at := slices.IndexFunc(chosen, places[0].Excludes); at >= 0 {
+			c.findf(w.Pos, "%q takes one of %s and %s; leave one out", shown, chosen[at].Name, places[0].Name)
+			return
+		}
+		chosen = append(chosen, places[0])
+	}
+}
+
+// number finds what is no number, or no whole one, where a command takes nothing else.
+func (c *checker) number(shown string, w analyze.Word, places []*command.Place) {
+	all := func(is func(command.Type) bool) bool {
+		return len(places) > 0 && !slices.ContainsFunc(places, func(p *command.Place) bool { return p.Keyword || !is(p.Type) })
+	}
+	if w.Open || !all(command.Type.Numeric) {
+		return
+	}
+	whole := all(command.Type.Whole)
+	for _, k := range w.Kinds() {
+		if arg, is := k.(analyze.Arg); is && !arg.Number {
+			if p := c.entry(arg.Index); p != nil && !p.Variadic && slices.Contains([]string{"string", "bytes", "json"}, p.Type.Base) {
+				c.findf(w.Pos, "%q takes %s here, a number, but the header says %s; declare ARGV%s as int, duration, time or float, or pass what is one",
+					shown, places[0].Name, p.Type, p)
+				return
+			}
+		}
+		class, _, _ := analyze.Quantity(c.script, k)
+		_, text := k.(analyze.Text)
+		if whole && class == analyze.Fraction && !text {
+			c.findf(w.Pos, "%s may have a fraction, with which %q fails, because it takes whole %s; write math.floor(…)",
+				analyze.Describe(k), shown, places[0].Name)
+			return
+		}
+	}
+}
+
+// alternatives name the command that takes another unit in the same place.
+var alternatives = []map[analyze.Unit]string{
+	{analyze.Seconds: "EXPIRE", analyze.Milliseconds: "PEXPIRE", analyze.UnixSeconds: "EXPIREAT", analyze.UnixMilliseconds: "PEXPIREAT"},
+	{analyze.Seconds: "SETEX", analyze.Milliseconds: "PSETEX"},
+	{analyze.Seconds: "EX", analyze.Milliseconds: "PX", analyze.UnixSeconds: "EXAT", analyze.UnixMilliseconds: "PXAT"},
+}
+
+// alternative returns what to use in place of a command or an option, for another unit.
+func alternative(name string, unit analyze.Unit) string {
+	for _, family := range alternatives {
+		for _, member := range family {
+			if member == name {
+				return family[unit]
+			}
+		}
+	}
+	return ""
+}
+
+// unit finds times and spans that a command takes for others, and optional ones that may be absent.
+func (c *checker) unit(shown string, w analyze.Word, places []*command.Place, m *command.Match) {
+	counted := slices.DeleteFunc(slices.Clone(places), func(p *command.Place) bool { return analyze.UnitOf(p.Type) == analyze.None })
+	if len(counted) == 0 {
+		return
+	}
+	for _, k := range w.Kinds() {
+		if e, ok := k.(analyze.Empty); ok && !w.Open {
+			if _, certain := w.Str(); certain || !c.facts.Compared[e.Index] {
+				p := c.entry(e.Index)
+				c.findf(w.Pos, "ARGV%s %s is optional: where it is absent it is the empty string, which %q refuses; ask first: if ARGV%[1]s ~= '' then …", p, p.Name, shown)
+				return
+			}
+		}
+		_, unit, _ := analyze.Quantity(c.script, k)
+		if unit == analyze.None {
+			continue
+		}
+		var wrong *command.Place
+		for _, p := range counted {
+			if taken(p, m) != unit && (p.Type != command.ID || unit != analyze.Lost) {
+				wrong = p
+				break
+			}
+		}
+		switch {
+		case wrong == nil:
+			continue
+		case len(counted) > 1:
+			c.findf(w.Pos, "%s is in %s, and which option of %q takes it is not known; write the option as a literal, or declare it as an argument of type enum(PX)", analyze.Describe(k), unit, shown)
+			return
+		}
+		takes := taken(wrong, m)
+		taker := shown
+		if wrong.Option != "" {
+			taker = wrong.Option
+		}
+		if unit == analyze.Lost {
+			c.findf(w.Pos, "%q takes %s, but %s was made of a time or a duration, in a way that may change what it counts; %s", taker, takes, analyze.Describe(k), keepUnit)
+			return
+		}
+		mend := fmt.Sprintf("convert it to %s", takes)
+		if other := alternative(taker, unit); other != "" {
+			mend = fmt.Sprintf("use %q", other)
+		}
+		c.findf(w.Pos, "%q takes %s, but %s is in %s; %s", taker, takes, analyze.Describe(k), unit, mend)
+		return
+	}
+}
+
+// taken returns the unit of a place.
+func taken(p *command.Place, m *command.Match) analyze.Unit {
+	if _, absolute := m.Has("ABSTTL"); absolute && p.Name == "ttl" {
+		return analyze.UnixMilliseconds
+	}
+	return analyze.UnitOf(p.Type)
+}

@@ -1,0 +1,226 @@
+package command
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Place is one place of a syntax: a keyword such as NX, or a value such as seconds:s.
+type Place struct {
+	Name    string // of a value; of a keyword, the keyword
+	Type    Type
+	Keyword bool
+	Option  string // the keyword in front of a value
+	choice  int    // of the keyword, where only one of several may be chosen; 0: it is alone
+}
+
+// Excludes reports whether two keywords are alternatives, of which a call takes one.
+func (p *Place) Excludes(q *Place) bool {
+	return p.choice != 0 && p.choice == q.choice && p.Name != q.Name
+}
+
+// Type is what a value is, and what it counts. Replies have those that count time.
+type Type string
+
+// The types.
+const (
+	Any         Type = ""          // any string
+	Key         Type = "key"       // a key
+	NumKeys     Type = "numkeys"   // how many keys follow
+	Integer     Type = "integer"   // a whole number
+	Seconds     Type = "s"         // a span of time, in whole seconds
+	Millis      Type = "ms"        // a span of time, in whole milliseconds
+	Micros      Type = "us"        // of replies only: the microseconds since the last second
+	UnixSeconds Type = "unix-s"    // a point in time
+	UnixMillis  Type = "unix-ms"   // a point in time
+	Double      Type = "double"    // a number
+	Timeout     Type = "timeout-s" // a span of time, in seconds that may have a fraction
+	Bound       Type = "bound"     // a number that may have ( in front
+	ID          Type = "id"        // of a stream's entry: milliseconds since 1970, a dash and a number
+)
+
+// Whole reports whether the value must be a whole number.
+func (t Type) Whole() bool {
+	return slices.Contains([]Type{NumKeys, Integer, Seconds, Millis, UnixSeconds, UnixMillis}, t)
+}
+
+// Numeric reports whether the value must be a number.
+func (t Type) Numeric() bool { return t.Whole() || t == Double || t == Timeout }
+
+var texts = map[Type]*regexp.Regexp{
+	Integer: regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`),
+	Double:  regexp.MustCompile(`^(?i)[-+]?([0-9]+\.?[0-9]*(e[-+]?[0-9]+)?|\.[0-9]+|inf(inity)?|0x[0-9a-f.p]+)$`),
+	Bound:   regexp.MustCompile(`^(?i)\(?[-+]?([0-9]+\.?[0-9]*(e[-+]?[0-9]+)?|\.[0-9]+|inf(inity)?|0x[0-9a-f.p]+)$`),
+	ID:      regexp.MustCompile(`^([-+$>*]|\(?[0-9]+(-([0-9]+|\*))?)$`),
+}
+
+// Takes reports whether a server takes the text in this place.
+func (p *Place) Takes(text string) bool {
+	if p.Keyword {
+		return strings.EqualFold(p.Name, text)
+	}
+	t := p.Type
+	switch {
+	case t.Whole():
+		t = Integer
+	case t == Timeout:
+		t = Double
+	}
+	known := texts[t]
+	return known == nil || known.MatchString(text)
+}
+
+// Words are the words behind a command's name, as far as they are known.
+type Words struct {
+	N    int                           // how many; with Open, the last of them stands for any number
+	Open bool                          // the last is a list
+	May  func(word int, p *Place) bool // whether a word may stand in a place
+	Num  func(word int) (int, bool)    // the number that a word is, if that is known
+}
+
+// Match is how the words of one call fit into the syntax of its command.
+type Match struct {
+	Places [][]*Place // of each word: where it may stand
+	Stop   int        // where OK is false: the word that fits nowhere, or the number of words, if one is missing
+	Wanted []*Place   // and what is taken there
+	OK     bool       // there is a way to read the words
+
+	syntax *automaton
+	words  Words
+}
+
+// Match fits words into the syntax.
+func (c Command) Match(w Words) *Match {
+	m := &Match{syntax: c.automaton(w), words: w}
+	m.run()
+	return m
+}
+
+// Has reports whether the call has a word in one of the places with these names: surely, whatever
+// the words are that are not known, or perhaps.
+func (m *Match) Has(names ...string) (surely, perhaps bool) {
+	named := func(p *Place) bool { return slices.Contains(names, p.Name) }
+	for _, places := range m.Places {
+		perhaps = perhaps || slices.ContainsFunc(places, named)
+	}
+	if !perhaps || !m.OK {
+		return false, perhaps
+	}
+	without := m.words
+	without.May = func(word int, p *Place) bool { return !named(p) && m.words.May(word, p) }
+	other := &Match{syntax: m.syntax, words: without}
+	other.run()
+	return !other.OK, true
+}
+
+// Once reports whether at most one word stands in the place with this name.
+func (m *Match) Once(name string) bool {
+	n := 0
+	for i, places := range m.Places {
+		if !slices.ContainsFunc(places, func(p *Place) bool { return p.Name == name }) {
+			continue
+		}
+		if n++; m.words.Open && i == len(m.Places)-1 {
+			n++
+		}
+	}
+	return n <= 1
+}
+
+// run follows the words forwards, through all states that they may reach, and then backwards, to
+// forget those from which the end is not reached.
+func (m *Match) run() {
+	w, a := m.words, m.syntax
+	reached := []map[int]bool{a.closure(0)}
+	for i := range w.N {
+		next := m.step(i, reached[i])
+		if w.Open && i == w.N-1 {
+			next = m.steps(i, reached[i])
+		}
+		if len(next) == 0 {
+			m.stop(i, reached[i])
+			return
+		}
+		reached = append(reached, next)
+	}
+	if !reached[w.N][a.end] {
+		m.stop(w.N, reached[w.N])
+		return
+	}
+	m.OK = true
+	m.Places = make([][]*Place, w.N)
+	alive := map[int]bool{a.end: true}
+	for i := w.N - 1; i >= 0; i-- {
+		before := map[int]bool{}
+		open := w.Open && i == w.N-1
+		for s := range reached[i] {
+			if open && alive[s] {
+				before[s] = true // the list may be empty
+			}
+		}
+		from := reached[i]
+		if open {
+			from = reached[i+1]
+		}
+		for again := true; again; {
+			again = false
+			for s := range from {
+				for _, e := range a.edges[s] {
+					if !w.May(i, e.place) || !a.reaches(e.to, alive) && !(open && a.reaches(e.to, before)) {
+						continue
+					}
+					if !slices.Contains(m.Places[i], e.place) {
+						m.Places[i] = append(m.Places[i], e.place)
+					}
+					again = again || open && !before[s]
+					before[s] = true
+				}
+			}
+		}
+		alive = before
+	}
+}
+
+func (m *Match) step(word int, from map[int]bool) map[int]bool {
+	next := map[int]bool{}
+	for s := range from {
+		for _, e := range m.syntax.edges[s] {
+			if m.words.May(word, e.place) {
+				for t := range m.syntax.closure(e.to) {
+					next[t] = true
+				}
+			}
+		}
+	}
+	return next
+}
+
+// steps returns the states that any number of words like one lead to, or none of them.
+func (m *Match) steps(word int, from map[int]bool) map[int]bool {
+	all := map[int]bool{}
+	for more := from; len(more) > 0; {
+		fresh := map[int]bool{}
+		for s := range more {
+			if !all[s] {
+				all[s], fresh[s] = true, true
+			}
+		}
+		more = m.step(word, fresh)
+	}
+	return all
+}
+
+func (m *Match) stop(word int, at map[int]bool) {
+	m.Stop, m.Places = word, make([][]*Place, m.words.N)
+	for s := range len(m.syntax.edges) {
+		if !at[s] {
+			continue
+		}
+		for _, e := range m.syntax.edges[s] {
+			if !slices.Contains(m.Wanted, e.place) {
+				m.Wanted = append(m.Wanted, e.place)
+			}
+		}
+	}
+}
