@@ -56,6 +56,7 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 		if x.mayBe(func(k Kind) bool { t := TypeOf(k); return t == "table" || t == "function" }) {
 			a.random(n, "tostring of a table or a function")
 		}
+		a.cutShort(n, x)
 		return one(Join(a.event(st, n, "__tostring", x), x.each(a.asText)))
 	case "tonumber":
 		return one(a.toNumber(st, n, args))

@@ -25,12 +25,11 @@ type Facts struct {
 	Writes   []Use // of globals
 	Unsafe   []Use // of functions that make code which nobody can follow
 	Misuses  []Misuse
-	Texts    []string               // all string constants of the text
-	Fences   map[Source]bool        // what the caller's fence is compared with
-	Owed     []Debt                 // fenced: writes after which the fence is not stored
-	Needed   map[script.Pos]int     // optional arguments that are counted with
-	Mixed    map[script.Pos][2]Unit // different units that are added or subtracted
-	Compared map[int]bool           // optional arguments that are compared with the empty string
+	Texts    []string           // all string constants of the text
+	Fences   map[Source]bool    // what the caller's fence is compared with
+	Owed     []Debt             // fenced: writes after which the fence is not stored
+	Needed   map[script.Pos]int // optional arguments that are counted with
+	Compared map[int]bool       // optional arguments that are compared with the empty string
 
 	Unreached  []script.Pos // calls that may be of commands, which the analysis has never come to
 	EndReached *Return      // the state at the end of the text, if it can be reached
@@ -135,10 +134,10 @@ type Raise struct {
 	Pos script.Pos
 }
 
-// Test is a comparison or a condition. What it does is told for all ways to it.
+// Test is a comparison, a sum, a difference or a condition. What it does is told for all ways to it.
 type Test struct {
 	Pos      script.Pos
-	Operator string // of a comparison; empty: the value stands as a condition
+	Operator string // of a comparison, a sum or a difference; empty: the value stands as a condition
 	Left     Value
 	Right    Value
 	Literal  bool // one side is a constant of the text

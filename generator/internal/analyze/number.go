@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -117,14 +118,14 @@ func (a *analyzer) arithmetic(st *state, n ast.Expr, operator string, left, righ
 	}
 	a.needs(n, left)
 	a.needs(n, right)
+	if operator == "+" || operator == "-" && !unary {
+		a.test(n, Test{Operator: operator, Left: left, Right: right})
+	}
 	for _, k := range left.kinds {
 		for _, l := range right.kinds {
 			p, ok := a.operandOf(k)
 			q, also := a.operandOf(l)
 			if ok && also {
-				if mixed(operator, p.unit, q.unit) {
-					a.facts.Mixed[a.script.Pos(n)] = [2]Unit{p.unit, q.unit}
-				}
 				if unary && q.known && q.value == 0 { // its text is -0
 					q = quantity{class: Integer}
 				}
@@ -201,29 +202,35 @@ func (a *analyzer) needs(n ast.Expr, v Value) {
 	}
 }
 
-// mixed reports whether an operation adds or subtracts different units.
-func mixed(operator string, p, q Unit) bool {
-	if operator != "+" && operator != "-" || p == None || q == None || p == Lost || q == Lost {
-		return false
-	}
-	return cmp.Or(spanOf[p], p) != cmp.Or(spanOf[q], q)
-}
-
 func isWhole(c Class) bool { return c == Integer || c == Binary }
+
+// Span returns the unit of the difference of two such points in time; of another unit, itself.
+func (u Unit) Span() Unit { return cmp.Or(spanOf[u], u) }
 
 // spanOf is what the difference of two points in time counts.
 var spanOf = map[Unit]Unit{UnixMilliseconds: Milliseconds, UnixSeconds: Seconds, UnixMicroseconds: Microseconds}
 
+// Instant reports whether the unit is that of a point in time.
+func (u Unit) Instant() bool { return spanOf[u] != None }
+
 // finer are the units of which a thousand are one of another.
 var finer = map[Unit]Unit{Seconds: Milliseconds, UnixSeconds: UnixMilliseconds, Milliseconds: Microseconds, UnixMilliseconds: UnixMicroseconds}
 
-// unitOf tells what the result of an operation counts. What a number of no unit is, such as one
-// of the caller's, is not known: with it, only sums keep their unit.
+// unitOf tells what the result of an operation counts.
 func unitOf(operator string, p, q quantity) Unit {
+	// A number of no unit, other than a constant, may be a point in time that was stored.
+	open := func(q quantity) bool { return q.unit == None && !q.known }
+	span := func(q quantity) bool { return q.unit != None && q.unit != Lost && !q.unit.Instant() }
 	switch operator {
 	case "+":
+		if open(p) && span(q) || span(p) && open(q) {
+			return None
+		}
 		return sumOf(p.unit, q.unit)
 	case "-":
+		if open(p) && span(q) || p.unit.Instant() && open(q) {
+			return None
+		}
 		return differenceOf(p.unit, q.unit)
 	case "*":
 		if p.known {
@@ -277,6 +284,10 @@ func differenceOf(p, q Unit) Unit {
 	return None
 }
 
+// larger are the factors between seconds, minutes, hours and days. A number that was multiplied by one, or
+// divided, most likely counts another unit.
+var larger = []float64{24, 60}
+
 // scaled tells what a number counts after it was multiplied by a constant.
 func scaled(u Unit, by float64) Unit {
 	about := func(f float64) bool { return math.Abs(by-f) < f*1e-9 }
@@ -300,7 +311,7 @@ func scaled(u Unit, by float64) Unit {
 		to = coarser(u)
 	case about(1e-6):
 		to = coarser(coarser(u))
-	case by > 0.0011 && by < 1000 && spanOf[u] == None:
+	case by > 0.0011 && by < 1000 && !u.Instant() && !slices.ContainsFunc(larger, func(f float64) bool { return about(f) || about(1/f) }):
 		to = u
 	}
 	return cmp.Or(to, Lost)
@@ -334,6 +345,8 @@ func (a *analyzer) concat(st *state, n *ast.StringConcatOpExpr) Value {
 	if a.events == events {
 		a.operate(st, n.Lhs, n.Rhs)
 	}
+	a.cutShort(n, left)
+	a.cutShort(n, right)
 	for _, k := range left.kinds {
 		for _, l := range right.kinds {
 			v = Join(v, a.concatKinds(k, l))
@@ -343,6 +356,13 @@ func (a *analyzer) concat(st *state, n *ast.StringConcatOpExpr) Value {
 		st.dead = true // an error
 	}
 	return v
+}
+
+// cutShort finds a time in microseconds of which a text is made. It has 16 digits, and Lua writes 14.
+func (a *analyzer) cutShort(n ast.Expr, v Value) {
+	if v.mayBe(func(k Kind) bool { number, is := k.(Number); return is && number.Unit == UnixMicroseconds }) {
+		a.misuse(n, "the text of a time in microseconds has an exponent, and not all of its digits; write string.format('%.0f', …)")
+	}
 }
 
 func (a *analyzer) concatKinds(k, l Kind) Value {
@@ -468,9 +488,10 @@ func (a *analyzer) asText(k Kind) Value {
 	return Of(k)
 }
 
-// written is the text that tostring makes of a number. What counts time stays below 1e14.
+// written is the text that tostring makes of a number. What counts time stays below 1e14, but for a time in
+// microseconds.
 func written(c Class, u Unit) Text {
-	if c == Integer && u == None {
+	if c == Integer && (u == None || u == UnixMicroseconds || u == Lost) {
 		c = Written
 	}
 	return Text{Class: c, Unit: u}

@@ -14,7 +14,7 @@ func (c *checker) tests() {
 	before := len(c.findings)
 	defer func() { c.dead = len(c.findings) > before }()
 	c.optional()
-	c.mixed()
+	c.measured()
 	for _, t := range c.facts.Tests {
 		c.ask(ruleTests)
 		switch t.Operator {
@@ -22,6 +22,7 @@ func (c *checker) tests() {
 			c.condition(t)
 		case "==", "~=":
 			c.equality(t)
+		case "+", "-":
 		default:
 			c.order(t)
 		}
@@ -36,15 +37,6 @@ func (c *checker) optional() {
 			p := c.entry(index)
 			c.findf(pos, "ARGV%s %s is optional: where it is absent it is the empty string, and counting with it is an error; ask first: if ARGV%[1]s ~= '' then …", p, p.Name)
 		}
-	}
-}
-
-// mixed finds sums of seconds and milliseconds.
-func (c *checker) mixed() {
-	for _, pos := range inOrder(c.facts.Mixed) {
-		c.ask(RuleUnits)
-		units := c.facts.Mixed[pos]
-		c.findf(pos, "%s and %s are counted together here; convert one of them by 1000", units[0], units[1])
 	}
 }
 

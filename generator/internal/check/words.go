@@ -1,7 +1,6 @@
 package check
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -38,8 +37,12 @@ func (c *checker) misplaced(known command.Command, shown string, call *analyze.C
 		return
 	}
 	w := call.Words[first+m.Stop]
-	c.findf(w.Pos, `%q does not take %s here, but %s; write %s or, if a newer server takes it, take responsibility with "-- allow: unknown-option reason"`,
-		shown, analyze.DescribeValue(w.Value), wanted(m.Wanted), usage(known))
+	newer := ""
+	if _, constant := w.Str(); constant {
+		newer = `; if a newer server takes it, take responsibility with "-- allow: unknown-option reason"`
+	}
+	c.findf(w.Pos, "%q does not take %s here, but %s; write %s%s",
+		shown, analyze.DescribeValue(w.Value), wanted(m.Wanted), usage(known), newer)
 }
 
 // wanted says what a command takes at some place.
@@ -117,86 +120,9 @@ func (c *checker) number(shown string, w analyze.Word, places []*command.Place) 
 		class, _, _ := analyze.Quantity(c.script, k)
 		_, text := k.(analyze.Text)
 		if whole && class == analyze.Fraction && !text {
-			c.findf(w.Pos, "%s may have a fraction, with which %q fails, because it takes whole %s; write math.floor(…)",
+			c.findf(w.Pos, "%s may have a fraction, with which %q fails, because %s is a whole number there; write math.floor(…)",
 				analyze.Describe(k), shown, places[0].Name)
 			return
 		}
 	}
-}
-
-// alternatives name the command that takes another unit in the same place.
-var alternatives = []map[analyze.Unit]string{
-	{analyze.Seconds: "EXPIRE", analyze.Milliseconds: "PEXPIRE", analyze.UnixSeconds: "EXPIREAT", analyze.UnixMilliseconds: "PEXPIREAT"},
-	{analyze.Seconds: "SETEX", analyze.Milliseconds: "PSETEX"},
-	{analyze.Seconds: "EX", analyze.Milliseconds: "PX", analyze.UnixSeconds: "EXAT", analyze.UnixMilliseconds: "PXAT"},
-}
-
-// alternative returns what to use in place of a command or an option, for another unit.
-func alternative(name string, unit analyze.Unit) string {
-	for _, family := range alternatives {
-		for _, member := range family {
-			if member == name {
-				return family[unit]
-			}
-		}
-	}
-	return ""
-}
-
-// unit finds times and spans that a command takes for others, and optional ones that may be absent.
-func (c *checker) unit(shown string, w analyze.Word, places []*command.Place, m *command.Match) {
-	counted := slices.DeleteFunc(slices.Clone(places), func(p *command.Place) bool { return analyze.UnitOf(p.Type) == analyze.None })
-	if len(counted) == 0 {
-		return
-	}
-	for _, k := range w.Kinds() {
-		if e, ok := k.(analyze.Empty); ok && !w.Open {
-			if _, certain := w.Str(); certain || !c.facts.Compared[e.Index] {
-				p := c.entry(e.Index)
-				c.findf(w.Pos, "ARGV%s %s is optional: where it is absent it is the empty string, which %q refuses; ask first: if ARGV%[1]s ~= '' then …", p, p.Name, shown)
-				return
-			}
-		}
-		_, unit, _ := analyze.Quantity(c.script, k)
-		if unit == analyze.None {
-			continue
-		}
-		var wrong *command.Place
-		for _, p := range counted {
-			if taken(p, m) != unit && (p.Type != command.ID || unit != analyze.Lost) {
-				wrong = p
-				break
-			}
-		}
-		switch {
-		case wrong == nil:
-			continue
-		case len(counted) > 1:
-			c.findf(w.Pos, "%s is in %s, and which option of %q takes it is not known; write the option as a literal, or declare it as an argument of type enum(PX)", analyze.Describe(k), unit, shown)
-			return
-		}
-		takes := taken(wrong, m)
-		taker := shown
-		if wrong.Option != "" {
-			taker = wrong.Option
-		}
-		if unit == analyze.Lost {
-			c.findf(w.Pos, "%q takes %s, but %s was made of a time or a duration, in a way that may change what it counts; %s", taker, takes, analyze.Describe(k), keepUnit)
-			return
-		}
-		mend := fmt.Sprintf("convert it to %s", takes)
-		if other := alternative(taker, unit); other != "" {
-			mend = fmt.Sprintf("use %q", other)
-		}
-		c.findf(w.Pos, "%q takes %s, but %s is in %s; %s", taker, takes, analyze.Describe(k), unit, mend)
-		return
-	}
-}
-
-// taken returns the unit of a place.
-func taken(p *command.Place, m *command.Match) analyze.Unit {
-	if _, absolute := m.Has("ABSTTL"); absolute && p.Name == "ttl" {
-		return analyze.UnixMilliseconds
-	}
-	return analyze.UnitOf(p.Type)
 }
