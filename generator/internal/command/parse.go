@@ -60,7 +60,7 @@ func (c Command) automaton(w Words) *automaton {
 		panic("command: " + c.Name + ": " + err.Error()) // TestSyntax parses all rows
 	}
 	a := &automaton{}
-	a.end = a.build(root, a.state(), &n)
+	a.end = a.build(root, a.state(), n)
 	for s := range a.edges {
 		a.near = append(a.near, a.reach(s))
 	}
@@ -77,7 +77,7 @@ func (a *automaton) join(from, to int) { a.empty[from] = append(a.empty[from], t
 
 // build adds a part behind a state, and returns the state behind it. keys is how many keys follow the
 // place that counts them; negative: any number.
-func (a *automaton) build(n *node, from int, keys *int) int {
+func (a *automaton) build(n *node, from int, keys int) int {
 	if n.many {
 		start := a.state()
 		a.join(from, start)
@@ -85,14 +85,13 @@ func (a *automaton) build(n *node, from int, keys *int) int {
 	}
 	to := a.state()
 	switch {
-	case n.place != nil && n.many && n.place.Type == Key && *keys > 0:
+	case n.place != nil && n.many && n.place.counted() && keys > 0:
 		at := from
-		for range *keys {
+		for range keys {
 			next := a.state()
 			a.edges[at] = append(a.edges[at], edge{n.place, next})
 			at = next
 		}
-		*keys = -1
 		a.join(at, to)
 		return to
 	case n.place != nil:
@@ -139,6 +138,9 @@ func (n *node) free() {
 		m.free()
 	}
 }
+
+// counted reports whether there is one such place for each key that the words count.
+func (p *Place) counted() bool { return p.Type == Key || p.Name == "weight" }
 
 // keyed reports whether a part begins with a keyword, whichever alternative is taken.
 func (n *node) keyed() bool {

@@ -22,11 +22,13 @@ var corrections = map[string]string{
 	"pexpire":          "key:key milliseconds:ms [NX|XX] [GT|LT]",
 	"pexpireat":        "key:key unix-time-milliseconds:unix-ms [NX|XX] [GT|LT]",
 	"geoadd":           "key:key [NX|XX] [CH] {longitude:double latitude:double member}...",
-	"restore":          "key:key ttl:ms serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds:s] [FREQ frequency:integer]",
-	"restore-asking":   "key:key ttl:ms serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds:s] [FREQ frequency:integer]",
+	"geohash":          "key:key [member...]",
+	"geopos":           "key:key [member...]",
+	"restore":          "key:key ttl:ms serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds:s|FREQ frequency:integer]",
+	"restore-asking":   "key:key ttl:ms serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds:s|FREQ frequency:integer]",
 	"wait":             "numreplicas:integer timeout:ms",
 	"xack":             "key:key group id:id...",
-	"xadd":             "key:key [NOMKSTREAM] [MAXLEN [=|~] threshold:integer|MINID [=|~] threshold:id] [LIMIT count:integer] id:id {field value}...",
+	"xadd":             "key:key [NOMKSTREAM] [" + trimming + "] id:id {field value}...",
 	"xautoclaim":       "key:key group consumer min-idle-time:ms start:id [COUNT count:integer] [JUSTID]",
 	"xclaim":           "key:key group consumer min-idle-time:ms id:id... [IDLE ms:ms] [TIME unix-time-milliseconds:unix-ms] [RETRYCOUNT count:integer] [FORCE] [JUSTID] [LASTID id:id]",
 	"xdel":             "key:key id:id...",
@@ -38,7 +40,7 @@ var corrections = map[string]string{
 	"xreadgroup":       "GROUP group consumer [COUNT count:integer] [BLOCK milliseconds:ms] [NOACK] STREAMS key:key... id:id...",
 	"xrevrange":        "key:key end:id start:id [COUNT count:integer]",
 	"xsetid":           "key:key last-id:id [ENTRIESADDED entries-added:integer] [MAXDELETEDID max-deleted-entry-id:id]",
-	"xtrim":            "key:key (MAXLEN [=|~] threshold:integer|MINID [=|~] threshold:id) [LIMIT count:integer]",
+	"xtrim":            "key:key (" + trimming + ")",
 	"zadd":             "key:key [NX|XX] [GT|LT] [CH] [INCR] {score:double member}...",
 	"zcount":           "key:key min:bound max:bound",
 	"zincrby":          "key:key increment:double member",
@@ -46,6 +48,9 @@ var corrections = map[string]string{
 	"zremrangebyscore": "key:key min:bound max:bound",
 	"zrevrangebyscore": "key:key max:bound min:bound [WITHSCORES] [LIMIT offset:integer count:integer]",
 }
+
+// trimming is what XADD and XTRIM take. LIMIT stands behind ~ only.
+const trimming = "MAXLEN [=] threshold:integer|MAXLEN ~ threshold:integer [LIMIT count:integer]|MINID [=] threshold:id|MINID ~ threshold:id [LIMIT count:integer]"
 
 // syntaxes returns the syntax of each command in the notation of package command.
 func syntaxes(ctx context.Context, client rueidis.Client) (map[string]string, error) {
@@ -71,7 +76,9 @@ func document(docs map[string]rueidis.RedisMessage, all map[string]string) error
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		all[strings.ReplaceAll(name, "|", " ")] = strings.Join(words, " ")
+		syntax := strings.Join(words, " ")
+		syntax = strings.ReplaceAll(syntax, "[{COUNT count:integer [ANY]}]", "[COUNT count:integer] [ANY]") // in any order
+		all[strings.ReplaceAll(name, "|", " ")] = syntax
 		if of, found := fields["subcommands"]; found {
 			sub, err := of.AsMap()
 			if err != nil {
