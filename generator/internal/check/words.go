@@ -33,7 +33,7 @@ func (c *checker) misplaced(known command.Command, shown string, call *analyze.C
 		return
 	}
 	if m.Stop == len(m.Places) {
-		c.findf(call.Pos, "%q needs %s behind these arguments; write %s", shown, wanted(m.Wanted), usage(known))
+		c.findf(call.Pos, "%q takes %s behind these arguments: %s; add it", shown, wanted(m.Wanted), usage(known))
 		return
 	}
 	w := call.Words[first+m.Stop]
@@ -41,7 +41,7 @@ func (c *checker) misplaced(known command.Command, shown string, call *analyze.C
 	if _, constant := w.Str(); constant {
 		newer = `; if a newer server takes it, take responsibility with "-- allow: unknown-option reason"`
 	}
-	c.findf(w.Pos, "%q does not take %s here, but %s; write %s%s",
+	c.findf(w.Pos, "%q does not take %s here; it takes %s: %s%s",
 		shown, analyze.DescribeValue(w.Value), wanted(m.Wanted), usage(known), newer)
 }
 

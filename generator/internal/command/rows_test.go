@@ -86,7 +86,8 @@ redis.call('XADD', 'stream', '1-1', 'f', 'v')
 redis.call('XADD', 'stream', '2-1', 'f', 'v')
 redis.call('XGROUP', 'CREATE', 'stream', 'g', '0')
 redis.call('XREADGROUP', 'GROUP', 'g', 'c', 'COUNT', 1, 'STREAMS', 'stream', '>')
-redis.call('SET', 'shorttime', 'x', 'EX', 1000)`
+redis.call('SET', 'lease', 'x', 'EX', 1000)
+redis.call('PFADD', 'log', 'a')`
 
 // send sends a call, and one that is mixed up. It reports false after the first difference.
 func (s *sender) send() bool {
@@ -210,7 +211,7 @@ func (s *sender) word(p *Place, keys int) string {
 	case p.Keyword:
 		return p.Name
 	case p.Type == Key:
-		return any("string", "number", "list", "hash", "set", "zset", "places", "stream", "missing", "shorttime")
+		return any("string", "number", "list", "hash", "set", "zset", "places", "stream", "missing", "lease", "log")
 	case p.Type == NumKeys:
 		return strconv.Itoa(keys)
 	case p.Type == UnixSeconds:
