@@ -234,10 +234,12 @@
 //	-- allow: undeclared-channel each day has its own channel too
 //	-- allow: dynamic-command the verb comes from the queue's own table
 //	-- allow: unknown-command GEOFOO belongs to a module on our servers
+//	-- allow: unknown-option our servers are of Redis 8.4, where SET takes IFEQ
 //	local day = KEYS[1] .. ':' .. ARGV[1]
 //	redis.call('PUBLISH', day, 'x')
 //	redis.call(ARGV[2], KEYS[1])
 //	redis.call('GEOFOO', KEYS[1])
+//	redis.call('SET', KEYS[1], 'new', 'IFEQ', 'old')
 //	return redis.call('INCR', day)
 //
 // A waiver that the script does not need is a finding.
@@ -402,12 +404,18 @@
 //   - Redis 7.0 does not have a command, or the command takes another number of arguments, or
 //     scripts may not call it. An argument that is always nil or false is a finding. One that
 //     may be nil or false, such as a reply of GET, is none: the server refuses such a call.
+//   - Redis 7.0 does not take an argument where it stands: an option that it does not know, one
+//     without its value, two that exclude each other, arguments in another order, a text where it
+//     takes a number, or a number that may have a fraction where it takes a whole one. An argument
+//     that goes where a number is taken is declared as one, and not as string.
 //   - A unit is wrong: seconds for milliseconds, or a duration for a point in time. This covers
-//     arguments of commands, and replies, if the number comes from the clock, from a remaining
-//     time or from an argument of such a type. The unit is followed through sums, remainders,
+//     arguments of commands, replies, sums, differences and comparisons, if the number comes from
+//     the clock, from a remaining time or from an argument of such a type. Two points in time have
+//     no sum, for example, and TIME answers with seconds, and with the microseconds since the last
+//     of them. The unit is followed through sums, remainders,
 //     the functions of math and bit, and products with constants such as 1000 or 0.5. If the
 //     script makes a text of it, as in string.sub(ARGV[1], 1, -4), or multiplies it by another
-//     constant, such as 1 / 60000, nobody can tell what the result counts, and that is a finding
+//     constant, such as 60 or 1 / 60000, nobody can tell what the result counts, and that is a finding
 //     where a unit is taken. A product with another number has no unit: it may be a rate. If the
 //     caller may choose the option, such as EX or PX, that is a finding too.
 //   - A condition is a bool argument or an optional argument, which is always true in Lua. A
@@ -434,12 +442,13 @@
 //   - Two scripts, or two entries, would have one name in Go. Two file names differ only by
 //     the case of letters, or Go would ignore a file for its name, such as x_windows.lua.
 //
-// The commands, with their arity, flags and keys, are those of Redis 7.0.
+// The commands, with their arity, flags, keys and arguments, are those of Redis 7.0.
 //
 // # What is trusted
 //
 //   - The command table, which comes from a Redis 7.0 server: it says which words of a command
-//     are keys, and whether the command writes.
+//     are keys, whether the command writes, and what it takes. What it answers stands beside it. A
+//     test sends what the table describes to three servers.
 //   - The words write retryable, and the prose: the author says so.
 //   - The caller passes the right keys. A proof is about KEYS[n], not about its value.
 //   - Stored data, and what cjson, cmsgpack and struct decode. If returns: declares an int, a
