@@ -2,7 +2,6 @@ package check
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/yuin/gopher-lua/ast"
@@ -120,10 +119,11 @@ func (c *checker) command(name string, call *analyze.Call) {
 		c.findf(call.Pos, "%q changes the server, but the header says mode: %s; use mode: write", shown, c.script.Mode)
 	}
 	c.count(call, known.Name)
+	m := analyze.Match(c.script, known, call.Words)
 	if told := c.keysOf(known, shown, call); told {
-		c.reaches(known, shown, call)
+		c.reaches(known, shown, call, m)
 	}
-	c.words(known, shown, call)
+	c.words(known, shown, call, m)
 	if known.Name == "publish" || known.Name == "spublish" {
 		c.channel(shown, call)
 	}
@@ -233,7 +233,7 @@ func (c *checker) entry(index int) *script.Param {
 }
 
 // reaches finds commands that use keys beside those that they name.
-func (c *checker) reaches(known command.Command, shown string, call *analyze.Call) {
+func (c *checker) reaches(known command.Command, shown string, call *analyze.Call, m *command.Match) {
 	if far := known.Name == "move" || known.Name == "copy" && (len(call.Words) > 3 && !isWord(call.Words[3], "REPLACE") || len(call.Words) > 4); far {
 		c.ask(ruleKey)
 		c.report.Undeclared = true
@@ -244,24 +244,17 @@ func (c *checker) reaches(known command.Command, shown string, call *analyze.Cal
 	}
 	far := known.Effects()&command.Sweeps != 0
 	if known.Name == "sort" || known.Name == "sort_ro" {
-		for i := 2; i < len(call.Words); i++ {
-			option, constant := call.Words[i].Str()
-			switch {
-			case !constant:
-				far = true // it may be BY or GET
-			case strings.EqualFold(option, "LIMIT"):
-				far = far || slices.ContainsFunc(call.Words[i:min(i+3, len(call.Words))], isOpen)
-				i += 2
-			case strings.EqualFold(option, "STORE"):
-				far = far || slices.ContainsFunc(call.Words[i:min(i+2, len(call.Words))], isOpen)
-				i++
-			case strings.EqualFold(option, "BY"), strings.EqualFold(option, "GET"):
-				if i++; i >= len(call.Words) {
-					break
+		surely, perhaps := m.Has("BY", "GET")
+		far = !m.OK || perhaps && !surely
+		for i, places := range m.Places {
+			for _, p := range places {
+				if p.Option != "BY" && p.Option != "GET" {
+					continue
 				}
-				pattern, constant := call.Words[i].Str()
-				c.report.Patterns = c.report.Patterns || !constant || strings.EqualFold(option, "GET") || strings.Contains(pattern, "*")
-				far = far || !constant || strings.Contains(pattern, "*")
+				pattern, constant := call.Words[i+1].Str()
+				named := constant && !strings.Contains(pattern, "*")
+				c.report.Patterns = c.report.Patterns || !named || p.Option == "GET"
+				far = far || !named
 			}
 		}
 	}

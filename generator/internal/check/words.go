@@ -9,8 +9,7 @@ import (
 )
 
 // words checks the arguments of a call against the syntax of its command.
-func (c *checker) words(known command.Command, shown string, call *analyze.Call) {
-	m := analyze.Match(c.script, known, call.Words)
+func (c *checker) words(known command.Command, shown string, call *analyze.Call, m *command.Match) {
 	first := len(call.Words) - len(m.Places)
 	c.ask(ruleOption)
 	if !m.OK {
