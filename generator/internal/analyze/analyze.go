@@ -38,6 +38,8 @@ type analyzer struct {
 	reach     reach
 	calls     map[callKey]*Call
 	tests     map[ast.Expr]*Test
+	looks     map[ast.Expr]*Test // into replies
+	fragile   map[ast.Expr]bool  // fields of replies that may be false
 	callees   map[ast.Expr]Value
 	unknown   map[Unknown]bool
 	metas     map[*site]bool // tables that are metatables of others
@@ -112,13 +114,14 @@ func analyze(s *script.Script, fence Source) (facts *Facts) {
 		interned: interned{contexts: map[contextKey]*context{}, envs: map[envKey]*env{}, sites: map[siteKey]*site{}},
 		script:   s, names: resolve(s),
 		facts: &Facts{Needed: map[script.Pos]int{}, Compared: map[int]bool{}, Fences: map[Source]bool{}}, source: fence,
-		reach: newReach(), calls: map[callKey]*Call{}, tests: map[ast.Expr]*Test{}, callees: map[ast.Expr]Value{}, eventful: map[ast.Expr]bool{}, unknown: map[Unknown]bool{},
+		reach: newReach(), calls: map[callKey]*Call{}, tests: map[ast.Expr]*Test{}, looks: map[ast.Expr]*Test{}, fragile: map[ast.Expr]bool{}, callees: map[ast.Expr]Value{}, eventful: map[ast.Expr]bool{}, unknown: map[Unknown]bool{},
 		metas: map[*site]bool{}, pcalls: map[callKey]int{}, unrolled: 1,
 	}
 	n := a.names
 	f := a.facts
 	facts = f // also where the analysis does not come to its end
 	f.Keys.Text, f.Args.Text = n.mentions["KEYS"], n.mentions["ARGV"]
+	f.Keys.Named, f.Args.Named = n.others["KEYS"] == 0, n.others["ARGV"] == 0
 	f.Misuses, f.Reads, f.Writes, f.Unsafe, f.Texts = n.misuses, n.reads, n.writes, n.unsafe, n.texts
 	defer func() {
 		switch r := recover().(type) {

@@ -65,6 +65,7 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 		return List{Items: []Value{Of(Builtin{"pairs.next"}), x, vNil}} // which is not equal to next
 	case "ipairs":
 		a.useWhole(n, x)
+		a.listed(st, n, x)
 		return List{Items: []Value{Of(Builtin{"ipairs.next"}), x, Of(Num{})}}
 	case "next", "pairs.next":
 		l := a.next(st, n, x)
@@ -84,6 +85,7 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 	case "gmatch.places":
 		return orNothing(captures(true, false, None))
 	case "unpack":
+		a.listed(st, n, x)
 		return a.unpack(st, n, args)
 	case "select":
 		return a.selectArgs(args)
@@ -163,7 +165,11 @@ func (a *analyzer) assert(st *state, n ast.Expr, args List) List {
 	// A method and a metatable's __call hand over something else before what stands in the call.
 	direct := a.callees[n].equal(Of(Builtin{"assert"}))
 	if call, ok := n.(*ast.FuncCallExpr); ok && direct && call.Func != nil && len(call.Args) > 0 && a.steady(call.Args[0], call.Args[1:]...) {
-		a.test(call.Args[0], Test{Left: x})
+		switch call.Args[0].(type) {
+		case *ast.RelationalOpExpr, *ast.LogicalOpExpr, *ast.UnaryNotOpExpr: // which are tests of their own
+		default:
+			a.truth(st, call.Args[0], x, decides)
+		}
 		a.narrow(st, call.Args[0], truthy)
 	}
 	if x.provesTrue {

@@ -5,12 +5,11 @@ import "github.com/yuin/gopher-lua/ast"
 // cond follows a condition: its value, and the states in which it is true and not. A
 // state is nil where the condition never comes out so. It takes st over.
 func (a *analyzer) cond(st *state, e ast.Expr) (v Value, yes, no *state) {
-	return a.condition(st, e, true)
+	return a.condition(st, e, decides)
 }
 
-// condition is cond; tested says that the expression decides something, rather than
-// being passed on as b is in a and b.
-func (a *analyzer) condition(st *state, e ast.Expr, tested bool) (v Value, yes, no *state) {
+// condition is cond for an expression that may do something else than decide.
+func (a *analyzer) condition(st *state, e ast.Expr, as role) (v Value, yes, no *state) {
 	a.reach.exprs[e] = true
 	switch n := e.(type) {
 	case *ast.UnaryNotOpExpr:
@@ -25,7 +24,7 @@ func (a *analyzer) condition(st *state, e ast.Expr, tested bool) (v Value, yes, 
 		negated.provesTrue, negated.provesFalse = v.provesFalse, v.provesTrue
 		return negated.settled(), no, yes
 	case *ast.LogicalOpExpr:
-		return a.logical(st, n, tested)
+		return a.logical(st, n, as)
 	case *ast.RelationalOpExpr:
 		return a.relation(st, n)
 	}
@@ -33,8 +32,8 @@ func (a *analyzer) condition(st *state, e ast.Expr, tested bool) (v Value, yes, 
 	if st.dead {
 		return v, nil, nil
 	}
-	if tested {
-		a.test(e, Test{Pos: a.script.Pos(e), Left: v})
+	if as != passedOn {
+		a.truth(st, e, v, as)
 	}
 	yes, no = a.split(st, e, v)
 	return v, yes, no
@@ -119,14 +118,18 @@ func (a *analyzer) nothingThere(v Value) bool {
 	})
 }
 
-func (a *analyzer) logical(st *state, n *ast.LogicalOpExpr, tested bool) (Value, *state, *state) {
-	left, yes, no := a.cond(st, n.Lhs)
+func (a *analyzer) logical(st *state, n *ast.LogicalOpExpr, as role) (Value, *state, *state) {
+	first := decides
+	if n.Operator == "or" && as != decides && (isAnd(n.Lhs) || !a.asks(n.Rhs)) {
+		first = standIn
+	}
+	left, yes, no := a.condition(st, n.Lhs, first)
 	if n.Operator == "and" {
 		if yes == nil {
 			return left.filter(falsy), nil, no
 		}
 		passed := yes.progress != Unchecked
-		right, both, second := a.condition(yes, n.Rhs, tested)
+		right, both, second := a.condition(yes, n.Rhs, as)
 		if passed {
 			right = right.proving()
 		}
@@ -136,7 +139,7 @@ func (a *analyzer) logical(st *state, n *ast.LogicalOpExpr, tested bool) (Value,
 		return left, yes, nil
 	}
 	passed := no.progress != Unchecked
-	right, second, neither := a.condition(no, n.Rhs, tested)
+	right, second, neither := a.condition(no, n.Rhs, as)
 	right = a.defaulted(left, right)
 	if passed {
 		right = right.proving()
@@ -185,7 +188,7 @@ func (a *analyzer) relation(st *state, n *ast.RelationalOpExpr) (Value, *state, 
 	if st.dead {
 		return Value{}, nil, nil
 	}
-	a.test(n, Test{Pos: a.script.Pos(n), Operator: n.Operator, Left: left, Right: right, Literal: literal(n.Lhs) || literal(n.Rhs)})
+	t := a.test(n, Test{Operator: n.Operator, Left: left, Right: right})
 	a.emptyCompared(left, right)
 	a.emptyCompared(right, left)
 	var decided Value
@@ -198,12 +201,23 @@ func (a *analyzer) relation(st *state, n *ast.RelationalOpExpr) (Value, *state, 
 		decided = a.less(st, n, n.Operator, left, right)
 	}
 	if !decided.Bottom() { // a metatable decides
+		t.came(true, true)
 		return Of(Bool{V: true}, Bool{}), st.clone(), st
 	}
 	if n.Operator != "==" && n.Operator != "~=" {
-		return a.order(st, n, left, right)
+		v, yes, no := a.order(st, n, left, right)
+		t.came(yes != nil && !a.outside(left, right, n.Operator, true), no != nil && !a.outside(left, right, n.Operator, false))
+		return v, yes, no
 	}
 	equal, differ := compare(left, right)
+	if meet := equal && a.mayMeet(left, right); n.Operator == "==" {
+		t.came(meet, differ)
+	} else {
+		t.came(differ, meet)
+	}
+	if t.Counts == "" {
+		t.Counts = a.countsReply(st, n.Lhs) + a.countsReply(st, n.Rhs)
+	}
 	var yes, no *state
 	if differ {
 		no = st.clone()
@@ -281,8 +295,7 @@ func (a *analyzer) order(st *state, n *ast.RelationalOpExpr, left, right Value) 
 	v := Of(Bool{V: true}, Bool{})
 	if l, ok := left.Num(); ok {
 		if r, ok := right.Num(); ok {
-			holds := map[string]bool{"<": l < r, "<=": l <= r, ">": l > r, ">=": l >= r}[n.Operator]
-			v = Of(Bool{V: holds})
+			v = Of(Bool{V: ordered(l, n.Operator, r)})
 		}
 	}
 	a.operate(st, n.Lhs, n.Rhs)
@@ -344,14 +357,51 @@ func (a *analyzer) emptyCompared(v, with Value) {
 	}
 }
 
-// test notes a comparison or a condition, for all ways to it.
-func (a *analyzer) test(e ast.Expr, t Test) {
-	if known := a.tests[e]; known != nil {
-		known.Left, known.Right = Join(known.Left, t.Left), Join(known.Right, t.Right)
-		return
-	}
-	a.tests[e] = &t
+func ordered(l float64, operator string, r float64) bool {
+	return map[string]bool{"<": l < r, "<=": l <= r, ">": l > r, ">=": l >= r}[operator]
 }
 
-// literal reports whether an expression is a constant of the text.
-func literal(e ast.Expr) bool { _, is := e.(ast.ConstExpr); return is }
+// outside reports whether a value that is 0 or 1 is compared with a constant, and that never comes
+// out so.
+func (a *analyzer) outside(left, right Value, operator string, holds bool) bool {
+	if _, constant := left.Num(); constant {
+		left, right, operator = right, left, turned[operator]
+	}
+	r, constant := right.Num()
+	binary := func(k Kind) bool {
+		q, ok := a.quantity(k)
+		return ok && q.class == Binary && TypeOf(k) == "number"
+	}
+	return constant && left.All(binary) && ordered(0, operator, r) != holds && ordered(1, operator, r) != holds
+}
+
+// truth notes a value of which only the truth is asked.
+func (a *analyzer) truth(st *state, e ast.Expr, v Value, as role) {
+	if v.All(func(k Kind) bool { return a.isStatus(st, k) }) {
+		return
+	}
+	t := a.test(e, Test{Left: v})
+	t.standIn = as == standIn
+	t.came(v.mayBe(truthy), v.mayBe(falsy))
+}
+
+func isAnd(e ast.Expr) bool {
+	n, ok := e.(*ast.LogicalOpExpr)
+	return ok && n.Operator == "and"
+}
+
+// asks reports whether an expression is a call of a command or of a function of the script.
+func (a *analyzer) asks(e ast.Expr) bool {
+	call, ok := e.(*ast.FuncCallExpr)
+	if !ok {
+		return false
+	}
+	switch f := call.Func.(type) {
+	case *ast.IdentExpr:
+		return a.names.uses[f] != nil
+	case *ast.AttrGetExpr:
+		library, ok := f.Object.(*ast.IdentExpr)
+		return ok && a.names.uses[library] == nil && isServer(library.Value)
+	}
+	return false
+}

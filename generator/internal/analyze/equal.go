@@ -48,12 +48,6 @@ func constantText(k Kind) (string, bool) {
 	return "", false
 }
 
-// MayEqual reports whether two values may be equal.
-func MayEqual(v, w Value) bool {
-	equal, _ := compare(v, w)
-	return equal
-}
-
 // TypeOf returns what Lua's type() tells of a kind; empty: it may be several things.
 func TypeOf(k Kind) string {
 	switch k := k.(type) {
@@ -151,13 +145,29 @@ func meet(k, l Kind) Kind {
 	return k
 }
 
-// never reports whether an argument cannot be that string.
+// mayMeet reports whether two values may be equal, as far as their types tell as well.
+func (a *analyzer) mayMeet(v, w Value) bool {
+	return v.mayBe(func(k Kind) bool {
+		return w.mayBe(func(l Kind) bool { return mayEqual(k, l) && !a.never(k, l) && !a.never(l, k) })
+	})
+}
+
+// never reports whether a kind cannot be that constant, for what is declared or answered.
 func (a *analyzer) never(k, l Kind) bool {
-	arg, ok := k.(Arg)
+	if n, ok := l.(Num); ok && TypeOf(k) == "number" {
+		q, _ := a.quantity(k)
+		return !q.known && (q.class == Binary && n.F != 0 && n.F != 1 || q.class == Integer && classOf(n.F) == Fraction)
+	}
 	text, isText := constantText(l)
-	if !ok || !isText || arg.Number {
+	if !isText {
 		return false
 	}
-	t, known := a.declared(arg.Index)
-	return known && text == "" && t.Base != "string" && t.Base != "bytes"
+	switch k := k.(type) {
+	case Key:
+		return text == ""
+	case Arg:
+		t, known := a.declared(k.Index)
+		return known && !k.Number && !t.Sends(text)
+	}
+	return false
 }

@@ -106,6 +106,7 @@ func (a *analyzer) expr(st *state, e ast.Expr) Value {
 		key := a.expr(st, n.Key)
 		object = a.late(st, n.Object, object)
 		v := a.index(st, n, object, key)
+		a.field(st, n, object, key, v)
 		if a.events != events {
 			a.eventful[n] = true
 		}
@@ -121,7 +122,7 @@ func (a *analyzer) expr(st *state, e ast.Expr) Value {
 		l := a.callExpr(st, n)
 		return l.at(0)
 	case *ast.LogicalOpExpr, *ast.RelationalOpExpr, *ast.UnaryNotOpExpr:
-		v, yes, no := a.condition(st, e, false)
+		v, yes, no := a.condition(st, e, passedOn)
 		after := joinStates(yes, no)
 		if after == nil {
 			st.dead = true
@@ -143,7 +144,9 @@ func (a *analyzer) expr(st *state, e ast.Expr) Value {
 	case *ast.UnaryMinusOpExpr:
 		return a.arithmetic(st, n, "-", Of(Num{}), a.expr(st, n.Expr))
 	case *ast.UnaryLenOpExpr:
-		return a.length(st, a.expr(st, n.Expr))
+		v := a.expr(st, n.Expr)
+		a.listed(st, n, v)
+		return a.length(st, v)
 	}
 	return a.lost(e, "an expression of this form is not followed")
 }

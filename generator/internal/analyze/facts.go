@@ -106,6 +106,7 @@ type Uses struct {
 	Computed []script.Pos // by an index of which nothing is known but that it is a number
 	All      bool         // counted, unpacked or walked through
 	Text     map[int]bool // the constant indices of the text, where it is never run too
+	Named    bool         // the text uses it by these indices only
 	Whole    []script.Pos // where it is unpacked or walked through
 }
 
@@ -134,13 +135,19 @@ type Raise struct {
 	Pos script.Pos
 }
 
-// Test is a comparison, a sum, a difference or a condition. What it does is told for all ways to it.
+// Test is a condition, a comparison, a sum or a difference, or a look into a reply. What it does is told for all ways to it.
 type Test struct {
-	Pos      script.Pos
-	Operator string // of a comparison, a sum or a difference; empty: the value stands as a condition
-	Left     Value
-	Right    Value
-	Literal  bool // one side is a constant of the text
+	Pos           script.Pos
+	Operator      string // of a comparison, a sum or a difference; empty: of Left, only the truth is asked; ".": of Left, the field Right; "#": Left is taken for a list
+	Left, Right   Value
+	Always, Never bool     // it holds whatever comes, or never, and nothing tells that it should
+	Fragile       bool     // where it would not, there is an error
+	Commands      []string // of a look into a reply: what has answered
+	Fields        []string // of a look into a reply: those that it has
+	Counts        string   // a command that answers as many values as it gets words, which are counted
+
+	holds, fails bool // on some way
+	standIn      bool // see role
 }
 
 // List is a list of values: arguments, results, or varargs.

@@ -16,8 +16,11 @@ func (a *analyzer) finish() {
 	slices.SortFunc(f.Calls, func(c, d *Call) int {
 		return cmp.Or(cmp.Compare(c.Pos.Line, d.Pos.Line), cmp.Compare(c.Pos.Column, d.Pos.Column), cmp.Compare(c.context, d.context))
 	})
-	for e, t := range a.tests {
-		t.Pos = a.script.Pos(e)
+	a.judge()
+	for _, t := range a.tests {
+		f.Tests = append(f.Tests, *t)
+	}
+	for _, t := range a.looks {
 		f.Tests = append(f.Tests, *t)
 	}
 	slices.SortFunc(f.Tests, func(t, u Test) int {

@@ -165,7 +165,7 @@ func (a *analyzer) sort(st *state, n ast.Expr, x, by Value) {
 		if by.mayBe(holds) || by.mayBe(isUnknown) {
 			return a.compared(st, n, x, by, items)
 		}
-		a.test(n, Test{Pos: a.script.Pos(n), Operator: "<", Left: items, Right: items})
+		a.test(n, Test{Operator: "<", Left: items, Right: items})
 		return a.less(st, n, "<", items, items)
 	})
 	shuffle()

@@ -42,6 +42,7 @@ type names struct {
 	uses      map[*ast.IdentExpr]*variable
 	texts     []string
 	mentions  map[string]map[int]bool // KEYS and ARGV -> the constant indices of the text
+	others    map[string]int          // KEYS and ARGV -> how often they stand there without one
 	misuses   []Misuse
 	reads     []Use // of globals that are not there
 	writes    []Use // of globals
@@ -72,6 +73,7 @@ func resolve(s *script.Script) *names {
 			locals:    map[ast.Stmt][]*variable{},
 			uses:      map[*ast.IdentExpr]*variable{},
 			mentions:  map[string]map[int]bool{"KEYS": {}, "ARGV": {}},
+			others:    map[string]int{},
 		},
 		script:  s,
 		current: main,
@@ -279,6 +281,7 @@ func (r *resolver) mention(n *ast.AttrGetExpr) {
 	}
 	if f, known := constant(index.Value).Num(); known {
 		r.mentions[table.Value][int(f)] = true
+		r.others[table.Value]--
 	}
 }
 
@@ -288,6 +291,7 @@ func (r *resolver) name(n *ast.IdentExpr) {
 		v.captured = v.captured || v.owner != r.current
 		return
 	}
+	r.others[n.Value]++
 	switch {
 	case !globals[n.Value]:
 		r.reads = append(r.reads, Use{Name: n.Value, Pos: r.script.Pos(n)})

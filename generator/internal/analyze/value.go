@@ -91,6 +91,9 @@ func (v Value) Without(k Kind) Value { return v.filter(func(other Kind) bool { r
 
 func (v Value) mayBe(is func(Kind) bool) bool { return slices.ContainsFunc(v.kinds, is) }
 
+// Filter returns the value without the kinds that it is not.
+func (v Value) Filter(is func(Kind) bool) Value { return v.filter(is) }
+
 // filter returns v without the kinds that it is not.
 func (v Value) filter(is func(Kind) bool) Value {
 	if !v.mayBe(func(k Kind) bool { return !is(k) }) {

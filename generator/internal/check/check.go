@@ -56,6 +56,7 @@ func Script(s *script.Script) (Report, []finding.Finding) {
 		c.findf(over.Pos, "%s", over.Message)
 		return c.report, c.findings
 	}
+	c.cut = c.broken()
 	c.table("KEYS", s.Keys, c.facts.Keys)
 	c.table("ARGV", s.Args, c.facts.Args)
 	c.globals()
@@ -67,7 +68,6 @@ func Script(s *script.Script) (Report, []finding.Finding) {
 	c.errors()
 	c.guard()
 	c.waivers()
-	c.cut = c.broken()
 	c.unused("KEYS", s.Keys, c.facts.Keys)
 	c.unused("ARGV", s.Args, c.facts.Args)
 	c.unreached()
@@ -86,7 +86,6 @@ type checker struct {
 	rule     string // the one that was asked last
 	counted  map[counted]bool
 	cut      bool            // see broken
-	dead     bool            // a condition is always true or never, as a finding says
 	said     map[string]bool // messages of which one is enough
 	findings []finding.Finding
 }
@@ -137,7 +136,7 @@ func (c *checker) table(name string, declared []script.Param, used analyze.Uses)
 }
 
 // unused finds declared entries that nothing reads, and skipped ones that are read.
-// Where there are other findings, what is not read may be their consequence.
+// Where the script was not followed everywhere, an index that the text does not have may be read there.
 func (c *checker) unused(name string, declared []script.Param, used analyze.Uses) {
 	for _, p := range declared {
 		c.ask(ruleUnused)
@@ -149,17 +148,17 @@ func (c *checker) unused(name string, declared []script.Param, used analyze.Uses
 			}
 			continue
 		}
-		if !c.cut && !used.All && len(used.Computed) == 0 && !covers(used, p) {
+		if (!c.cut || used.Named) && !used.All && len(used.Computed) == 0 && !covers(used, p) {
 			c.findf(p.Pos, "%s%s %s is declared but not used; remove it, or use it", name, p, p.Name)
 		}
 	}
 }
 
-// unreached finds commands in the text that nothing was proved of. Where there are other findings,
-// that they are not reached may be their consequence.
+// unreached finds commands in the text that nothing was proved of. Where a finding says why the script
+// does not get there, that is enough.
 func (c *checker) unreached() {
 	c.ask(ruleReached)
-	if len(c.findings) > 0 {
+	if c.cut || slices.ContainsFunc(c.findings, func(f finding.Finding) bool { return f.Rule == ruleTests }) {
 		return
 	}
 	for _, pos := range c.facts.Unreached {
@@ -180,10 +179,10 @@ func covers(used analyze.Uses, p script.Param) bool {
 }
 
 // broken reports whether there are findings because of which the script is not followed
-// everywhere.
+// everywhere, or not as it is meant.
 func (c *checker) broken() bool {
 	f := c.facts
-	return c.dead || len(f.Misuses) > 0 || len(f.Reads) > 0 || len(f.Writes) > 0 || len(f.Unsafe) > 0 || len(f.Unknown) > 0
+	return len(f.Misuses) > 0 || len(f.Reads) > 0 || len(f.Writes) > 0 || len(f.Unsafe) > 0 || len(f.Unknown) > 0
 }
 
 func typeHint(table string) string {

@@ -16,7 +16,7 @@ import (
 // stores the fence on every way on which it writes.
 func (c *checker) guard() {
 	g := c.script.Guard
-	if g == nil || len(c.findings) > 0 { // what is not whole cannot be proved
+	if g == nil || c.cut { // what is not whole cannot be proved
 		return
 	}
 	rule := ruleHeld

@@ -11,8 +11,6 @@ import (
 
 // returns holds what the script returns against the declared reply.
 func (c *checker) returns() {
-	before := len(c.findings)
-	defer func() { c.dead = c.dead || len(c.findings) > before }()
 	declared := c.script.Returns
 	nilIsFine := declared.Kind == script.ReturnNone || declared.Kind == script.ReturnValue &&
 		(declared.Type.Optional || declared.Type.Base == script.RawType)

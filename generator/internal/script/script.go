@@ -169,6 +169,12 @@ func (s *Script) Findf(pos Pos, format string, args ...any) finding.Finding {
 	return f
 }
 
+// Included reports whether a place stands in a fragment.
+func (s *Script) Included(pos Pos) bool {
+	n := pos.Line - 1
+	return n >= 0 && n < len(s.origins) && s.origins[n].path != s.Path
+}
+
 // Line names the line of a place, for a message about another place.
 func (s *Script) Line(pos Pos) string {
 	f := s.Findf(pos, "")

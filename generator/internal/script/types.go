@@ -1,10 +1,12 @@
 package script
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -80,6 +82,30 @@ func (t Type) String() string {
 		return "(" + text + ")?"
 	}
 	return text + "?"
+}
+
+// Sends reports whether a text may be what a call sends for a present value of the type.
+func (t Type) Sends(text string) bool {
+	whole, err := strconv.ParseInt(text, 10, 64)
+	isInt := err == nil && strconv.FormatInt(whole, 10) == text
+	switch t.Base {
+	case "int", "time":
+		return isInt
+	case "duration":
+		return isInt && whole > 0
+	case "bool":
+		return text == "0" || text == "1"
+	case "float":
+		f, err := strconv.ParseFloat(text, 64)
+		return err == nil && text != "-0" && strconv.FormatFloat(f, 'f', -1, 64) == text
+	case "json":
+		return json.Valid([]byte(text))
+	case EnumType:
+		return slices.Contains(t.Values, text)
+	case KeyType, ChannelType, ChannelsType:
+		return text != ""
+	}
+	return true
 }
 
 // FieldList returns fields as a header spells them, without parentheses.
