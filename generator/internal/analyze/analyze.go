@@ -113,7 +113,7 @@ func analyze(s *script.Script, fence Source) (facts *Facts) {
 	a := &analyzer{
 		interned: interned{contexts: map[contextKey]*context{}, envs: map[envKey]*env{}, sites: map[siteKey]*site{}},
 		script:   s, names: resolve(s),
-		facts: &Facts{Needed: map[script.Pos]int{}, Compared: map[int]bool{}, Fences: map[Source]bool{}}, source: fence,
+		facts: &Facts{Needed: map[script.Pos]int{}, Compared: map[int]bool{}, Fences: map[Source]bool{}, Errors: map[script.Pos]Value{}}, source: fence,
 		reach: newReach(), calls: map[callKey]*Call{}, tests: map[ast.Expr]*Test{}, looks: map[ast.Expr]*Test{}, fragile: map[ast.Expr]bool{}, callees: map[ast.Expr]Value{}, eventful: map[ast.Expr]bool{}, unknown: map[Unknown]bool{},
 		metas: map[*site]bool{}, pcalls: map[callKey]int{}, unrolled: 1,
 	}
@@ -122,7 +122,7 @@ func analyze(s *script.Script, fence Source) (facts *Facts) {
 	facts = f // also where the analysis does not come to its end
 	f.Keys.Text, f.Args.Text = n.mentions["KEYS"], n.mentions["ARGV"]
 	f.Keys.Named, f.Args.Named = n.others["KEYS"] == 0, n.others["ARGV"] == 0
-	f.Misuses, f.Reads, f.Writes, f.Unsafe, f.Texts = n.misuses, n.reads, n.writes, n.unsafe, n.texts
+	f.Misuses, f.Reads, f.Writes, f.Unsafe = n.misuses, n.reads, n.writes, n.unsafe
 	defer func() {
 		switch r := recover().(type) {
 		case nil:

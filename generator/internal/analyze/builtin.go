@@ -194,7 +194,7 @@ func (a *analyzer) throw(st *state, n ast.Expr, v Value) {
 	if i := len(a.caught); i > 0 {
 		a.caught[i-1].thrown = Join(a.caught[i-1].thrown, v.filter(func(k Kind) bool { return TypeOf(k) != "string" }))
 	}
-	a.facts.Raised = append(a.facts.Raised, Raise{v, a.script.Pos(n)})
+	a.facts.Raised = append(a.facts.Raised, Raise{v, a.script.Pos(n), Heap{st.clone().heap}})
 }
 
 // raisable finds tables that no script should raise: of each the server asks err, and tells it source

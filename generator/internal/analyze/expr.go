@@ -235,6 +235,9 @@ func (a *analyzer) table(st *state, n *ast.TableExpr) Value {
 		u.Gap = u.Gap.first(Gap{a.script.Pos(items[i]), true})
 		t = &u
 	}
+	if text, named := t.Fields["err"]; named {
+		a.makesError(n, text)
+	}
 	return a.alloc(st, n, 0, t)
 }
 

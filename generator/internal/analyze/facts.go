@@ -25,11 +25,11 @@ type Facts struct {
 	Writes   []Use // of globals
 	Unsafe   []Use // of functions that make code which nobody can follow
 	Misuses  []Misuse
-	Texts    []string           // all string constants of the text
-	Fences   map[Source]bool    // what the caller's fence is compared with
-	Owed     []Debt             // fenced: writes after which the fence is not stored
-	Needed   map[script.Pos]int // optional arguments that are counted with
-	Compared map[int]bool       // optional arguments that are compared with the empty string
+	Errors   map[script.Pos]Value // texts of the errors that the script makes, whatever becomes of them
+	Fences   map[Source]bool      // what the caller's fence is compared with
+	Owed     []Debt               // fenced: writes after which the fence is not stored
+	Needed   map[script.Pos]int   // optional arguments that are counted with
+	Compared map[int]bool         // optional arguments that are compared with the empty string
 
 	Unreached  []script.Pos // calls that may be of commands, which the analysis has never come to
 	EndReached *Return      // the state at the end of the text, if it can be reached
@@ -129,10 +129,11 @@ type Misuse struct {
 	Pos     script.Pos
 }
 
-// Raise is an error that is raised with a text, to which the server adds its place.
+// Raise is an error that the script raises. To a text the server adds its place.
 type Raise struct {
 	Value
-	Pos script.Pos
+	Pos  script.Pos
+	Heap Heap
 }
 
 // Test is a condition, a comparison, a sum or a difference, or a look into a reply. What it does is told for all ways to it.

@@ -53,6 +53,7 @@ type (
 		Unit      Unit
 		Start     int
 		Undefined bool // it may be no JSON: it is that of a number which is, or has zeros in front
+		Code      string // its first word, where that may be the code of an error; a star ends one that may go on
 	}
 	// Number is a number of which only its class is known. Within is the table of whose
 	// indices it is one, from Least to its length. Undefined numbers may be infinite or none at
@@ -203,7 +204,7 @@ func (k Num) key() sortKey {
 }
 func (k Empty) key() sortKey { return sortKey{rank: 7, a: k.Index} }
 func (k Text) key() sortKey {
-	return sortKey{rank: 8, a: int(k.Class), b: int(k.Unit)<<1 | bit(k.Undefined), f: float64(k.Start)}
+	return sortKey{rank: 8, a: int(k.Class), b: int(k.Unit)<<1 | bit(k.Undefined), f: float64(k.Start), s: k.Code}
 }
 func (k Number) key() sortKey {
 	within := 0

@@ -314,7 +314,9 @@ func (a *analyzer) redisCall(st *state, n ast.Expr, name string, args List) List
 		if name == "status_reply" {
 			return one(a.statusReply(st, n, args))
 		}
-		return one(a.alloc(st, n, 1, &Table{Exact: true, Fields: map[string]Value{"err": Of(Text{Class: Built})}}))
+		text := args.at(0).each(errorText)
+		a.makesError(n, text)
+		return one(a.alloc(st, n, 1, &Table{Exact: true, Fields: map[string]Value{"err": text}}))
 	case "sha1hex":
 		return one(Of(Text{Class: Built}))
 	case "setresp":

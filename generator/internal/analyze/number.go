@@ -371,7 +371,7 @@ func (a *analyzer) concatKinds(k, l Kind) Value {
 	switch {
 	case sKnown && tKnown:
 		if len(s)+len(t) > 200 {
-			return Of(Text{Class: Built})
+			return Of(Text{Class: Built, Code: startsWith(k)})
 		}
 		return Of(Str{S: s + t})
 	case !canConcat(k) || !canConcat(l):
@@ -381,9 +381,9 @@ func (a *analyzer) concatKinds(k, l Kind) Value {
 	case tKnown && t == "":
 		return a.asText(k)
 	case wording(k):
-		return Of(Text{Class: Wording, Start: a.start(k)})
+		return Of(Text{Class: Wording, Start: a.start(k), Code: startsWith(k)})
 	}
-	return Of(Text{Class: Built, Start: a.start(k), Unit: a.rewritten(Of(k), Of(l))})
+	return Of(Text{Class: Built, Start: a.start(k), Code: startsWith(k), Unit: a.rewritten(Of(k), Of(l))})
 }
 
 // rewritten returns the unit of a text that is made of parts of others: Lost if one of them

@@ -89,7 +89,7 @@ func (a *analyzer) format(args List) Value {
 	padded := found[0][1] != "" && found[0][1] != "0" || found[0][1] == "" && found[0][2] != "" // with spaces
 	switch {
 	case wording(Str{S: start}):
-		return Of(Text{Class: Wording})
+		return Of(Text{Class: Wording, Code: startsWith(Str{S: start})})
 	case found[0][0] != pattern || padded:
 		return built
 	}

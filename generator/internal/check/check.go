@@ -4,8 +4,8 @@ package check
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/rlock-go/toolkit/generator/internal/analyze"
 	"github.com/rlock-go/toolkit/generator/internal/command"
@@ -247,26 +247,29 @@ func (c *checker) unknown() {
 	}
 }
 
-// errors checks that the declared codes are answered, in a way that keeps them in
-// front.
+// errors checks that the declared codes are replied, in a way that keeps them in front.
 func (c *checker) errors() {
-	starts := func(text, code string) bool {
-		word, _, _ := strings.Cut(text, " ")
-		return word == code
-	}
 	for _, e := range c.script.Errors {
 		c.ask(ruleErrors)
-		if !slices.ContainsFunc(c.facts.Texts, func(text string) bool { return starts(text, e.Code) }) {
-			c.findf(e.Pos, "errors: no text of the script starts with %s; answer redis.error_reply('%s …'), or remove it", e.Code, e.Code)
-		}
+		replied := slices.ContainsFunc(c.facts.Returns, func(r *analyze.Return) bool { return r.Heap.Replies(r.Values.At(0), e.Code) })
 		for _, r := range c.facts.Raised {
-			if slices.ContainsFunc(r.Kinds(), func(k analyze.Kind) bool {
-				s, ok := k.(analyze.Str)
-				return ok && starts(s.S, e.Code)
-			}) {
+			replied = replied || r.Heap.Replies(r.Value, e.Code)
+			if r.Starts(e.Code) {
+				replied = true
 				c.findf(r.Pos, "the server puts the place in front of a text that is raised, so that %s is not found; return redis.error_reply(…), or raise error({err = …})", e.Code)
 			}
 		}
+		if replied {
+			continue
+		}
+		pos, why := e.Pos, fmt.Sprintf("no error that the script returns or raises starts with it; write return redis.error_reply('%s …'), or remove it", e.Code)
+		for _, made := range inOrder(c.facts.Errors) {
+			if c.facts.Errors[made].Starts(e.Code) {
+				pos, why = made, "this error is made, but the script neither returns nor raises it; write return in front of it"
+				break
+			}
+		}
+		c.findf(pos, "%s is never replied: %s", e.Code, why)
 	}
 }
 
