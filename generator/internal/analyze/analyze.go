@@ -38,8 +38,9 @@ type analyzer struct {
 	reach     reach
 	calls     map[callKey]*Call
 	tests     map[ast.Expr]*Test
-	looks     map[ast.Expr]*Test // into replies
-	fragile   map[ast.Expr]bool  // fields of replies that may be false
+	looks     map[ast.Expr]*Test  // into replies
+	fragile   map[ast.Expr]bool   // fields of replies that may be false
+	named     map[*variable]*site // tables of which a local has each name in turn
 	callees   map[ast.Expr]Value
 	unknown   map[Unknown]bool
 	metas     map[*site]bool // tables that are metatables of others
@@ -114,7 +115,7 @@ func analyze(s *script.Script, fence Source) (facts *Facts) {
 		interned: interned{contexts: map[contextKey]*context{}, envs: map[envKey]*env{}, sites: map[siteKey]*site{}},
 		script:   s, names: resolve(s),
 		facts: &Facts{Needed: map[script.Pos]int{}, Compared: map[int]bool{}, Fences: map[Source]bool{}, Errors: map[script.Pos]Value{}}, source: fence,
-		reach: newReach(), calls: map[callKey]*Call{}, tests: map[ast.Expr]*Test{}, looks: map[ast.Expr]*Test{}, fragile: map[ast.Expr]bool{}, callees: map[ast.Expr]Value{}, eventful: map[ast.Expr]bool{}, unknown: map[Unknown]bool{},
+		reach: newReach(), calls: map[callKey]*Call{}, tests: map[ast.Expr]*Test{}, looks: map[ast.Expr]*Test{}, fragile: map[ast.Expr]bool{}, named: map[*variable]*site{}, callees: map[ast.Expr]Value{}, eventful: map[ast.Expr]bool{}, unknown: map[Unknown]bool{},
 		metas: map[*site]bool{}, pcalls: map[callKey]int{}, unrolled: 1,
 	}
 	n := a.names

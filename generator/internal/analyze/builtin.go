@@ -31,7 +31,7 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 			if member == "random" {
 				a.random(n, name)
 			}
-			return one(a.mathCall(member, args))
+			return one(indexOf(member, args, a.mathCall(member, args)))
 		case "redis":
 			return a.redisCall(st, n, member, args)
 		}

@@ -113,6 +113,9 @@ func (a *analyzer) expr(st *state, e ast.Expr) Value {
 		if v.mayBe(isAbsent) && a.isElement(st, n, object, key) {
 			v = v.filter(func(k Kind) bool { return !isAbsent(k) })
 		}
+		if a.isName(st, n, object) {
+			v = present(v)
+		}
 		return v
 	case *ast.TableExpr:
 		return a.table(st, n)

@@ -52,17 +52,18 @@ type (
 		Class     Class
 		Unit      Unit
 		Start     int
-		Undefined bool // it may be no JSON: it is that of a number which is, or has zeros in front
+		Undefined bool   // it may be no JSON: it is that of a number which is, or has zeros in front
 		Code      string // its first word, where that may be the code of an error; a star ends one that may go on
 	}
 	// Number is a number of which only its class is known. Within is the table of whose
-	// indices it is one, from Least to its length. Undefined numbers may be infinite or none at
+	// indices it is one, from Least to its length less Spare. Undefined numbers may be infinite or none at
 	// all, as what is divided by 0 is.
 	Number struct {
 		Class     Class
 		Unit      Unit
 		Within    *site
-		Least     int
+		Least     int // negative: nobody knows
+		Spare     int
 		Undefined bool
 	}
 	// Key is KEYS[Index], or any of KEYS where Index is 0.
@@ -211,7 +212,7 @@ func (k Number) key() sortKey {
 	if k.Within != nil {
 		within = k.Within.id
 	}
-	return sortKey{rank: 9, a: int(k.Class), b: int(k.Unit)<<1 | bit(k.Undefined), f: float64(within)*1e6 + float64(k.Least)}
+	return sortKey{rank: 9, a: int(k.Class), b: int(k.Unit)<<1 | bit(k.Undefined), f: float64(within)*1e6 + float64(k.Spare)*1e3 + float64(k.Least)}
 }
 func (k Key) key() sortKey { return sortKey{rank: 10, a: k.Index} }
 func (k Arg) key() sortKey {

@@ -374,7 +374,7 @@ func (a *analyzer) filled(st *state, number ast.Expr) {
 	case *ast.IdentExpr:
 		a.become(st, e, func(v Value) Value {
 			return v.mapped(func(k Kind) Value {
-				if n, ok := k.(Number); ok && n.Within != nil {
+				if n, ok := k.(Number); ok && n.Within != nil && n.Least >= 0 {
 					n.Least = max(n.Least, 1)
 					return Of(n)
 				}

@@ -224,7 +224,10 @@ func (a *analyzer) element(st *state, r Ref, index Value) Value {
 	}
 	// An index that is no larger than the length of the list is never behind its end. The length
 	// itself is 0 where the list is empty.
-	if !index.All(func(k Kind) bool { n, ok := k.(Number); return ok && n.Within == r.site && (n.Least > 0 || t.holds()) }) {
+	if !index.All(func(k Kind) bool {
+		n, ok := k.(Number)
+		return ok && n.Within == r.site && (n.Least > 0 || n.isLengthOf(r.site) && t.holds())
+	}) {
 		return v
 	}
 	if n, _ := index.kinds[0].(Number); len(index.kinds) == 1 && n.Least > 1 && t.Pairs == nil {

@@ -129,7 +129,7 @@ func (a *analyzer) arithmetic(st *state, n ast.Expr, operator string, left, righ
 				if unary && q.known && q.value == 0 { // its text is -0
 					q = quantity{class: Integer}
 				}
-				v = Join(v, calculate(operator, p, q))
+				v = Join(v, a.indexed(st, n, operator, k, l, calculate(operator, p, q)))
 			}
 		}
 	}

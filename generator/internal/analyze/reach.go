@@ -90,7 +90,10 @@ func (a *analyzer) unreached() {
 	if a.facts.Overrun != nil {
 		return
 	}
-	t := &reader{analyzer: a, values: map[*variable]ast.Expr{}, asking: map[*function]bool{}}
+	t := &reader{analyzer: a, values: map[*variable]ast.Expr{}, asked: map[*variable]int{}, stands: map[*variable]int{}, asking: map[*function]bool{}}
+	for _, v := range a.names.uses {
+		t.stands[v]++
+	}
 	t.gather()
 	t.report(a.names.main.stmts)
 	for n, fn := range a.names.functions {
@@ -108,13 +111,27 @@ func (a *analyzer) unreached() {
 type reader struct {
 	*analyzer
 	values  map[*variable]ast.Expr // what a local is declared with
+	asked   map[*variable]int      // how often a field of a local is read
+	stands  map[*variable]int      // how often a local stands in the text
 	methods []string               // that the text defines
 	asking  map[*function]bool     // whether the text of a function may call a command
 }
 
 func (t *reader) gather() {
-	i := &inspector{expr: func(ast.Expr) bool { return true }, stmt: func(stmt ast.Stmt) ways {
+	read := func(e ast.Expr, by int) bool {
+		if field, ok := e.(*ast.AttrGetExpr); ok {
+			if name, ok := field.Object.(*ast.IdentExpr); ok {
+				t.asked[t.names.uses[name]] += by
+			}
+		}
+		return true
+	}
+	i := &inspector{expr: func(e ast.Expr) bool { return read(e, 1) }, stmt: func(stmt ast.Stmt) ways {
 		switch n := stmt.(type) {
+		case *ast.AssignStmt:
+			for _, target := range n.Lhs { // which is no reading
+				read(target, -1)
+			}
 		case *ast.LocalAssignStmt:
 			for i, v := range t.names.locals[stmt] {
 				if i < len(n.Exprs) && !v.assigned {
@@ -205,10 +222,22 @@ func (t *reader) isConstant(e ast.Expr) bool {
 			return !t.reach.varied[v]
 		}
 		return literal(t.values[v])
+	case *ast.AttrGetExpr: // of a table that nothing changes
+		name, isName := n.Object.(*ast.IdentExpr)
+		key, isText := n.Key.(*ast.StringExpr)
+		if !isName || !isText {
+			return false
+		}
+		v := t.names.uses[name]
+		table, ok := t.values[v].(*ast.TableExpr)
+		return ok && t.asked[v] == t.stands[v] && slices.ContainsFunc(table.Fields, func(f *ast.Field) bool {
+			k, named := f.Key.(*ast.StringExpr)
+			return named && k.Value == key.Value && literal(f.Value)
+		})
 	case *ast.UnaryNotOpExpr:
 		return t.isConstant(n.Expr)
-	case *ast.LogicalOpExpr:
-		return t.isConstant(n.Lhs) && t.isConstant(n.Rhs)
+	case *ast.LogicalOpExpr: // the second may never be asked
+		return t.isConstant(n.Lhs) && (t.isConstant(n.Rhs) || !t.reach.exprs[n.Rhs])
 	case *ast.RelationalOpExpr:
 		return t.isConstant(n.Lhs) && t.isConstant(n.Rhs)
 	}

@@ -229,13 +229,7 @@ func (a *analyzer) numberFor(st *state, n *ast.NumberForStmt) *state {
 	}
 	if a.whole(init) && a.whole(step) {
 		index.Class = Integer
-		if bound, one := limit.only(); one && fromKnown && from >= 1 && byKnown && by > 0 {
-			if length, ok := bound.(Number); ok {
-				if index.Within = length.Within; index.Within != nil {
-					index.Least = min(int(from), mostEntries)
-				}
-			}
-		}
+		index = a.counter(index, init, limit, step)
 	}
 	st.startCount(hidden, init)
 	return a.endCount(a.fix(st, n.Line(), func(st *state) (again, out *state) {
@@ -301,6 +295,7 @@ func (a *analyzer) genericFor(st *state, n *ast.GenericForStmt) *state {
 	if result, done := a.walkList(st.clone(), n, next, over, clear); values.at(2).equal(Of(Num{})) && done {
 		return result
 	}
+	a.walks(vars[0], next, over)
 	hidden := a.hidden(loopCounters + control)
 	if next.equal(Of(Builtin{"ipairs.next"})) {
 		st.startCount(hidden, values.at(2))
