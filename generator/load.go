@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlock-go/toolkit/generator/internal/check"
 	"github.com/rlock-go/toolkit/generator/internal/file"
 	"github.com/rlock-go/toolkit/generator/internal/finding"
 	"github.com/rlock-go/toolkit/generator/internal/script"
@@ -72,8 +73,11 @@ func (s *scriptSet) parse(path string) {
 		return // its bytes are no text, so it has no header either
 	}
 	s.scripts = append(s.scripts, parsed)
-	if len(findings) == 0 {
+	switch {
+	case len(findings) == 0:
 		s.valid = append(s.valid, parsed)
+	case parsed.Body != nil:
+		s.findings = append(s.findings, check.Body(parsed)...)
 	}
 }
 

@@ -44,12 +44,34 @@ func compare(a, b bool) int {
 	return -1
 }
 
-// Script returns what was proved about a script that parses, and every finding.
-func Script(s *script.Script) (Report, []finding.Finding) {
-	c := &checker{
+func newChecker(s *script.Script) *checker {
+	return &checker{
 		script: s, needed: map[string]bool{}, counted: map[counted]bool{}, said: map[string]bool{},
 		report: Report{Commands: map[string]int{}, Keys: map[int]command.Access{}, Asked: map[string]int{}}, facts: analyze.Analyze(s),
 	}
+}
+
+// ofBody are the rules that ask nothing of the header.
+var ofBody = []string{ruleGlobals, ruleLua, ruleCalled, ruleNoScript, ruleArity, ruleArgument, ruleTests}
+
+// Body returns the findings about a script with a body that parses and a header that does not, which
+// are there whatever the header says.
+func Body(s *script.Script) []finding.Finding {
+	c := newChecker(s)
+	if c.facts.Overrun != nil {
+		return nil
+	}
+	c.globals()
+	c.misuses()
+	c.unknown()
+	c.commands()
+	c.tests()
+	return slices.DeleteFunc(c.findings, func(f finding.Finding) bool { return !slices.Contains(ofBody, f.Rule) })
+}
+
+// Script returns what was proved about a script that parses, and every finding.
+func Script(s *script.Script) (Report, []finding.Finding) {
+	c := newChecker(s)
 	if over := c.facts.Overrun; over != nil {
 		c.misuses()
 		c.ask(ruleLimits)

@@ -3,6 +3,7 @@
 package draft
 
 import (
+	"bytes"
 	"fmt"
 	"regexp"
 	"slices"
@@ -28,6 +29,10 @@ func (e *ErrHasHeader) Error() string {
 // names in the header are those of the script's locals, where there are some. If the text is no
 // Lua, there are only findings.
 func Of(path string, text []byte) ([]byte, []finding.Finding, error) {
+	if len(bytes.TrimSpace(text)) == 0 {
+		_, findings := script.Parse(path, text)
+		return nil, findings, nil
+	}
 	f, err := newFrame(path, string(text))
 	if err != nil {
 		return nil, nil, err
@@ -40,7 +45,7 @@ func Of(path string, text []byte) ([]byte, []finding.Finding, error) {
 	d.args = []param{{place: "[1..]", name: "args", typ: "string"}}
 	s, findings := d.parse()
 	if s.Body == nil || len(findings) > 0 {
-		return nil, findings, nil
+		return nil, d.withoutHeader(findings, string(text)), nil
 	}
 	d.evidence = gather(s)
 	facts := analyze.Analyze(s)
@@ -53,6 +58,17 @@ func Of(path string, text []byte) ([]byte, []finding.Finding, error) {
 	d.chooseTypes()
 	d.chooseReply()
 	return []byte(d.text()), finding.Sort(slices.Clone(d.judge())), nil
+}
+
+// withoutHeader returns findings with their places in the text as it is, without the header.
+func (d *draft) withoutHeader(findings []finding.Finding, text string) []finding.Finding {
+	above, added := len(d.before)+len(d.prose), strings.Count(d.text(), "\n")-strings.Count(text, "\n")
+	for i, f := range findings {
+		if f.Path == d.path && f.Line > above {
+			findings[i].Line -= added
+		}
+	}
+	return findings
 }
 
 // draft is a header in the making.

@@ -2,6 +2,7 @@ package draft
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -9,6 +10,7 @@ import (
 // frame is the text of a script without a header, and the place where one belongs.
 type frame struct {
 	path                  string
+	mark                  string                    // a byte order mark, which is a finding
 	before, prose, behind []string                  // lines: a shebang, the prose of the header, and the rest
 	docs                  map[string]map[int]string // texts on the entries in the script's own comments
 }
@@ -19,25 +21,29 @@ var (
 	entryText   = regexp.MustCompile(`\b(KEYS|ARGV)\[(\d+)\]\s*(?:[-:=,>]+\s*)?(.*)$`)
 )
 
-// newFrame divides a text. Prose that opens the file becomes the prose of the header, unless a
-// line of it would be taken for a directive: the header then stands above it.
+const byteOrderMark = "\ufeff"
+
+// newFrame divides a text. Prose that opens the file becomes the prose of the header, up to a line
+// that would be taken for a directive, which stands below the header.
 func newFrame(path, text string) (frame, error) {
 	f := frame{path: path, docs: map[string]map[int]string{"KEYS": {}, "ARGV": {}}}
+	if plain, marked := strings.CutPrefix(text, byteOrderMark); marked {
+		f.mark, text = byteOrderMark, plain
+	}
 	lines := strings.Split(text, "\n")
 	if strings.HasPrefix(text, "#!") {
 		f.before, lines = lines[:1], lines[1:]
 	}
-	n, plain := 0, true
+	n := 0
 	for ; n < len(lines) && strings.HasPrefix(lines[n], "--") && !strings.HasPrefix(lines[n], "--["); n++ {
 		if isDirective.MatchString(lines[n]) {
 			return f, &ErrHasHeader{path, len(f.before) + n + 1}
 		}
-		plain = plain && !looksLike.MatchString(lines[n])
 	}
-	f.behind = lines
-	if plain {
-		f.prose, f.behind = lines[:n], lines[n:]
+	if directive := slices.IndexFunc(lines[:n], looksLike.MatchString); directive >= 0 {
+		n = directive
 	}
+	f.prose, f.behind = lines[:n], lines[n:]
 	f.describe(lines)
 	return f, nil
 }
@@ -69,12 +75,12 @@ func (f *frame) describe(lines []string) {
 func (f frame) around(header []string) string {
 	lines := append([]string{}, f.before...)
 	lines = append(lines, f.prose...)
-	if len(f.prose) > 0 {
+	if n := len(f.prose); n > 0 && strings.TrimSpace(f.prose[n-1]) != "--" {
 		lines = append(lines, "--")
 	}
 	lines = append(lines, header...)
 	if len(f.behind) > 0 && strings.TrimSpace(f.behind[0]) != "" {
 		lines = append(lines, "")
 	}
-	return strings.Join(append(lines, f.behind...), "\n")
+	return f.mark + strings.Join(append(lines, f.behind...), "\n")
 }

@@ -67,11 +67,15 @@ func (s *Script) tree() []finding.Finding {
 	case err != nil:
 		return []finding.Finding{s.Findf(Pos{1, 1}, "this is not Lua: %v; write what Lua 5.1 takes there", err)}
 	}
-	s.Body, s.Tokens = body, scan(text)
+	s.Tokens = scan(text)
+	findings := s.syntax()
+	if len(findings) > 0 {
+		return findings
+	}
 	p := &positions{finder: s.Tokens.Finder(), places: map[ast.Expr]Pos{}}
 	p.block(body)
-	s.places = p.places
-	return s.syntax()
+	s.Body, s.places = body, p.places
+	return nil
 }
 
 var shebang = regexp.MustCompile(`^#!lua(?: flags=([a-z,-]+))?$`)
