@@ -23,10 +23,11 @@
 //
 // A finding is something wrong with a script. If there is any, the generator writes
 // nothing. It prints all findings, sorted, each as path:line:col: message. If the same is
-// wrong in several places, it prints one finding that names the other places. One mistake
-// may bring others with it, such as a misspelt command, whose reply nobody knows: mend it,
-// and run again. A file that cannot be read is a finding too, so one run reports everything;
-// the exit code is then 2.
+// wrong in several places, it prints one finding that names the other places. One run reports
+// all that does not depend on another finding: of a script whose header has faults, those of the
+// body that are there whatever the header says. One mistake may bring others with it, such as a
+// misspelt command, whose reply nobody knows: mend it, and run again. A file that cannot be read
+// is a finding too; the exit code is then 2.
 //
 // The exit code is 0 if all is well. It is 1 if there are findings, or if -check finds files
 // that are out of date. It is 2 if the command line is wrong, or if a file or a server failed.
@@ -45,8 +46,8 @@
 // codes. All of them are guesses from the body, which the generator has checked. An argument that
 // goes to PEXPIRE is a duration, for example, and one that goes to EXPIRE is an int. An entry has
 // the name of the local that it is stored in, or a name such as key1, and the text that a comment
-// such as -- KEYS[1]: the lock gives it. Comment lines that open the file become the prose of the
-// header: see that it begins with a verb.
+// such as -- KEYS[1]: the lock gives it. Comment lines that open the file, up to such a line, become
+// the prose of the header: see that it begins with a verb.
 //
 // -init never declares write retryable, read cached, a guard or a waiver, because these are words
 // of the author. What it cannot know stays a finding: the message says what there is to decide, and
@@ -155,7 +156,7 @@
 //	end
 //	return left
 //
-// A string in the script must start with the code. The script must not raise it with
+// The script must return an error that starts with the code, or raise it. It must not raise it with
 // error('…') or assert(…, '…'), because the server puts the line number in front of such a
 // text, so the code is not its first word.
 //
@@ -341,7 +342,7 @@
 // to follow is a finding too. So is a call in the text that may be one of a command, if the
 // generator sees no way to it, because nothing would be known of it. A function that nothing calls
 // may stay, and so may a branch that only constants of the text decide, such as that of a helper
-// which other scripts include as well.
+// which other scripts include as well, or of a switch in a table that nothing changes.
 //
 //   - The audit has every command that the script can call. If the mode is read, none of them
 //     writes; PUBLISH, SPUBLISH and PFCOUNT count as writes.
@@ -418,15 +419,25 @@
 //     constant, such as 60 or 1 / 60000, nobody can tell what the result counts, and that is a finding
 //     where a unit is taken. A product with another number has no unit: it may be a rate. If the
 //     caller may choose the option, such as EX or PX, that is a finding too.
-//   - A condition is a bool argument or an optional argument, which is always true in Lua. A
-//     string is compared with a number, or two numbers are compared as strings. An optional
-//     argument is used, and never compared with the empty string.
+//   - A condition or a comparison comes out the same in every run. In Lua, every number, string and
+//     table is true, so if redis.call('EXISTS', KEYS[1]) then, not redis.call('EXISTS', KEYS[1]) and
+//     assert(redis.call('SISMEMBER', …)) ask nothing: write == 1. A status is a table, so the reply of
+//     SET is never equal to 'OK'. An argument is never equal to a text that its type does not have,
+//     such as '' for a key or '0.0' for a float. What only constants of the text decide is none, such
+//     as while true or a switch, and neither is what stands in for a value, as in v or 0, a
+//     question whether KEYS or ARGV has an entry at all, and a question about a parameter of a
+//     fragment's function. A text argument may be a condition if it is compared with '' somewhere.
+//   - A reply is asked for what it never has, such as a field of the list that HGETALL answers, or an
+//     index of the {map = …} that it answers after redis.setresp(3). The number of values that MGET
+//     answers is compared, which is that of the keys. unpack is asked for more values than Lua holds.
+//   - Two numbers are compared as strings. An optional argument is used, and never compared with the
+//     empty string.
 //   - A call, an index or an operation always fails.
 //   - A global is written, or is read and does not exist. Members count too, such as
 //     table.unpack, and server and os, which Redis 7.0 does not have. A function runs code that
 //     is not in the text, such as loadstring.
-//   - No string starts with an error code, or the script raises a code so that the server puts
-//     a line number in front of it.
+//   - The script neither returns nor raises an error with a declared code, or it raises the code so
+//     that the server puts a line number in front of it.
 //   - A table without err is raised, on which the servers crash, or one whose metatable has
 //     __index or __newindex, which they ask outside of any pcall.
 //   - redis.set_repl gets anything but redis.REPL_ALL.
@@ -456,8 +467,8 @@
 //     returns a *ReplyError. There are two exceptions. A decoded number with a fraction
 //     that the script returns as an int loses its fraction. In a list, a stored string that
 //     tonumber cannot read is a nil, so the reply ends there.
-//   - That the names of a map differ, if the script makes the list. If two are equal, the call
-//     returns a *ReplyError.
+//   - That the names of a map differ, if they are no constants and the script makes the list. If two
+//     are equal, the call returns a *ReplyError.
 //   - For a list of structs with three or more fields that comes as one list, the order of the
 //     values.
 //   - That a comparison which table.sort gets, and which answers even for nil, puts values in

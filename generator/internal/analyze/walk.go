@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -108,6 +109,9 @@ func (a *analyzer) iterate(st *state, n *ast.GenericForStmt, next, over, control
 // unpack follows unpack(list, from, to).
 func (a *analyzer) unpack(st *state, n ast.Expr, args List) List {
 	x, from, to := args.at(0), args.at(1), args.at(2)
+	if many := a.unpacked(n, from, to); many > mostUnpacked {
+		a.misuse(n, fmt.Sprintf("unpack is asked for %d values at once here, and fails above %d; take fewer, as in unpack(list, i, math.min(i + 999, #list))", many, mostUnpacked))
+	}
 	if first, known := from.Num(); known && first > 1 {
 		a.useAll(x)
 	} else {
@@ -233,4 +237,39 @@ func (a *analyzer) lengthOf(st *state, k Kind) Value {
 		}
 	}
 	return Value{}
+}
+
+// mostUnpacked is how many values unpack answers, whatever is on the stack of Lua besides.
+const mostUnpacked = 7900
+
+// unpacked returns how many values a call of unpack is written for; 0: the text does not say.
+func (a *analyzer) unpacked(n ast.Expr, from, to Value) int {
+	if last, known := whole(to); known {
+		first, known := whole(from)
+		if !known && !from.equal(vNil) {
+			return 0
+		}
+		return last - max(first, 1) + 1
+	}
+	call, ok := n.(*ast.FuncCallExpr)
+	if !ok || call.Func == nil || len(call.Args) != 3 {
+		return 0
+	}
+	end := call.Args[2]
+	if least, ok := end.(*ast.FuncCallExpr); ok && a.callees[least].equal(Of(Builtin{"math.min"})) && len(least.Args) == 2 {
+		end = least.Args[0]
+		if _, sum := least.Args[1].(*ast.ArithmeticOpExpr); sum {
+			end = least.Args[1]
+		}
+	}
+	sum, ok := end.(*ast.ArithmeticOpExpr)
+	if !ok || sum.Operator != "+" || !a.sameExpr(sum.Lhs, call.Args[1]) {
+		return 0
+	}
+	number, ok := sum.Rhs.(*ast.NumberExpr)
+	if !ok {
+		return 0
+	}
+	more, _ := whole(constant(number.Value))
+	return more + 1
 }

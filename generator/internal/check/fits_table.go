@@ -197,8 +197,14 @@ func (f fitter) mapFits(k analyze.Kind, t script.Type) *misfit {
 	if table.Exact && len(table.Items)%2 != 0 {
 		return &misfit{what: fmt.Sprintf("a list of %d values is returned", len(table.Items)), want: t.String(), mend: mend}
 	}
+	named := map[string]bool{}
 	if m := f.items(table, true, func(i int, v analyze.Value) *misfit {
 		if i%2 == 0 {
+			name, constant := v.Str()
+			if constant && named[name] {
+				return &misfit{full: fmt.Sprintf("the name %q stands twice in the returned map, which the call refuses; keep one", name)}
+			}
+			named[name] = true
 			return f.fits(v, key)
 		}
 		return f.fits(v, value)
