@@ -423,10 +423,10 @@
 //     table is true, so if redis.call('EXISTS', KEYS[1]) then, not redis.call('EXISTS', KEYS[1]) and
 //     assert(redis.call('SISMEMBER', …)) ask nothing: write == 1. A status is a table, so the reply of
 //     SET is never equal to 'OK'. An argument is never equal to a text that its type does not have,
-//     such as ” for a key or '0.0' for a float. What only constants of the text decide is none, such
+//     such as an empty one for a key or '0.0' for a float. What only constants of the text decide is none, such
 //     as while true or a switch, and neither is what stands in for a value, as in v or 0, a
 //     question whether KEYS or ARGV has an entry at all, and a question about a parameter of a
-//     fragment's function. A text argument may be a condition if it is compared with ” somewhere.
+//     fragment's function. A text argument may be a condition if it is compared with the empty one somewhere.
 //   - A reply is asked for what it never has, such as a field of the list that HGETALL answers, or an
 //     index of the {map = …} that it answers after redis.setresp(3). The number of values that MGET
 //     answers is compared, which is that of the keys. unpack is asked for more values than Lua holds.
