@@ -36,7 +36,10 @@ func (a *analyzer) removed(st *state, list Value, args List) List {
 			all, certain = Join(all, Of(k)), false
 		}
 	}
-	if certain && !all.Bottom() {
+	switch {
+	case all.Bottom(): // no list has anything
+		return List{}
+	case certain:
 		return one(all)
 	}
 	return List{Rest: all, Open: true, lone: true}

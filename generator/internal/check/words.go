@@ -99,6 +99,16 @@ func (c *checker) excluded(shown string, call *analyze.Call, m *command.Match, f
 	}
 }
 
+// mayBeEmpty reports whether the script compares an argument with the empty string: it is then a number that
+// may be absent, which only some types can be.
+func (c *checker) mayBeEmpty(index int) bool {
+	isArg := func(k analyze.Kind) bool { a, is := k.(analyze.Arg); return is && a.Index == index }
+	isEmpty := func(k analyze.Kind) bool { s, is := k.(analyze.Str); return is && s.S == "" }
+	return slices.ContainsFunc(c.facts.Tests, func(t analyze.Test) bool {
+		return t.Left.MayBe(isArg) && t.Right.MayBe(isEmpty) || t.Right.MayBe(isArg) && t.Left.MayBe(isEmpty)
+	})
+}
+
 // number finds what is no number, or no whole one, where a command takes nothing else.
 func (c *checker) number(shown string, w analyze.Word, places []*command.Place) {
 	all := func(is func(command.Type) bool) bool {
@@ -110,7 +120,7 @@ func (c *checker) number(shown string, w analyze.Word, places []*command.Place) 
 	whole := all(command.Type.Whole)
 	for _, k := range w.Kinds() {
 		if arg, is := k.(analyze.Arg); is && !arg.Number {
-			if p := c.entry(arg.Index); p != nil && !p.Variadic && slices.Contains([]string{"string", "bytes", "json"}, p.Type.Base) {
+			if p := c.entry(arg.Index); p != nil && !p.Variadic && !c.mayBeEmpty(arg.Index) && slices.Contains([]string{"string", "bytes", "json"}, p.Type.Base) {
 				c.findf(w.Pos, "%q takes %s here, a number, but the header says %s; declare ARGV%s as int, duration, time or float, or pass what is one",
 					shown, places[0].Name, p.Type, p)
 				return
