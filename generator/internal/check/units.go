@@ -27,8 +27,10 @@ func (c *checker) unlike(t analyze.Test) (p, q analyze.Unit, wrong bool) {
 		for _, l := range t.Right.Kinds() {
 			_, left, ok := analyze.Quantity(c.script, k)
 			_, right, also := analyze.Quantity(c.script, l)
+			_, fixed := k.(analyze.Num)
+			_, alsoFixed := l.(analyze.Num)
 			switch {
-			case !ok || !also:
+			case !ok || !also || fixed || alsoFixed: // a constant may stand in for what is missing
 			case alike(t.Operator, left, right):
 				return 0, 0, false
 			default:
