@@ -60,7 +60,7 @@ func (s *state) clone() *state {
 	return &c
 }
 
-// joinStates returns what is known where two ways meet. It takes both over.
+// joinStates returns what is known where two ways meet. It changes neither.
 func joinStates(s, t *state) *state {
 	switch {
 	case s == nil || s.dead:
@@ -72,21 +72,21 @@ func joinStates(s, t *state) *state {
 		return s
 	}
 	lengths := joinLengths(s, t)
-	s.prove(t)
-	t.prove(s)
-	for i := range s.frame {
-		s.frame[i] = Join(s.frame[i], t.frame[i])
+	j, t := s.proved(t), t.proved(s)
+	for i := range j.frame {
+		j.frame[i] = Join(j.frame[i], t.frame[i])
 	}
-	s.joinShared(t)
-	s.lengths = lengths
-	return s
+	j.joinShared(t)
+	j.lengths = lengths
+	return j
 }
 
-// prove notes in the locals and tables of a state that is past the guard, where it meets one that
-// is not, that whoever finds a value of theirs is past it: a flag that a branch sets.
-func (s *state) prove(other *state) {
+// proved returns a copy of a state. Where it is past the guard, and meets one that is not, whoever finds a
+// value of its locals and tables is past it: a flag that a branch sets.
+func (s *state) proved(other *state) *state {
+	s = s.clone()
 	if s.progress == Unchecked || other.progress != Unchecked {
-		return
+		return s
 	}
 	for i, v := range s.frame {
 		s.frame[i] = v.proving()
@@ -101,6 +101,7 @@ func (s *state) prove(other *state) {
 			s.heap[at] = t.mapped(Value.proving)
 		}
 	}
+	return s
 }
 
 // joinShared joins all but the locals of the running function.
