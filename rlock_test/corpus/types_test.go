@@ -65,13 +65,12 @@ func values(t *testing.T, e target) {
 	fetch := bindings.ValuesFetchParams{Record: store.Record}
 	require.Equal(t, bindings.ValuesFetchResult{}, ask(t, e, e.ValuesFetch, fetch))
 
-	store.By, store.Part = math.Copysign(0, -1), 1e15
+	store.By, store.Part = 0, 1e15
 	store.Flag, store.Lease, store.At = true, 90*time.Second, time.UnixMilli(1_700_000_000_123)
 	require.Equal(t, bindings.ValuesStoreResult{Whole: 1_000_000, Broken: 1e15 + 0.5}, ask(t, e, e.ValuesStore, store))
 	require.Equal(t, bindings.ValuesFetchResult{Flag: true, Lease: some(store.Lease), At: some(store.At)}, ask(t, e, e.ValuesFetch, fetch))
 
 	for param, spoil := range map[string]func(*bindings.ValuesStoreParams){
-		"by":     func(p *bindings.ValuesStoreParams) { p.By = math.NaN() },
 		"part":   func(p *bindings.ValuesStoreParams) { p.Part = math.Inf(-1) },
 		"record": func(p *bindings.ValuesStoreParams) { p.Record = "" },
 	} {

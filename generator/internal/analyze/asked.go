@@ -57,13 +57,18 @@ func (a *analyzer) judge() {
 		elsewhere := a.script.Included(t.Pos) && slices.ContainsFunc(sides, a.ofParameter) // its other callers give other values
 		again := slices.ContainsFunc(sides, func(side ast.Expr) bool {
 			name, ok := side.(*ast.IdentExpr)
-			return ok && asked[a.names.uses[name]] && (t.Operator == "" || t.Left.equal(vNil) || t.Right.equal(vNil))
+			return ok && asked[a.names.uses[name]] && (t.Operator == "" || t.asksNil(t.Left, t.Right) || t.asksNil(t.Right, t.Left))
 		})
 		t.Fragile = slices.ContainsFunc(sides, func(side ast.Expr) bool { return a.fragile[side] })
 		if !elsewhere && !again && (t.Fragile || !a.constant(t) && (!t.presence(e) || t.Left.mayBe(a.falseLooking))) {
 			t.Always, t.Never = t.holds, t.fails
 		}
 	}
+}
+
+// asksNil reports whether a test compares with nil what a command does not answer as false.
+func (t *Test) asksNil(side, other Value) bool {
+	return side.equal(vNil) && !other.mayBe(func(k Kind) bool { m, is := k.(Missing); return is && !m.Nil })
 }
 
 // sides are the expressions that a test is about.

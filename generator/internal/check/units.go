@@ -106,6 +106,7 @@ func (c *checker) unit(shown string, w analyze.Word, places []*command.Place, m 
 		if unit == analyze.None {
 			continue
 		}
+		c.ask(RuleUnits)
 		var wrong *command.Place
 		for _, p := range counted {
 			if taken(p, m) != unit && (p.Type != command.ID || unit != analyze.Lost) {
@@ -119,6 +120,9 @@ func (c *checker) unit(shown string, w analyze.Word, places []*command.Place, m 
 		case len(counted) > 1:
 			c.findf(w.Pos, "%s is in %s, and which option of %q takes it is not known; write the option as a literal, or declare it as an argument of type enum(PX)", analyze.Describe(k), unit, shown)
 			return
+		}
+		if wrong.Type == command.ID { // an entry is declared by it as a text, and not as a time
+			c.ask(RuleOption)
 		}
 		takes := taken(wrong, m)
 		taker := shown

@@ -6,12 +6,13 @@ import (
 
 	"github.com/rlock-go/toolkit/generator/internal/analyze"
 	"github.com/rlock-go/toolkit/generator/internal/command"
+	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
 // words checks the arguments of a call against the syntax of its command.
 func (c *checker) words(known command.Command, shown string, call *analyze.Call, m *command.Match) {
 	first := len(call.Words) - len(m.Places)
-	c.ask(ruleOption)
+	c.ask(RuleOption)
 	if !m.OK {
 		c.misplaced(known, shown, call, m, first)
 		return
@@ -19,7 +20,7 @@ func (c *checker) words(known command.Command, shown string, call *analyze.Call,
 	c.excluded(shown, call, m, first)
 	for i, places := range m.Places {
 		w := call.Words[first+i]
-		c.ask(ruleOption)
+		c.ask(RuleOption)
 		c.number(shown, w, places)
 		c.ask(RuleUnits)
 		c.unit(shown, w, places, m)
@@ -109,6 +110,11 @@ func (c *checker) mayBeEmpty(index int) bool {
 	})
 }
 
+// isText reports whether an argument is declared as a text that is there in each call.
+func (c *checker) isText(p *script.Param) bool {
+	return !p.Variadic && !c.mayBeEmpty(p.Index) && slices.Contains([]string{"string", "bytes", "json"}, p.Type.Base)
+}
+
 // number finds what is no number, or no whole one, where a command takes nothing else.
 func (c *checker) number(shown string, w analyze.Word, places []*command.Place) {
 	all := func(is func(command.Type) bool) bool {
@@ -118,14 +124,16 @@ func (c *checker) number(shown string, w analyze.Word, places []*command.Place) 
 		return
 	}
 	whole := all(command.Type.Whole)
-	for _, k := range w.Kinds() {
-		if arg, is := k.(analyze.Arg); is && !arg.Number {
-			if p := c.entry(arg.Index); p != nil && !p.Variadic && !c.mayBeEmpty(arg.Index) && slices.Contains([]string{"string", "bytes", "json"}, p.Type.Base) {
-				c.findf(w.Pos, "%q takes %s here, a number, but the header says %s; declare ARGV%s as int, duration, time or float, or pass what is one",
-					shown, places[0].Name, p.Type, p)
-				return
-			}
+	if p := c.argument(w.Value); p != nil && c.isText(p) {
+		types := "float, int, duration or time"
+		if whole {
+			types = "int, duration or time"
 		}
+		c.findf(w.Pos, "%q takes %s here, a number, but the header says %s; declare ARGV%s as %s, or pass what is one",
+			shown, places[0].Name, p.Type, p, types)
+		return
+	}
+	for _, k := range w.Kinds() {
 		class, _, _ := analyze.Quantity(c.script, k)
 		_, text := k.(analyze.Text)
 		if whole && class == analyze.Fraction && !text {

@@ -25,6 +25,8 @@ func (d *draft) chooseTypes() {
 			index = 0
 		}
 		switch u := d.uses[index]; {
+		case d.isNumber(p):
+			d.choose(set, "float", "int")
 		case isFlag(facts, p.index) && !p.variadic && !u.number:
 			d.choose(set, "bool", "string")
 		case isChannel(facts, p.index):
@@ -35,10 +37,19 @@ func (d *draft) chooseTypes() {
 			d.choose(set, "json", "string")
 		case u.bytes:
 			d.choose(set, "bytes", "string")
-		default: // a command may take numbers only, and whole ones only
-			d.choose(set, "string", "float", "int")
 		}
 	}
+}
+
+// isNumber reports whether a command takes the argument where it takes nothing but numbers.
+func (d *draft) isNumber(p *param) bool {
+	text := d.count(check.RuleOption)
+	p.typ = "float"
+	number := d.count(check.RuleOption)
+	p.typ = "int"
+	number = min(number, d.count(check.RuleOption))
+	p.typ = "string"
+	return number < text
 }
 
 // isSpan sets the type duration or time if a command or the reply takes the argument as
