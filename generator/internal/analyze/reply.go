@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -115,11 +116,51 @@ func (a *analyzer) readings(st *state, n ast.Expr, part *int, name string, words
 			}
 			t.Items = append(t.Items, v)
 		}
+	case strings.HasPrefix(name, "bitfield"):
+		items, known := bitfields(words[2:], Of(Missing{Nil: resp3}))
+		if !known {
+			return Value{}, false
+		}
+		t.Items, t.Exact = items, !slices.ContainsFunc(items, func(v Value) bool { return !present(v).equal(v) })
 	default:
 		return Value{}, false
 	}
 	*part++
 	return a.alloc(st, n, *part, t), true
+}
+
+// bitfields makes what BITFIELD answers: a number for each of its parts that reads or writes, and
+// nothing for one that would overflow where it says so.
+func bitfields(words []Word, nothing Value) ([]Value, bool) {
+	var items []Value
+	fails := false
+	for len(words) > 0 {
+		option, constant := words[0].Str()
+		v, n := Of(Number{Class: Integer}), 4
+		switch strings.ToUpper(option) {
+		case "OVERFLOW":
+			n = 2
+		case "GET":
+			n = 3
+		case "SET", "INCRBY":
+			if fails {
+				v = Join(v, nothing)
+			}
+		default:
+			constant = false
+		}
+		if !constant || len(words) < n {
+			return nil, false
+		}
+		if n == 2 {
+			how, constant := words[1].Str()
+			fails = !constant || strings.EqualFold(how, "FAIL")
+		} else {
+			items = append(items, v)
+		}
+		words = words[n:]
+	}
+	return items, true
 }
 
 // classes are what is known of a text or a number of some form.
