@@ -60,7 +60,7 @@ func (a *analyzer) judge() {
 			return ok && asked[a.names.uses[name]] && (t.Operator == "" || t.asksNil(t.Left, t.Right) || t.asksNil(t.Right, t.Left))
 		})
 		t.Fragile = slices.ContainsFunc(sides, func(side ast.Expr) bool { return a.fragile[side] })
-		if !elsewhere && !again && (t.Fragile || !a.constant(t) && (!t.presence(e) || t.Left.mayBe(a.falseLooking))) {
+		if !elsewhere && !again && (t.Fragile || !a.constant(t) && (!t.presence(e) || t.Operator == "" && t.Left.mayBe(a.falseLooking))) {
 			t.Always, t.Never = t.holds, t.fails
 		}
 	}
@@ -143,6 +143,11 @@ func (t *Test) presence(e ast.Expr) bool {
 		}) && t.Left.mayBe(func(k Kind) bool { return !isConstant(k) })
 	case t.Operator != "==" && t.Operator != "~=":
 		return false
+	}
+	empty := func(v Value) bool { s, constant := v.Str(); return constant && s == "" }
+	isArg := func(k Kind) bool { _, is := k.(Arg); return is }
+	if empty(t.Left) && t.Right.All(isArg) || empty(t.Right) && t.Left.All(isArg) {
+		return true
 	}
 	return t.Left.Type() == "nil" && t.Right.All(func(k Kind) bool { return sent(k) || texts(k) }) ||
 		t.Right.Type() == "nil" && t.Left.All(func(k Kind) bool { return sent(k) || texts(k) })

@@ -56,7 +56,6 @@ func (d *draft) isNumber(p *param) bool {
 // milliseconds. The rule on units says so: one of the two types is then wrong, and the other is
 // not. If both are wrong, the argument counts something else, such as seconds.
 func (d *draft) isSpan(p *param) bool {
-	before := d.count()
 	wrong := func(typ string) int {
 		p.typ = typ
 		return d.count(check.RuleUnits)
@@ -71,12 +70,12 @@ func (d *draft) isSpan(p *param) bool {
 		p.typ = "string"
 		return false
 	}
-	if n := d.count(); n > before {
-		optional := p.typ + "?"
-		if p.typ = optional; d.count() > before {
-			p.typ = "string"
-			return false
-		}
+	typ := p.typ
+	d.choose(func(typ string) { p.typ = typ }, typ, typ+"?", "int", "string")
+	if p.typ == "string" {
+		return false
+	}
+	if p.typ != typ {
 		return true
 	}
 	if d.comparedWithNothing(p.index) {
