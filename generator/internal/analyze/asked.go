@@ -36,8 +36,11 @@ func (t *Test) came(holds, fails bool) {
 func (a *analyzer) judge() {
 	asked := map[*variable]bool{} // locals of which a test tells whether there is anything
 	for e, t := range a.tests {
+		if !t.holds || !t.fails || t.Operator != "" && !t.Right.mayBe(falsy) && !t.Left.mayBe(falsy) {
+			continue
+		}
 		for _, side := range sides(e) {
-			if name, ok := side.(*ast.IdentExpr); ok && t.holds && t.fails && (t.Operator == "" || t.Right.mayBe(falsy) || t.Left.mayBe(falsy)) {
+			if name, ok := side.(*ast.IdentExpr); ok {
 				asked[a.names.uses[name]] = true
 			}
 		}
@@ -54,13 +57,15 @@ func (a *analyzer) judge() {
 			continue
 		}
 		sides := sides(e)
-		elsewhere := a.script.Included(t.Pos) && slices.ContainsFunc(sides, a.ofParameter) // its other callers give other values
+		// The other callers of a fragment's function give other values.
+		elsewhere := a.script.Included(t.Pos) && slices.ContainsFunc(sides, a.ofParameter)
 		again := slices.ContainsFunc(sides, func(side ast.Expr) bool {
 			name, ok := side.(*ast.IdentExpr)
 			return ok && asked[a.names.uses[name]] && (t.Operator == "" || t.asksNil(t.Left, t.Right) || t.asksNil(t.Right, t.Left))
 		})
 		t.Fragile = slices.ContainsFunc(sides, func(side ast.Expr) bool { return a.fragile[side] })
-		if !elsewhere && !again && (t.Fragile || !a.constant(t) && (!t.presence(e) || t.Operator == "" && t.Left.mayBe(a.falseLooking))) {
+		meant := a.constant(t) || t.presence(e) && !(t.Operator == "" && t.Left.mayBe(a.falseLooking))
+		if !elsewhere && !again && (t.Fragile || !meant) {
 			t.Always, t.Never = t.holds, t.fails
 		}
 	}
@@ -99,7 +104,8 @@ func (a *analyzer) constant(t *Test) bool {
 		return false
 	}
 	l, r := t.Left.Type(), t.Right.Type()
-	return t.Left.All(isConstant) && t.Right.All(isConstant) && (l == r || l == "" || r == "" || l == "nil" || r == "nil")
+	comparable := l == r || l == "" || r == "" || l == "nil" || r == "nil"
+	return comparable && t.Left.All(isConstant) && t.Right.All(isConstant)
 }
 
 // chosen reports whether a value is what the caller chooses of an enum.
@@ -169,7 +175,8 @@ func (a *analyzer) isFlag(k Kind) bool {
 func (a *analyzer) falseLooking(k Kind) bool {
 	arg, ok := k.(Arg)
 	t, _ := a.declared(arg.Index)
-	return a.isFlag(k) || ok && !arg.Number && (t.Base == "string" || t.Base == "bytes") && !a.facts.Compared[arg.Index]
+	text := ok && !arg.Number && (t.Base == "string" || t.Base == "bytes")
+	return a.isFlag(k) || text && !a.facts.Compared[arg.Index]
 }
 
 // Type returns the type of a value; empty: it may have several.
@@ -229,7 +236,10 @@ func (a *analyzer) listed(st *state, e ast.Expr, v Value) {
 			continue
 		}
 		table := st.heap[k.(Ref).site]
-		if table != nil && len(table.Fields) == 1 && len(table.Items) == 0 && table.Rest.Bottom() && table.Fields["ok"].Bottom() {
+		if table == nil || !table.Rest.Bottom() || len(table.Items) > 0 {
+			continue
+		}
+		if _, isStatus := table.Fields["ok"]; len(table.Fields) == 1 && !isStatus {
 			t := &Test{Operator: "#", fails: true}
 			t.answers(st, a, Of(k))
 			a.looks[e] = t

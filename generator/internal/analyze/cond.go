@@ -206,7 +206,8 @@ func (a *analyzer) relation(st *state, n *ast.RelationalOpExpr) (Value, *state, 
 	}
 	if n.Operator != "==" && n.Operator != "~=" {
 		v, yes, no := a.order(st, n, left, right)
-		t.came(yes != nil && !a.outside(left, right, n.Operator, true), no != nil && !a.outside(left, right, n.Operator, false))
+		never, always := a.outside(left, right, n.Operator, true), a.outside(left, right, n.Operator, false)
+		t.came(yes != nil && !never, no != nil && !always)
 		return v, yes, no
 	}
 	equal, differ := compare(left, right)

@@ -48,7 +48,7 @@ func (a *analyzer) indexed(st *state, n ast.Expr, operator string, k, l Kind, re
 		return Of(sum.index(index.Least+by, index.Spare-by))
 	case operator == "-" && constant && by > 0:
 		return Of(sum.index(index.Least-by, index.Spare+by))
-	case operator == "-" && isNumber && other.Within == index.Within && other.Class == Integer && other.Least > 0:
+	case operator == "-" && isNumber && other.Within == index.Within && fromOne(other) && other.Class == Integer:
 		binary, _ := n.(*ast.ArithmeticOpExpr)
 		if beyond, known := a.differences(st, binary.Lhs)[index.Within]; known && beyond == 0 {
 			return Of(sum.index(other.Spare, other.Least))
@@ -114,7 +114,8 @@ func (a *analyzer) walks(v *variable, next, over Value) {
 	k, one := over.only()
 	ref, isTable := k.(Ref)
 	at := ref.site
-	if !one || !isTable || f != Kind(Builtin{"pairs.next"}) && f != Kind(Builtin{"next"}) || v.assigned || v.captured {
+	walked := f == Kind(Builtin{"pairs.next"}) || f == Kind(Builtin{"next"})
+	if !one || !isTable || !walked || v.assigned || v.captured {
 		at = nil
 	}
 	if known, again := a.named[v]; again && known != at {
@@ -132,5 +133,8 @@ func (a *analyzer) isName(st *state, n *ast.AttrGetExpr, object Value) bool {
 		return false
 	}
 	t := st.heap[ref.site]
-	return ref.site == a.named[a.names.uses[name]] && t != nil && t.Origin == Made && !t.many && !t.shrunk && t.Meta.Bottom()
+	if t == nil || ref.site != a.named[a.names.uses[name]] {
+		return false
+	}
+	return t.Origin == Made && !t.many && !t.shrunk && t.Meta.Bottom()
 }
