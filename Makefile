@@ -24,7 +24,7 @@ SHARING ?= 30
 TOPOLOGY ?=
 
 # Modules of their own, whose requirements are not those of rlock.
-MODULES = rlock/rlockprom rlock/rlockotel rlock_test/metrics rlock_test/fencing rlock_test/chaos rlock_test/interop rlock_test/goredis rlock_test/peers \
+MODULES = redislua/goredis rlock/rlockprom rlock/rlockotel rlock_test/metrics rlock_test/fencing rlock_test/chaos rlock_test/interop rlock_test/goredis rlock_test/peers \
 	rlock_test/examples/gocron rlock_test/examples/certmagic
 
 # The server of make test: redis7, redis8 or valkey8.
@@ -103,7 +103,7 @@ check:
 	$(GO) run ./generator -check -scripts rlock_test/corpus/lua -out rlock_test/corpus/bindings
 	$(GO) run ./generator -check -client goredis -scripts scripts -out rlock_test/goredis/gen
 	$(GO) run ./generator -check -client goredis -scripts rlock_test/corpus/lua -out rlock_test/goredis/bindings
-	$(GO) run ./generator -check -client goredis -replicas -scripts rlock_test/goredis/lua -out rlock_test/goredis/reads
+	$(GO) run ./generator -check -client goredis -replicas -standalone -scripts rlock_test/goredis/lua -out rlock_test/goredis/reads
 
 generate:
 	$(GO) generate ./...

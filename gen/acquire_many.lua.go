@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of acquire_many.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -41,43 +43,29 @@ type AcquireManyItem struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) AcquireMany(ctx context.Context, c rueidis.Client, p AcquireManyParams) ([]AcquireManyItem, error) {
-	var (
-		keyArray [3]string
-		argArray [3]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return nil, err
-	}
-	return decodeAcquireManyReply(&s.acquireManyScript, s.acquireManyScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeAcquireManyReply(&s.acquireManyScript, s.acquireManyScript.Exec(ctx, c, &call))
 }
 
 // AcquireManyBatch calls [Scripts.AcquireMany] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) AcquireManyBatch(ctx context.Context, c rueidis.Client, params []AcquireManyParams) []Reply[[]AcquireManyItem] {
-	return batch(ctx, c, &s.acquireManyScript, params, AcquireManyParams.encode, decodeAcquireManyReply)
+func (s *Scripts) AcquireManyBatch(ctx context.Context, c rueidis.Client, params []AcquireManyParams) []redislua.Reply[[]AcquireManyItem] {
+	return luaimpl.Batch(ctx, c, &s.acquireManyScript, params, AcquireManyParams.encode, decodeAcquireManyReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p AcquireManyParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("AcquireMany", "keys", p.Keys...); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Keys...)
-	args = append(args, p.Words...)
-	return keys, args, nil
+func (p AcquireManyParams) encode(call *luaimpl.Call) {
+	call.Key("keys", p.Keys...)
+	call.Arg(p.Words...)
 }
 
-func decodeAcquireManyReply(s *luaScript, reply rueidis.RedisResult) ([]AcquireManyItem, error) {
-	return decodeValue(s, reply, structs(2, decodeAcquireManyItem))
+func decodeAcquireManyReply(s *luaimpl.Lua, reply luaimpl.Result) ([]AcquireManyItem, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeStructs(2, decodeAcquireManyItem))
 }
 
-func decodeAcquireManyItem(values []rueidis.RedisMessage) (r AcquireManyItem, err error) {
-	if r.Outcome, err = decodeInt(values[0]); err != nil {
-		return AcquireManyItem{}, &fieldError{"outcome", err}
-	}
-	if r.Value, err = decodeInt(values[1]); err != nil {
-		return AcquireManyItem{}, &fieldError{"value", err}
-	}
-	return r, nil
+func decodeAcquireManyItem(values []luaimpl.Message) (r AcquireManyItem, err error) {
+	r.Outcome, err = luaimpl.DecodeField(err, "outcome", values[0], luaimpl.DecodeInt)
+	r.Value, err = luaimpl.DecodeField(err, "value", values[1], luaimpl.DecodeInt)
+	return r, err
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of check.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -30,22 +32,16 @@ type CheckParams struct {
 // that the key has changed.
 //
 // It only reads, on the primary.
-func (s *Scripts) Check(ctx context.Context, c rueidis.Client, p CheckParams) (Null[string], error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return Null[string]{}, err
-	}
-	return decodeCheckReply(&s.checkScript, s.checkScript.exec(ctx, c, keys, args))
+func (s *Scripts) Check(ctx context.Context, c rueidis.Client, p CheckParams) (redislua.Null[string], error) {
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeCheckReply(&s.checkScript, s.checkScript.Exec(ctx, c, &call))
 }
 
 // CheckBatch calls [Scripts.Check] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) CheckBatch(ctx context.Context, c rueidis.Client, params []CheckParams) []Reply[Null[string]] {
-	return batch(ctx, c, &s.checkScript, params, CheckParams.encode, decodeCheckReply)
+func (s *Scripts) CheckBatch(ctx context.Context, c rueidis.Client, params []CheckParams) []redislua.Reply[redislua.Null[string]] {
+	return luaimpl.Batch(ctx, c, &s.checkScript, params, CheckParams.encode, decodeCheckReply)
 }
 
 // CheckCached is [Scripts.Check] through the client-side cache. When the key changes, the
@@ -54,31 +50,17 @@ func (s *Scripts) CheckBatch(ctx context.Context, c rueidis.Client, params []Che
 // right +client|caching.
 //
 // It sends GET in place of the script, which does nothing else.
-func (s *Scripts) CheckCached(ctx context.Context, c rueidis.Client, p CheckParams, ttl time.Duration) (Cached[Null[string]], error) {
-	if err := checkKeys("Check", "lock", p.Lock); err != nil {
-		return Cached[Null[string]]{}, err
-	}
-	reply := s.checkScript.cachedGet(ctx, c, p.Lock, ttl)
-	value, err := decodeCheckReply(&s.checkScript, reply)
-	if err != nil {
-		return Cached[Null[string]]{}, err
-	}
-	return Cached[Null[string]]{
-		Hit:   reply.IsCacheHit(),
-		Until: cachedUntil(reply),
-		Value: value,
-	}, nil
+func (s *Scripts) CheckCached(ctx context.Context, c rueidis.Client, p CheckParams, ttl time.Duration) (redislua.Cached[redislua.Null[string]], error) {
+	var call luaimpl.Call
+	p.encode(&call)
+	return luaimpl.DecodeCached(&s.checkScript, s.checkScript.CachedGet(ctx, c, &call, ttl), decodeCheckReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p CheckParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("Check", "lock", p.Lock); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Lock)
-	return keys, args, nil
+func (p CheckParams) encode(call *luaimpl.Call) {
+	call.Key("lock", p.Lock)
 }
 
-func decodeCheckReply(s *luaScript, reply rueidis.RedisResult) (Null[string], error) {
-	return decodeValue(s, reply, nullable(decodeString))
+func decodeCheckReply(s *luaimpl.Lua, reply luaimpl.Result) (redislua.Null[string], error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeNull(luaimpl.DecodeString))
 }

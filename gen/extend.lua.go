@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of extend.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -36,38 +38,24 @@ type ExtendParams struct {
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) Extend(ctx context.Context, c rueidis.Client, p ExtendParams) ([]int64, error) {
-	var (
-		keyArray [3]string
-		argArray [4]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return nil, err
-	}
-	return decodeExtendReply(&s.extendScript, s.extendScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeExtendReply(&s.extendScript, s.extendScript.Exec(ctx, c, &call))
 }
 
 // ExtendBatch calls [Scripts.Extend] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ExtendBatch(ctx context.Context, c rueidis.Client, params []ExtendParams) []Reply[[]int64] {
-	return batch(ctx, c, &s.extendScript, params, ExtendParams.encode, decodeExtendReply)
+func (s *Scripts) ExtendBatch(ctx context.Context, c rueidis.Client, params []ExtendParams) []redislua.Reply[[]int64] {
+	return luaimpl.Batch(ctx, c, &s.extendScript, params, ExtendParams.encode, decodeExtendReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p ExtendParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("Extend", "keys", p.Keys...); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Keys...)
-	ttlText, err := encodeOptionalDuration("Extend", "ttl", p.TTL)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, ttlText)
-	args = append(args, p.Tokens...)
-	return keys, args, nil
+func (p ExtendParams) encode(call *luaimpl.Call) {
+	call.Key("keys", p.Keys...)
+	call.OptionalDuration("ttl", p.TTL)
+	call.Arg(p.Tokens...)
 }
 
-func decodeExtendReply(s *luaScript, reply rueidis.RedisResult) ([]int64, error) {
-	return decodeValue(s, reply, list(decodeInt))
+func decodeExtendReply(s *luaimpl.Lua, reply luaimpl.Result) ([]int64, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeList(luaimpl.DecodeInt))
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of hand_over.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -51,69 +53,37 @@ type HandOverResult struct {
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) HandOver(ctx context.Context, c rueidis.Client, p HandOverParams) (HandOverResult, error) {
-	var (
-		keyArray [5]string
-		argArray [5]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return HandOverResult{}, err
-	}
-	return decodeHandOverReply(&s.handOverScript, s.handOverScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeHandOverReply(&s.handOverScript, s.handOverScript.Exec(ctx, c, &call))
 }
 
 // HandOverBatch calls [Scripts.HandOver] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) HandOverBatch(ctx context.Context, c rueidis.Client, params []HandOverParams) []Reply[HandOverResult] {
-	return batch(ctx, c, &s.handOverScript, params, HandOverParams.encode, decodeHandOverReply)
+func (s *Scripts) HandOverBatch(ctx context.Context, c rueidis.Client, params []HandOverParams) []redislua.Reply[HandOverResult] {
+	return luaimpl.Batch(ctx, c, &s.handOverScript, params, HandOverParams.encode, decodeHandOverReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p HandOverParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("HandOver", "lock", p.Lock); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Lock)
-	if err := checkKeys("HandOver", "queue", p.Queue); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Queue)
-	if err := checkKeys("HandOver", "counter", p.Counter...); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Counter...)
-	args = append(args, p.Token)
-	args = append(args, p.Next)
-	ttlText, err := encodeOptionalDuration("HandOver", "ttl", p.TTL)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, ttlText)
-	args = append(args, encodeInt(p.Fences))
-	bargingText, err := encodeOptionalDuration("HandOver", "barging", p.Barging)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, bargingText)
-	return keys, args, nil
+func (p HandOverParams) encode(call *luaimpl.Call) {
+	call.Key("lock", p.Lock)
+	call.Key("queue", p.Queue)
+	call.Key("counter", p.Counter...)
+	call.Arg(p.Token)
+	call.Arg(p.Next)
+	call.OptionalDuration("ttl", p.TTL)
+	call.Int(p.Fences)
+	call.OptionalDuration("barging", p.Barging)
 }
 
-func decodeHandOverReply(s *luaScript, reply rueidis.RedisResult) (HandOverResult, error) {
-	return decodeStruct(s, reply, 4, decodeHandOverResult)
+func decodeHandOverReply(s *luaimpl.Lua, reply luaimpl.Result) (HandOverResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 4, decodeHandOverResult)
 }
 
-func decodeHandOverResult(values []rueidis.RedisMessage) (r HandOverResult, err error) {
-	if r.HandedOver, err = decodeBool(values[0]); err != nil {
-		return HandOverResult{}, &fieldError{"handed_over", err}
-	}
-	if r.Fence, err = decodeInt(values[1]); err != nil {
-		return HandOverResult{}, &fieldError{"fence", err}
-	}
-	if r.Fences, err = decodeInt(values[2]); err != nil {
-		return HandOverResult{}, &fieldError{"fences", err}
-	}
-	if r.Waits, err = decodeInt(values[3]); err != nil {
-		return HandOverResult{}, &fieldError{"waits", err}
-	}
-	return r, nil
+func decodeHandOverResult(values []luaimpl.Message) (r HandOverResult, err error) {
+	r.HandedOver, err = luaimpl.DecodeField(err, "handed_over", values[0], luaimpl.DecodeBool)
+	r.Fence, err = luaimpl.DecodeField(err, "fence", values[1], luaimpl.DecodeInt)
+	r.Fences, err = luaimpl.DecodeField(err, "fences", values[2], luaimpl.DecodeInt)
+	r.Waits, err = luaimpl.DecodeField(err, "waits", values[3], luaimpl.DecodeInt)
+	return r, err
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of inspect.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -28,7 +30,7 @@ type InspectParams struct {
 
 // InspectResult is the answer of [Scripts.Inspect].
 type InspectResult struct {
-	Values    []Null[string]
+	Values    []redislua.Null[string]
 	Remaining []time.Duration
 	Members   []string
 	Left      []time.Duration
@@ -46,52 +48,32 @@ type InspectResult struct {
 //
 // It only reads, on the primary.
 func (s *Scripts) Inspect(ctx context.Context, c rueidis.Client, p InspectParams) (InspectResult, error) {
-	var (
-		keyArray [3]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return InspectResult{}, err
-	}
-	return decodeInspectReply(&s.inspectScript, s.inspectScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeInspectReply(&s.inspectScript, s.inspectScript.Exec(ctx, c, &call))
 }
 
 // InspectBatch calls [Scripts.Inspect] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) InspectBatch(ctx context.Context, c rueidis.Client, params []InspectParams) []Reply[InspectResult] {
-	return batch(ctx, c, &s.inspectScript, params, InspectParams.encode, decodeInspectReply)
+func (s *Scripts) InspectBatch(ctx context.Context, c rueidis.Client, params []InspectParams) []redislua.Reply[InspectResult] {
+	return luaimpl.Batch(ctx, c, &s.inspectScript, params, InspectParams.encode, decodeInspectReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p InspectParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("Inspect", "keys", p.Keys...); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Keys...)
-	args = append(args, encodeInt(p.Waiters))
-	return keys, args, nil
+func (p InspectParams) encode(call *luaimpl.Call) {
+	call.Key("keys", p.Keys...)
+	call.Int(p.Waiters)
 }
 
-func decodeInspectReply(s *luaScript, reply rueidis.RedisResult) (InspectResult, error) {
-	return decodeStruct(s, reply, 5, decodeInspectResult)
+func decodeInspectReply(s *luaimpl.Lua, reply luaimpl.Result) (InspectResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 5, decodeInspectResult)
 }
 
-func decodeInspectResult(values []rueidis.RedisMessage) (r InspectResult, err error) {
-	if r.Values, err = list(nullable(decodeString))(values[0]); err != nil {
-		return InspectResult{}, &fieldError{"values", err}
-	}
-	if r.Remaining, err = list(decodeDuration)(values[1]); err != nil {
-		return InspectResult{}, &fieldError{"remaining", err}
-	}
-	if r.Members, err = list(decodeString)(values[2]); err != nil {
-		return InspectResult{}, &fieldError{"members", err}
-	}
-	if r.Left, err = list(decodeDuration)(values[3]); err != nil {
-		return InspectResult{}, &fieldError{"left", err}
-	}
-	if r.Waiting, err = list(decodeString)(values[4]); err != nil {
-		return InspectResult{}, &fieldError{"waiting", err}
-	}
-	return r, nil
+func decodeInspectResult(values []luaimpl.Message) (r InspectResult, err error) {
+	r.Values, err = luaimpl.DecodeField(err, "values", values[0], luaimpl.DecodeList(luaimpl.DecodeNull(luaimpl.DecodeString)))
+	r.Remaining, err = luaimpl.DecodeField(err, "remaining", values[1], luaimpl.DecodeList(luaimpl.DecodeDuration))
+	r.Members, err = luaimpl.DecodeField(err, "members", values[2], luaimpl.DecodeList(luaimpl.DecodeString))
+	r.Left, err = luaimpl.DecodeField(err, "left", values[3], luaimpl.DecodeList(luaimpl.DecodeDuration))
+	r.Waiting, err = luaimpl.DecodeField(err, "waiting", values[4], luaimpl.DecodeList(luaimpl.DecodeString))
+	return r, err
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of wait.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -74,89 +76,42 @@ type WaitResult struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) Wait(ctx context.Context, c rueidis.Client, p WaitParams) (WaitResult, error) {
-	var (
-		keyArray [8]string
-		argArray [6]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return WaitResult{}, err
-	}
-	return decodeWaitReply(&s.waitScript, s.waitScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeWaitReply(&s.waitScript, s.waitScript.Exec(ctx, c, &call))
 }
 
 // WaitBatch calls [Scripts.Wait] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) WaitBatch(ctx context.Context, c rueidis.Client, params []WaitParams) []Reply[WaitResult] {
-	return batch(ctx, c, &s.waitScript, params, WaitParams.encode, decodeWaitReply)
+func (s *Scripts) WaitBatch(ctx context.Context, c rueidis.Client, params []WaitParams) []redislua.Reply[WaitResult] {
+	return luaimpl.Batch(ctx, c, &s.waitScript, params, WaitParams.encode, decodeWaitReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p WaitParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("Wait", "lock", p.Lock); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Lock)
-	if err := checkKeys("Wait", "queue", p.Queue); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Queue)
-	if err := checkKeys("Wait", "waiters", p.Waiters); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Waiters)
-	if err := checkKeys("Wait", "holders", p.Holders); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Holders)
-	if err := checkChannels("Wait", "grants", p.Grants); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Grants)
-	if err := checkKeys("Wait", "counter", p.Counter...); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Counter...)
-	args = append(args, p.Token)
-	ttlText, err := encodeOptionalDuration("Wait", "ttl", p.TTL)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, ttlText)
-	args = append(args, p.Process)
-	howText, err := encodeEnum("Wait", "how", p.How, WaitHowJoin, WaitHowHeartbeat, WaitHowTry)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, howText)
-	args = append(args, encodeInt(p.Since))
-	bargingText, err := encodeOptionalDuration("Wait", "barging", p.Barging)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, bargingText)
-	return keys, args, nil
+func (p WaitParams) encode(call *luaimpl.Call) {
+	call.Key("lock", p.Lock)
+	call.Key("queue", p.Queue)
+	call.Key("waiters", p.Waiters)
+	call.Key("holders", p.Holders)
+	call.Channels("grants", p.Grants)
+	call.Key("counter", p.Counter...)
+	call.Arg(p.Token)
+	call.OptionalDuration("ttl", p.TTL)
+	call.Arg(p.Process)
+	call.Enum("how", string(p.How), "join", "heartbeat", "try")
+	call.Int(p.Since)
+	call.OptionalDuration("barging", p.Barging)
 }
 
-func decodeWaitReply(s *luaScript, reply rueidis.RedisResult) (WaitResult, error) {
-	return decodeStruct(s, reply, 5, decodeWaitResult)
+func decodeWaitReply(s *luaimpl.Lua, reply luaimpl.Result) (WaitResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 5, decodeWaitResult)
 }
 
-func decodeWaitResult(values []rueidis.RedisMessage) (r WaitResult, err error) {
-	if r.Granted, err = decodeBool(values[0]); err != nil {
-		return WaitResult{}, &fieldError{"granted", err}
-	}
-	if r.Fence, err = decodeInt(values[1]); err != nil {
-		return WaitResult{}, &fieldError{"fence", err}
-	}
-	if r.Remaining, err = decodeDuration(values[2]); err != nil {
-		return WaitResult{}, &fieldError{"remaining", err}
-	}
-	if r.Score, err = decodeInt(values[3]); err != nil {
-		return WaitResult{}, &fieldError{"score", err}
-	}
-	if r.Ahead, err = decodeInt(values[4]); err != nil {
-		return WaitResult{}, &fieldError{"ahead", err}
-	}
-	return r, nil
+func decodeWaitResult(values []luaimpl.Message) (r WaitResult, err error) {
+	r.Granted, err = luaimpl.DecodeField(err, "granted", values[0], luaimpl.DecodeBool)
+	r.Fence, err = luaimpl.DecodeField(err, "fence", values[1], luaimpl.DecodeInt)
+	r.Remaining, err = luaimpl.DecodeField(err, "remaining", values[2], luaimpl.DecodeDuration)
+	r.Score, err = luaimpl.DecodeField(err, "score", values[3], luaimpl.DecodeInt)
+	r.Ahead, err = luaimpl.DecodeField(err, "ahead", values[4], luaimpl.DecodeInt)
+	return r, err
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/rlock-go/toolkit/generator/internal/audit"
 	"github.com/rlock-go/toolkit/generator/internal/check"
-	"github.com/rlock-go/toolkit/generator/internal/emit"
 	"github.com/rlock-go/toolkit/generator/internal/finding"
 	"github.com/rlock-go/toolkit/generator/internal/output"
 	"github.com/rlock-go/toolkit/generator/internal/report"
@@ -35,7 +34,7 @@ func (s *scriptSet) check(ctx context.Context, o options) ([]audit.Script, error
 		s.findings = append(s.findings, findings...)
 		audits = append(audits, audit.Of(one, report, o.caller()))
 	}
-	reserved, err := emit.Reserved(o.client)
+	reserved, err := o.bindings().Reserved()
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,7 @@
 // Generator reads Redis Lua scripts with typed headers, proves things about them,
 // and writes Go calls for them around rueidis, or around go-redis.
 //
-//	generator [-scripts DIR]… [-out DIR] [-package NAME] [-client goredis] [-replicas] [-redis ADDR] [-watch] [-v]
+//	generator [-scripts DIR]… [-out DIR] [-package NAME] [-client goredis] [-replicas] [-standalone] [-redis ADDR] [-watch] [-v]
 //	generator [-scripts DIR]… [-out DIR] -check [-format github|sarif]
 //	generator [-scripts DIR]… -audit [-json]
 //	generator -init FILE.lua
@@ -161,8 +161,8 @@
 // text, so the code is not its first word.
 //
 // guard: ties a script that writes to a lock. The caller then passes the lock, not its key
-// and token as strings. The lock is any Go value with the methods Key and Token, with Key and
-// Fence, or with Fence, such as *rlock.Lock. There are three forms.
+// and token as strings. The lock is any Go value with the methods Key and Token, or with Fence,
+// such as *rlock.Lock. There are two forms.
 //
 // The first form is for data in the hash slot of the lock. The generator proves that the
 // script compares the reply of GET KEYS[n] with ARGV[m] before it writes:
@@ -180,31 +180,12 @@
 //	end
 //	return redis.call('SET', KEYS[2], ARGV[2])
 //
-// This form accepts one who has the whole lock. A reader and a holder of permits are refused:
-// the key of a shared lock has no holder's token.
+// With a *rlock.Lock, this form accepts one who has the whole lock. Its reader is refused, and so is its
+// holder of permits, because the key of a shared lock has no holder's token. The method Readers of the
+// reader's lock returns what stands for all readers together: their Token is what the key has as long as
+// they share the lock, so no writer has had it since the reader's share was granted, and none has it now.
 //
-// The second form is the same for a reader, which has the lock by AcquireShared of package rlock. The proof
-// is that of the first form. ARGV[m] is what the key has as long as the lock is shared by the readers that
-// shared it when the caller's share was granted, so no writer has had the lock since, and none has it now:
-//
-//	-- mode: write
-//	-- KEYS[1] lock   key
-//	-- KEYS[2] copies key
-//	-- ARGV[1] phase  string
-//	-- ARGV[2] text   string
-//	-- returns: ok
-//	-- errors: NOT_SHARED
-//	-- guard: KEYS[1] shared by ARGV[1]
-//	if redis.call('GET', KEYS[1]) ~= ARGV[1] then
-//	  return redis.error_reply('NOT_SHARED')
-//	end
-//	return redis.call('SET', KEYS[2], ARGV[2])
-//
-// A reader whose own lease is over passes as long as other readers keep the lock, because it is
-// still true that nobody has written. One who has the whole lock is refused, and so is a holder of
-// permits, whose permit somebody else may have by then.
-//
-// The third form needs no key of a lock. The data stores the largest fence that it was
+// The second form needs no key of a lock. The data stores the largest fence that it was
 // written with, and the script refuses smaller fences. The generator proves three things.
 // The script compares the fences, as numbers, before it writes. Its first write stores the
 // fence in the place that it compares, so no error can leave data with an older fence. No
@@ -304,7 +285,7 @@
 //	map[string]T  map[string]T; the reply is a map, or a list of keys and values in turn, as
 //	              of HGETALL. A list that has a key twice is refused
 //	(a T, b U)    a struct; the reply is a list with one value for each field
-//	T?            Null[T]; the reply is nil or a T. For duration and time it may also be an
+//	T?            redislua.Null[T]; the reply is nil or a T. For duration and time it may also be an
 //	              empty string, because that is what an absent argument is sent as
 //
 // Types may be nested. A ? belongs to the type in front of it: in a []T?, each element may be
@@ -489,8 +470,21 @@
 // that calls the script once, one that calls it many times in a pipeline and, for mode: read
 // cached, one through the client-side cache. scripts.go has the type with all calls, an interface
 // of them for fakes, and a comment for the package, unless a file of yours has one.
-// runtime.go has the helpers of the calls, and is the same in every package. AUDIT.md is the
-// audit. The code needs no module but the client.
+// AUDIT.md is the audit. The code computes no SHA1, so it also runs where that is forbidden (FIPS).
+//
+// The code imports the client and two packages of this module. Package redislua has what you name: Null,
+// Reply, the errors, WithoutRetry. It is one for all bindings, so one errors.As finds the errors of all.
+// Package luaimpl is for generated code only. So your module requires this one:
+//
+//	go get github.com/rlock-go/toolkit@main
+//
+// scripts.go names the version of luaimpl that it needs, as luaimpl.Version1. If that does not compile, the
+// generator and the required module are not of one time: get the module of the generator if it is
+// older, or else generate again.
+//
+// With -standalone, the generator writes all of both packages to runtime.go instead, and the code needs no
+// module but the client. The types are then those of the generated package, and a fault in runtime.go is
+// mended when you generate again.
 //
 // Beside acquire.lua.go stands acquire.lua, the text that runs, with all that it includes. The
 // calls embed that file, so it is what EVAL may run, what sha1sum counts, and what a person reads.
@@ -510,8 +504,12 @@
 // # go-redis
 //
 // With -client goredis the calls take a redis.UniversalClient of github.com/redis/go-redis/v9, which
-// must be v9.19 or later. Everything else is as for rueidis: parameters, answers, errors, batches,
-// guards, and Caller for fakes. But
+// must be v9.19 or later. The code imports luaimpl of a module for this client, and does not compile rueidis:
+//
+//	go get github.com/rlock-go/toolkit/redislua/goredis@main
+//
+// Everything else is as for rueidis: parameters, answers, errors, batches, guards, and Caller for fakes.
+// But
 //
 //   - There is no call through a client-side cache: mode: read cached is read like mode: read.
 //   - A raw reply is any, with what go-redis makes of it: nil, string, int64, float64, bool, *big.Int,
@@ -524,8 +522,6 @@
 //     leaves that to the server.
 //   - A *redis.Ring is refused with a *ParamError, because it keeps the keys of one call on several
 //     servers.
-//   - There is no WithLuaOptions. The code never computes a SHA1, so it also runs where that is
-//     forbidden.
 //   - An error of the server is a redis.Error. Its text is that of the server, with its first word
 //     ERR, which rueidis leaves out.
 //

@@ -45,7 +45,7 @@ func TestExitCodes(t *testing.T) {
 	require.NoError(t, closed.Close()) // nobody listens there any more
 
 	fine := map[string]string{"scripts/a.lua": goodScript}
-	foreign := map[string]string{"scripts/a.lua": goodScript, "gen/runtime.go": "package gen\n"}
+	foreign := map[string]string{"scripts/a.lua": goodScript, "gen/scripts.go": "package gen\n"}
 	for name, c := range map[string]struct {
 		files map[string]string
 		first []string // a run before, which must succeed

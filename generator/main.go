@@ -76,7 +76,7 @@ func once(o options, s *scriptSet, stdout, stderr io.Writer) error {
 // generate writes the bindings and the audit of scripts without findings, or, with -check,
 // reports what it would change.
 func generate(o options, s *scriptSet, audits []audit.Script, stdout, stderr io.Writer) error {
-	files, err := emit.Package(emit.Options{Package: o.pkg, Client: o.client, Comment: !documented(o.out), Replicas: o.replicas}, s.scripts)
+	files, err := emit.Package(o.bindings(), s.scripts)
 	if err != nil {
 		return err
 	}

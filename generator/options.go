@@ -25,6 +25,7 @@ type options struct {
 	check, audit, json bool
 	watch, verbose     bool
 	replicas           bool
+	standalone         bool
 	client             *emit.Client
 	format             report.Format
 }
@@ -37,12 +38,19 @@ func (o options) caller() audit.Client {
 	return audit.Rueidis(o.replicas)
 }
 
+// bindings returns how the bindings are written.
+func (o options) bindings() emit.Options {
+	return emit.Options{
+		Package: o.pkg, Client: o.client, Comment: !documented(o.out), Replicas: o.replicas, Standalone: o.standalone,
+	}
+}
+
 // forPeople reports whether findings are printed for people. If not, only they go to stdout.
 func (o options) forPeople() bool { return o.format == report.Text }
 
 const usage = `Generator reads Redis Lua scripts with typed headers and writes Go calls for them.
 
-	generator [-scripts DIR]… [-out DIR] [-package NAME] [-client goredis] [-replicas] [-redis ADDR] [-watch] [-v]
+	generator [-scripts DIR]… [-out DIR] [-package NAME] [-client goredis] [-replicas] [-standalone] [-redis ADDR] [-watch] [-v]
 	generator [-scripts DIR]… [-out DIR] -check [-format github|sarif]
 	generator [-scripts DIR]… -audit [-json]
 	generator -init FILE.lua
@@ -88,6 +96,7 @@ func parse(args []string, stdout io.Writer) (options, error) {
 		return err
 	})
 	flags.BoolVar(&o.replicas, "replicas", false, "let the client send scripts that only read to replicas, by EVALSHA_RO")
+	flags.BoolVar(&o.standalone, "standalone", false, "write what the calls need into the package, which then imports nothing but the client")
 	flags.BoolVar(&o.watch, "watch", false, "run again after each change of a script, until Ctrl-C")
 	flags.StringVar(&o.init, "init", "", "write a first header for the script in this `file`, which has none")
 	flags.StringVar((*string)(&o.format), "format", string(report.Text), "print findings as `text, github or sarif`")

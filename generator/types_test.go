@@ -53,12 +53,16 @@ func TestTypesCompile(t *testing.T) {
 			}
 		}
 	}
-	for _, client := range []*emit.Client{emit.Rueidis, emit.Goredis} {
-		t.Run(client.Name, func(t *testing.T) {
-			reserved, err := emit.Reserved(client)
+	for name, o := range map[string]emit.Options{
+		"rueidis": {Client: emit.Rueidis}, "rueidis, standalone": {Client: emit.Rueidis, Standalone: true},
+		"goredis": {Client: emit.Goredis}, "goredis, standalone": {Client: emit.Goredis, Standalone: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o.Package, o.Comment = pkg, true
+			reserved, err := o.Reserved()
 			require.NoError(t, err)
 			require.Empty(t, check.Package(scripts, reserved))
-			files, err := emit.Package(emit.Options{Package: pkg, Client: client, Comment: true}, scripts)
+			files, err := emit.Package(o, scripts)
 			require.NoError(t, err)
 
 			set := token.NewFileSet()
@@ -74,7 +78,7 @@ func TestTypesCompile(t *testing.T) {
 				require.NoError(t, err)
 				parsed = append(parsed, tree)
 			}
-			if client != emit.Rueidis {
+			if o.Client != emit.Rueidis {
 				return // this module does not require it; rlock_test/goredis compiles its bindings
 			}
 			var wrong []string

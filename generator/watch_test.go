@@ -70,7 +70,7 @@ func TestWatch(t *testing.T) {
 	require.NoError(t, command.Start())
 
 	require.Equal(
-		t, "watching lua; end with Ctrl-C", strings.Split(out.next(t, "1 scripts, 5 files changed\n"), "\n")[0],
+		t, "watching lua; end with Ctrl-C", strings.Split(out.next(t, "1 scripts, 4 files changed\n"), "\n")[0],
 	)
 	require.Contains(t, bindings("look.lua"), "EXISTS")
 

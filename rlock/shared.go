@@ -26,6 +26,30 @@ func (l *Locker) AcquireShared(ctx context.Context, key string, opts ...Option) 
 	return l.acquireShare(ctx, key, reader, opts, method{wait: true})
 }
 
+// Readers are those who share a lock, for a script that is to write only while they do: it compares the
+// value of the lock's key with their Token, as it would compare that of one who has the whole lock. The
+// Readers of a nil Lock, of a whole lock and of permits have no Token.
+type Readers struct{ key, token string }
+
+// Readers returns those who share the lock with this reader, from when the lock was granted: as long as one
+// of them keeps it, also if this one has released its own share, nobody has had the whole lock, or permits.
+func (l *Lock) Readers() Readers {
+	if l.usable() != nil {
+		return Readers{}
+	}
+	r := Readers{key: l.claim.Key()}
+	if share, is := l.claim.Share(); is && share.Limit == 0 {
+		r.token = wire.ReadersValue(l.fence)
+	}
+	return r
+}
+
+// Key returns the Redis key, prefix included.
+func (r Readers) Key() string { return r.key }
+
+// Token returns the value that the key has on the server while they share it.
+func (r Readers) Token() string { return r.token }
+
 // TryAcquireShared is AcquireShared without waiting. ErrHeld says that somebody holds the whole lock,
 // or that others wait for the key.
 func (l *Locker) TryAcquireShared(ctx context.Context, key string, opts ...Option) (*Lock, error) {

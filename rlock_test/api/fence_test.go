@@ -11,7 +11,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
@@ -80,7 +80,7 @@ func TestCountersAreBounded(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, keys, 1)
 		require.True(t, strings.HasPrefix(keys[0], "rlock:fence:{"), keys[0])
-		require.Equal(t, gen.Slot("{tenant}:1"), gen.Slot(keys[0]), "the counter is in its locks' slot")
+		require.Equal(t, redislua.Slot("{tenant}:1"), redislua.Slot(keys[0]), "the counter is in its locks' slot")
 		left, err := env.Do(t, client, "PTTL", keys[0]).ToInt64()
 		require.NoError(t, err)
 		require.Equal(t, int64(-1), left)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
@@ -91,7 +92,7 @@ func (r *round) slotMoves(nodes []*env.Server) []func() fault {
 		i, to := r.random.IntN(len(groups)), 1+r.random.IntN(len(nodes)-1)
 		to = (owners[i] + to) % len(nodes)
 		before, after := r.between(0, 300*time.Millisecond), r.between(0, 200*time.Millisecond)
-		m := env.SlotMove{Cluster: &env.Cluster{Nodes: nodes}, Slot: strconv.Itoa(int(gen.Slot(groups[i][0])))}
+		m := env.SlotMove{Cluster: &env.Cluster{Nodes: nodes}, Slot: strconv.Itoa(int(redislua.Slot(groups[i][0])))}
 		return fault{kind: "slot moves", target: "slot of " + groups[i][0], lasts: before,
 			begin: func() {
 				m.From, m.To = nodes[owners[i]], nodes[to]

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock_test/corpus/bindings"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
@@ -129,7 +130,7 @@ func TestBatchSendsWhatItCan(t *testing.T) {
 		require.Len(t, replies, 3)
 		require.NoError(t, replies[0].Err)
 		require.Equal(t, int64(1), replies[0].Value.Remaining)
-		var wrong *bindings.ParamError
+		var wrong *redislua.ParamError
 		require.ErrorAs(t, replies[1].Err, &wrong)
 		require.NoError(t, replies[2].Err)
 		require.Equal(t, int64(0), replies[2].Value.Remaining)
@@ -148,7 +149,7 @@ func TestLoadAndSlotsOnACluster(t *testing.T) {
 		requireAllKnown(t, client)
 
 		_, err := scripts.Transfer(t.Context(), client, bindings.TransferParams{From: "a", To: "b", Amount: 1})
-		var apart *bindings.CrossSlotError
+		var apart *redislua.CrossSlotError
 		require.ErrorAs(t, err, &apart)
 	})
 }

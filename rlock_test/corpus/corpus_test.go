@@ -14,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock_test/corpus/bindings"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
@@ -92,7 +93,7 @@ func refused[P, R any](t *testing.T, e target, want error, call func(context.Con
 	require.Zero(t, r)
 }
 
-func some[T any](v T) bindings.Null[T] { return bindings.Null[T]{V: v, Valid: true} }
+func some[T any](v T) redislua.Null[T] { return redislua.Null[T]{V: v, Valid: true} }
 
 func resp2(o *rueidis.ClientOption) { o.AlwaysRESP2, o.DisableCache = true, true }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock_test/corpus/bindings"
 )
 
@@ -25,7 +26,7 @@ func fixedWindow(t *testing.T, e target) {
 
 	p.Length = 0
 	_, err := e.FixedWindow(t.Context(), e.client, p)
-	var wrong *bindings.ParamError
+	var wrong *redislua.ParamError
 	require.ErrorAs(t, err, &wrong)
 	require.Equal(t, "length", wrong.Param)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock_test/corpus/bindings"
 )
 
@@ -164,7 +165,7 @@ func geo(t *testing.T, e target) {
 func presence(t *testing.T, e target) {
 	e.set(t, "SET", e.key("on"), "1700000000000", "EX", "3600")
 	r := ask(t, e, e.Presence, bindings.PresenceParams{Users: e.keys("off", "on")})
-	require.Equal(t, []bindings.Null[time.Time]{{}, some(time.UnixMilli(1_700_000_000_000))}, r.Since)
+	require.Equal(t, []redislua.Null[time.Time]{{}, some(time.UnixMilli(1_700_000_000_000))}, r.Since)
 	require.False(t, r.Left[0].Valid)
 	require.InDelta(t, time.Hour, r.Left[1].V, float64(time.Minute))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock_test/corpus/bindings"
 )
 
@@ -99,7 +100,7 @@ func inventory(t *testing.T, e target) {
 	}
 
 	report := ask(t, e, e.StockReport, bindings.StockReportParams{Stock: append(stock, e.key("plums"))})
-	require.Equal(t, []bindings.Null[int64]{some(int64(3)), some(int64(0)), {}}, report.Counts)
+	require.Equal(t, []redislua.Null[int64]{some(int64(3)), some(int64(0)), {}}, report.Counts)
 	require.Equal(t, int64(2), report.Known)
 }
 
@@ -177,7 +178,7 @@ func cart(t *testing.T, e target) {
 
 	e.set(t, "SET", p.Cart, `{"items":{"pear":"one"}}`)
 	_, err := e.CartMerge(t.Context(), e.client, p)
-	var wrong *bindings.ReplyError
+	var wrong *redislua.ReplyError
 	require.ErrorAs(t, err, &wrong, "a text is no quantity")
 }
 
@@ -190,7 +191,7 @@ func document(t *testing.T, e target) {
 
 	p.Patch = make(chan int)
 	_, err := e.DocumentPatch(t.Context(), e.client, p)
-	var wrong *bindings.ParamError
+	var wrong *redislua.ParamError
 	require.ErrorAs(t, err, &wrong)
 	require.Equal(t, "patch", wrong.Param)
 }

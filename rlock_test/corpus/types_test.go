@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock_test/corpus/bindings"
 )
 
@@ -27,7 +28,7 @@ func board(t *testing.T, e target) {
 	require.Equal(t, some(bindings.BoardPopResult{Member: "ann", Score: 1.5, Others: some([]string{"cid", "bob"})}), ask(t, e, e.BoardPop, pop))
 	ask(t, e, e.BoardPop, pop)
 	require.Equal(t, some(bindings.BoardPopResult{Member: "bob", Score: 3}), ask(t, e, e.BoardPop, pop))
-	require.Equal(t, bindings.Null[bindings.BoardPopResult]{}, ask(t, e, e.BoardPop, pop))
+	require.Equal(t, redislua.Null[bindings.BoardPopResult]{}, ask(t, e, e.BoardPop, pop))
 	require.Empty(t, ask(t, e, e.BoardTop, bindings.BoardTopParams{Board: board}))
 	require.Empty(t, ask(t, e, e.BoardTopPairs, bindings.BoardTopPairsParams{Board: board}))
 }
@@ -77,12 +78,12 @@ func values(t *testing.T, e target) {
 		p := store
 		spoil(&p)
 		_, err := e.ValuesStore(t.Context(), e.client, p)
-		var wrong *bindings.ParamError
+		var wrong *redislua.ParamError
 		require.ErrorAs(t, err, &wrong)
 		require.Equal(t, param, wrong.Param)
 	}
 	require.Equal(t, "1000000", e.text(t, "GET", store.Whole))
-	var wrong *bindings.ParamError
+	var wrong *redislua.ParamError
 	_, err := e.ReadFlagCached(t.Context(), e.client, bindings.ReadFlagParams{}, time.Minute) // by a bare GET
 	require.ErrorAs(t, err, &wrong)
 	require.ErrorAs(t, e.TagAllBatch(t.Context(), e.client, []bindings.TagAllParams{{Members: []string{"x"}}})[0].Err, &wrong)

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/corpus/bindings"
 )
@@ -40,7 +41,7 @@ func guardedPut(t *testing.T, e target) {
 	require.Equal(t, "second", e.text(t, "GET", p.Value))
 
 	p.Lock = nil
-	var wrong *bindings.ParamError
+	var wrong *redislua.ParamError
 	require.ErrorAs(t, e.GuardedPut(t.Context(), e.client, p), &wrong)
 }
 
@@ -51,14 +52,20 @@ func sharedPut(t *testing.T, e target) {
 	require.NoError(t, err)
 	t.Cleanup(locker.Close)
 	key, p := e.key("shared"), bindings.SharedPutParams{Copy: e.key("copy"), Text: "copy"}
-	refused := func(lock bindings.Shared, why string) {
+	refused := func(lock redislua.Held, why string) {
 		t.Helper()
 		p.Lock = lock
 		require.ErrorIs(t, e.SharedPut(ctx, e.client, p), bindings.ErrNotShared, why)
 	}
+	unsent := func(lock redislua.Held) {
+		t.Helper()
+		p.Lock = lock
+		require.ErrorAs(t, e.SharedPut(ctx, e.client, p), new(*redislua.ParamError))
+	}
 	reader, err := locker.AcquireShared(ctx, key)
 	require.NoError(t, err)
-	p.Lock = reader
+	readers := reader.Readers()
+	p.Lock = readers
 	tell(t, e, e.SharedPut, p)
 	guarded := bindings.GuardedPutParams{Lock: reader, Value: e.key("value")}
 	require.ErrorIs(t, e.GuardedPut(ctx, e.client, guarded), bindings.ErrNotHeld, "a reader does not have the whole lock")
@@ -68,29 +75,30 @@ func sharedPut(t *testing.T, e target) {
 	require.NoError(t, reader.Release(ctx))
 	tell(t, e, e.SharedPut, p) // no writer has come
 	require.NoError(t, other.Release(ctx))
-	refused(reader, "all readers have gone")
+	refused(readers, "all readers have gone")
 
 	writer, err := locker.Acquire(ctx, key)
 	require.NoError(t, err)
-	refused(reader, "a writer has the lock")
+	refused(readers, "a writer has the lock")
 	refused(writer, "a writer is no reader")
+	unsent(writer.Readers())
 	require.NoError(t, writer.Release(ctx))
 	share, err := locker.AcquireShared(ctx, key)
 	require.NoError(t, err)
-	refused(reader, "others read than those with whom it did")
-	p.Lock, p.Text = share, "newer"
+	refused(readers, "others read than those with whom it did")
+	p.Lock, p.Text = share.Readers(), "newer"
 	tell(t, e, e.SharedPut, p)
 	require.NoError(t, share.Release(ctx))
 
 	permit, err := locker.AcquirePermits(ctx, key, 1, 2)
 	require.NoError(t, err)
 	refused(permit, "somebody else may have its permit")
+	unsent(permit.Readers())
 	require.NoError(t, permit.Release(ctx))
 	require.Equal(t, "newer", e.text(t, "GET", p.Copy))
 
-	p.Lock = nil
-	var wrong *bindings.ParamError
-	require.ErrorAs(t, e.SharedPut(ctx, e.client, p), &wrong)
+	unsent(nil)
+	unsent((*rlock.Lock)(nil).Readers())
 }
 
 // Once a later holder has written, an earlier one cannot, even where nothing is
@@ -113,7 +121,7 @@ func fencedPut(t *testing.T, e target) {
 	require.Equal(t, strconv.FormatUint(young.Fence(), 10), e.text(t, "HGET", p.Entry, "fence"))
 
 	p.Fence = nil
-	var wrong *bindings.ParamError
+	var wrong *redislua.ParamError
 	require.ErrorAs(t, e.FencedPut(t.Context(), e.client, p), &wrong)
 }
 
@@ -189,11 +197,11 @@ func flags(t *testing.T, e target) {
 // A second read asks no server, until the server says that the key has changed.
 func cachedReads(t *testing.T, e target) {
 	flag := bindings.ReadFlagParams{Flags: e.key("flags"), Flag: "dark"}
-	require.Equal(t, bindings.Null[string]{}, ask(t, e, e.ReadFlag, flag))
+	require.Equal(t, redislua.Null[string]{}, ask(t, e, e.ReadFlag, flag))
 	for i := range 2 {
 		r, err := e.ReadFlagCached(t.Context(), e.client, flag, time.Minute)
 		require.NoError(t, err)
-		require.Equal(t, bindings.Null[string]{}, r.Value)
+		require.Equal(t, redislua.Null[string]{}, r.Value)
 		require.Equal(t, e.caches && i > 0, r.Hit)
 	}
 	e.set(t, "HSET", flag.Flags, "dark", "on")
@@ -214,6 +222,6 @@ func cachedReads(t *testing.T, e target) {
 	require.Equal(t, some(bindings.Profile{Name: "Ann"}), got.Value)
 	e.set(t, "SET", e.key("broken"), `{"name":`)
 	_, err = e.ReadProfileCached(t.Context(), e.client, bindings.ReadProfileParams{Profile: e.key("broken")}, time.Minute)
-	var wrong *bindings.ReplyError
+	var wrong *redislua.ReplyError
 	require.ErrorAs(t, err, &wrong)
 }

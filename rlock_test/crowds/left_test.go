@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
@@ -574,14 +575,14 @@ func (l *left) now() int64 {
 }
 
 func (l *left) name(of, key string) string {
-	return "rlock:" + of + ":{" + l.tags[gen.Slot(key)] + "}:" + key
+	return "rlock:" + of + ":{" + l.tags[redislua.Slot(key)] + "}:" + key
 }
 
-func (l *left) counter(key string) string { return leftCounters + l.tags[gen.Slot(key)] + "}" }
+func (l *left) counter(key string) string { return leftCounters + l.tags[redislua.Slot(key)] + "}" }
 
 // batches makes calls of a script, a few hundred in one pipeline.
 func batches[P, R any](
-	l *left, all []P, call func(context.Context, rueidis.Client, []P) []gen.Reply[R],
+	l *left, all []P, call func(context.Context, rueidis.Client, []P) []redislua.Reply[R],
 ) (values []R) {
 	for len(all) > 0 {
 		n := min(len(all), leftChunk)
@@ -607,7 +608,7 @@ func slotTags() []string {
 	tags := make([]string, leftMostOfThem)
 	for n, found := 0, 0; found < len(tags); n++ {
 		tag := fmt.Sprint(n)
-		if slot := gen.Slot(tag); tags[slot] == "" {
+		if slot := redislua.Slot(tag); tags[slot] == "" {
 			tags[slot], found = tag, found+1
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock/rlockadmin"
 	"github.com/rlock-go/toolkit/rlock_test/env"
@@ -166,7 +166,7 @@ func (u *leftLock) finish(
 		case endDel:
 			err = do("DEL", key)
 		case endDelHolders:
-			err = do("DEL", "rlock:holders:{"+tags[gen.Slot(key)]+"}:"+key)
+			err = do("DEL", "rlock:holders:{"+tags[redislua.Slot(key)]+"}:"+key)
 		case endSoon:
 			err = do("PEXPIRE", key, "50")
 		case endLate:

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 )
 
 // SlotMove is a slot on its way from one node of a cluster to another. Begin, Carry and
@@ -24,7 +24,7 @@ type SlotMove struct {
 // first node, and moves the key itself. Until Carry the slot's keys are on two nodes.
 func SplitSlot(t testing.TB, c *Cluster, key string) *SlotMove {
 	t.Helper()
-	m := &SlotMove{Cluster: c, From: c.Nodes[2], To: c.Nodes[0], Slot: fmt.Sprint(gen.Slot(key))}
+	m := &SlotMove{Cluster: c, From: c.Nodes[2], To: c.Nodes[0], Slot: fmt.Sprint(redislua.Slot(key))}
 	m.Begin(t)
 	host, port := split(t, m.To.Addr())
 	m.From.Do(t, "MIGRATE", host, port, key, "0", "5000")
@@ -101,7 +101,7 @@ func epochIn(nodes, id string) int {
 
 // FirstOwner returns which of the nodes of a cluster that has just started owns the slot of a key.
 func FirstOwner(key string) int {
-	slot, i := int(gen.Slot(key)), 0
+	slot, i := int(redislua.Slot(key)), 0
 	for firstSlot(i+1) <= slot {
 		i++
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock/rlocktest"
 	"github.com/rlock-go/toolkit/rlock_test/env"
@@ -182,7 +183,7 @@ func failAlike(t *testing.T, start func(t *testing.T) failing) {
 		require.NoError(t, err)
 		defer client.Close()
 		server.loseAcquire()
-		_, err = gen.New(gen.WithoutRetry()).Acquire(
+		_, err = gen.New(redislua.WithoutRetry()).Acquire(
 			t.Context(), client, gen.AcquireParams{Lock: "job", Queue: "queue", Token: "other", TTL: time.Minute},
 		)
 		require.Error(t, err)

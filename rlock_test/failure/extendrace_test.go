@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
@@ -96,7 +97,7 @@ func TestExtensionsRaceTheLease(t *testing.T) {
 				_, err := gen.New().Extend(
 					t.Context(), client, gen.ExtendParams{Keys: []string{"job"}, Tokens: []string{"token"}, TTL: ttl},
 				)
-				var param *gen.ParamError
+				var param *redislua.ParamError
 				require.ErrorAs(t, err, &param, "%v, which would delete the key", ttl)
 			}
 			require.Equal(t, "token", env.Get(t, client, "job"))

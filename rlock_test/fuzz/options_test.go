@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
@@ -332,7 +333,7 @@ func (c *callOf) set() []string {
 	keys := c.keys()
 	c.wrong = c.wrong || len(keys) == 0
 	for _, key := range keys {
-		if c.cluster && gen.Slot(c.prefix+key) != gen.Slot(c.prefix+keys[0]) {
+		if c.cluster && redislua.Slot(c.prefix+key) != redislua.Slot(c.prefix+keys[0]) {
 			c.wrong = c.wrong || !c.crossSlot || c.token
 		}
 	}

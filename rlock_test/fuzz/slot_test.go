@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
@@ -21,6 +21,6 @@ func FuzzSlot(f *testing.F) {
 		reply := server.Do(t, "CLUSTER", "KEYSLOT", key)
 		slot, err := reply.ToInt64()
 		require.NoError(t, err)
-		require.Equal(t, slot, int64(gen.Slot(key)), "%q", key)
+		require.Equal(t, slot, int64(redislua.Slot(key)), "%q", key)
 	})
 }

@@ -712,7 +712,7 @@ func TestAuditRuleForLoad(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(root, "gen", "AUDIT.md"))
 	require.NoError(t, err)
-	said := regexp.MustCompile("which needs `([^`]+)` to connect. Load, and\ncalls with rueidis.WithLoadSHA1, also need `([^`]+)`").FindSubmatch(text)
+	said := regexp.MustCompile("which needs `([^`]+)` to connect. Load also needs\n`([^`]+)`").FindSubmatch(text)
 	require.NotNil(t, said)
 	connect, load := string(said[1]), string(said[2])
 	for _, word := range clusterWords(t) { // which TestRuleOnACluster tries
@@ -729,17 +729,6 @@ func TestAuditRuleForLoad(t *testing.T) {
 		require.Regexp(t, env.NoPermission, fmt.Sprint(err))
 		server.Do(t, "ACL", "SETUSER", "app", load)
 		require.NoError(t, gen.New().Load(t.Context(), client))
-
-		// Who may not compute SHA-1 loads each script before its first call.
-		params := gen.CheckParams{Lock: "lock"}
-		server.Do(t, "ACL", "SETUSER", "app", "reset", "on", ">secret", connect, "~lock", "+evalsha", "+eval", "+get")
-		_, err = gen.New().Check(t.Context(), client, params)
-		require.NoError(t, err)
-		_, err = gen.New(gen.WithLuaOptions(rueidis.WithLoadSHA1(true))).Check(t.Context(), client, params)
-		require.Regexp(t, env.NoPermission, fmt.Sprint(err))
-		server.Do(t, "ACL", "SETUSER", "app", load)
-		_, err = gen.New(gen.WithLuaOptions(rueidis.WithLoadSHA1(true))).Check(t.Context(), client, params)
-		require.NoError(t, err)
 
 		server.Do(t, "ACL", "SETUSER", "app", "-"+strings.TrimPrefix(connect, "+"))
 		_, err = rueidis.NewClient(asApp(server))

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 )
 
 // fake answers Check and has no other call.
@@ -16,8 +17,8 @@ type fake struct {
 	holder string
 }
 
-func (f fake) Check(_ context.Context, _ rueidis.Client, p gen.CheckParams) (gen.Null[string], error) {
-	return gen.Null[string]{V: f.holder + " of " + p.Lock, Valid: f.holder != ""}, nil
+func (f fake) Check(_ context.Context, _ rueidis.Client, p gen.CheckParams) (redislua.Null[string], error) {
+	return redislua.Null[string]{V: f.holder + " of " + p.Lock, Valid: f.holder != ""}, nil
 }
 
 // owner is code under test: it takes the calls as an interface.

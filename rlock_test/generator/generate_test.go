@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/gen"
@@ -169,7 +168,6 @@ func TestSums(t *testing.T) {
 			require.Equal(t, want[0], loaded, path)
 		}
 		require.NoError(t, gen.New().Load(t.Context(), client))
-		require.NoError(t, gen.New(gen.WithLuaOptions(rueidis.WithLoadSHA1(true))).Load(t.Context(), client))
 	})
 }
 

@@ -115,7 +115,7 @@ func main() {
 	total := must(scripts.Total(ctx, client, bindings.TotalParams{Stocks: []string{"{s}nuts", "{s}none", "{s}nuts"}}))
 	fmt.Println("total", total.Total, total.Known)
 
-	look := func() bindings.Cached[bindings.Null[int64]] {
+	look := func() redislua.Cached[redislua.Null[int64]] {
 		return must(scripts.LookCached(ctx, client, bindings.LookParams{Stock: "{s}nuts"}, time.Minute))
 	}
 	first, second := look(), look()
@@ -212,7 +212,7 @@ func TestGoTool(t *testing.T) {
 	stdout, stderr, err := run(t, dir, offline, "generate", "./...")
 	require.NoError(t, err, stderr)
 	require.Contains(t, stdout, "bindings/take.lua.go: new\n")
-	require.Contains(t, stdout, "3 scripts, 9 files changed\n")
+	require.Contains(t, stdout, "3 scripts, 8 files changed\n")
 	_, stderr, err = run(t, dir, offline, "vet", "./...")
 	require.NoError(t, err, stderr)
 

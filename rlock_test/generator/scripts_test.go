@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
@@ -148,10 +149,10 @@ func TestScripts(t *testing.T) {
 					{Lock: "b", Queue: "b", Token: "mine", TTL: time.Microsecond},
 				})
 				require.Len(t, replies, 3)
-				require.Equal(t, gen.Reply[gen.AcquireResult]{Value: gen.AcquireResult{Outcome: 1}}, replies[0])
+				require.Equal(t, redislua.Reply[gen.AcquireResult]{Value: gen.AcquireResult{Outcome: 1}}, replies[0])
 				require.NoError(t, replies[1].Err)
 				require.EqualValues(t, 2, replies[1].Value.Outcome)
-				var wrong *gen.ParamError
+				var wrong *redislua.ParamError
 				require.ErrorAs(t, replies[2].Err, &wrong)
 				require.Empty(t, env.Get(t, client, "b"))
 			}

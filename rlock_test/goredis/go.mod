@@ -5,7 +5,7 @@ go 1.26.0
 require (
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
-	github.com/rlock-go/toolkit v0.0.0
+	github.com/rlock-go/toolkit v0.1.0
 	github.com/stretchr/testify v1.12.1
 )
 
@@ -13,6 +13,7 @@ require (
 	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/google/uuid v1.6.0 // indirect
+	github.com/rlock-go/toolkit/redislua/goredis v0.0.0
 	github.com/yuin/gopher-lua v1.1.2 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	go.uber.org/goleak v1.3.0 // indirect
@@ -21,3 +22,5 @@ require (
 )
 
 replace github.com/rlock-go/toolkit => ../..
+
+replace github.com/rlock-go/toolkit/redislua/goredis => ../../redislua/goredis

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	lockscripts "github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	corpus "github.com/rlock-go/toolkit/rlock_test/corpus/bindings"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 	"github.com/rlock-go/toolkit/rlock_test/goredis/bindings"
@@ -352,15 +353,15 @@ func plain(v reflect.Value, start time.Time) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// kind says which of the errors of bindings an error is. Each package has its own types for them.
+// kind says which of the errors of bindings an error is. Those of both clients have the same types.
 func kind(err error) string {
 	for ; err != nil; err = errors.Unwrap(err) {
 		switch err.(type) {
-		case *corpus.ParamError, *lockscripts.ParamError, *bindings.ParamError, *gen.ParamError:
+		case *redislua.ParamError:
 			return "refused: "
-		case *corpus.CrossSlotError, *lockscripts.CrossSlotError, *bindings.CrossSlotError, *gen.CrossSlotError:
+		case *redislua.CrossSlotError:
 			return "slots: "
-		case *corpus.ReplyError, *lockscripts.ReplyError, *bindings.ReplyError, *gen.ReplyError:
+		case *redislua.ReplyError:
 			return "reply: "
 		}
 	}

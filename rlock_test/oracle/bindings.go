@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -101,11 +102,11 @@ func (g generator) bind(ctx context.Context, dir string, programs []bound) error
 	if err != nil {
 		return err
 	}
-	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	files := maps.Clone(g.flawed)
 	for _, file := range written {
-		overlay.Replace[filepath.Join(g.root, filepath.FromSlash(caller), "bindings", filepath.Base(file))] = file
+		files[filepath.Join(g.root, filepath.FromSlash(caller), "bindings", filepath.Base(file))] = file
 	}
-	text, err := json.Marshal(overlay)
+	text, err := json.Marshal(overlay{files})
 	if err != nil {
 		return err
 	}
@@ -209,11 +210,7 @@ func (p *Program) fill(s *step, c call, r *rand.Rand, limit bool) {
 			add("rest", "key", key, true)
 		case p.Keys[i].Kind == "token":
 			s.Keys = append(s.Keys, []byte(key))
-			token, fence := c.args[0], "0"
-			if p.Guard == "shared" {
-				token, fence = "", strings.Fields(c.args[0])[1]
-			}
-			s.Values = append(s.Values, field{p.Keys[i].Name, false, [][]byte{[]byte(key), []byte(token), []byte(fence)}})
+			s.Values = append(s.Values, field{p.Keys[i].Name, false, [][]byte{[]byte(key), []byte(c.args[0]), []byte("0")}})
 		default:
 			add(p.Keys[i].Name, "key", key, false)
 		}
@@ -222,7 +219,7 @@ func (p *Program) fill(s *step, c call, r *rand.Rand, limit bool) {
 		switch {
 		case i >= len(p.Args):
 			add("more", p.More, word, true)
-		case p.Args[i].Bound && (p.Guard == "held" || p.Guard == "shared"):
+		case p.Args[i].Bound && p.Guard == "held":
 			s.Args = append(s.Args, []byte(word))
 		case p.Args[i].Bound && p.Guard == "fenced":
 			s.Args = append(s.Args, []byte(word))

@@ -17,7 +17,12 @@ import (
 type generator struct {
 	path string
 	root string // of the module
+
+	flawed map[string]string // by a file of the module, one that has a flaw: the bindings import some
 }
+
+// overlay has the go command take other files for those that it names.
+type overlay struct{ Replace map[string]string }
 
 // A flaw is a mistake to build into a generator.
 type flaw struct {
@@ -34,8 +39,7 @@ func build(tb testing.TB, flaws ...flaw) generator {
 		tb.Fatal(err)
 	}
 	dir := tb.TempDir()
-	g := generator{filepath.Join(dir, "generator"), root}
-	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	g := generator{filepath.Join(dir, "generator"), root, map[string]string{}}
 	for i, f := range flaws {
 		path := filepath.Join(root, filepath.FromSlash(f.file))
 		text, err := os.ReadFile(path)
@@ -49,9 +53,9 @@ func build(tb testing.TB, flaws ...flaw) generator {
 		if err := os.WriteFile(changed, bytes.Replace(text, []byte(f.old), []byte(f.new), 1), 0o600); err != nil {
 			tb.Fatal(err)
 		}
-		overlay.Replace[path] = changed
+		g.flawed[path] = changed
 	}
-	text, err := json.Marshal(overlay)
+	text, err := json.Marshal(overlay{g.flawed})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -83,7 +83,7 @@ func TestPlanted(t *testing.T) {
 	const (
 		analyze = "generator/internal/analyze/"
 		check   = "generator/internal/check/"
-		encode  = "generator/internal/emit/runtime/encode.go"
+		encode  = "redislua/luaimpl/call.go"
 	)
 	flaws := []struct {
 		flaw
@@ -142,13 +142,9 @@ func TestPlanted(t *testing.T) {
 			"strconv.FormatFloat(f, 'f', -1, 64)",
 			"strconv.FormatFloat(f, 'g', -1, 64)"},
 			[]string{"encode"}, 1574},
-		{flaw{"a share is sent as that of another form", "generator/internal/emit/runtime/guard.go",
-			`FormatUint(lock.Fence(), 10) + " 0"`,
-			`FormatUint(lock.Fence(), 16) + " 0"`},
-			[]string{"encode"}, 1573},
 		{flaw{"what is no number is sent", encode,
-			"case math.IsNaN(f) || math.IsInf(f, 0):",
-			"case false && math.IsNaN(f):"},
+			"if math.IsNaN(f) || math.IsInf(f, 0) {",
+			"if false && math.IsNaN(f) {"},
 			[]string{"encode"}, 7026},
 		{flaw{"an empty key is sent", encode,
 			"case key != \"\":",
@@ -159,8 +155,8 @@ func TestPlanted(t *testing.T) {
 			"if t.Base == \"time\" {"},
 			[]string{"decode"}, 60},
 		{flaw{"the values of a struct are taken in another order", "generator/internal/emit/codec.go",
-			"message := jen.Id(\"values\").Index(jen.Lit(i))",
-			"message := jen.Id(\"values\").Index(jen.Lit(len(t.Fields) - 1 - i))"},
+			"jen.Id(\"values\").Index(jen.Lit(i))",
+			"jen.Id(\"values\").Index(jen.Lit(len(t.Fields) - 1 - i))"},
 			[]string{"decode"}, 1},
 		{flaw{"KEYS as a whole is of an unknown length", check + "check.go",
 			"\tif variadic == 0 {\n",

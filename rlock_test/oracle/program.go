@@ -25,7 +25,7 @@ type Program struct {
 	Args     []Entry
 	More     string // the type of any number of arguments that may follow Args; "": none may
 	Returns  string
-	Guard    string   // "held", "shared", "fenced" or ""
+	Guard    string   // "held", "fenced" or ""
 	Waivers  []string // rules that the header waives
 	Body     string
 	Cut      uint64   // how the body is cut into fragments; 0: it is not
@@ -47,8 +47,6 @@ func (p *Program) header() string {
 	switch p.Guard {
 	case "held":
 		b.WriteString("-- guard: KEYS[1] held by ARGV[1]\n")
-	case "shared":
-		b.WriteString("-- guard: KEYS[1] shared by ARGV[1]\n")
 	case "fenced":
 		b.WriteString("-- guard: KEYS[1] fenced by ARGV[1]\n")
 	}
@@ -121,16 +119,13 @@ func Write(seed uint64, number int) *Program {
 	if p.Mode == "write" {
 		p.Guard = pick(w, "", "", "held", "fenced")
 	}
-	if p.Guard == "held" && number%2 == 1 { // which draws nothing, so all other programs stay what they were
-		p.Guard = "shared"
-	}
 	w.line("")
 	if w.chance(4) {
 		w.note("RESP3 inside")
 		w.line("redis.setresp(3)")
 	}
 	switch p.Guard {
-	case "held", "shared":
+	case "held":
 		w.held()
 	case "fenced":
 		w.fenced()

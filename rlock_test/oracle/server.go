@@ -114,7 +114,7 @@ func draw(p *Program, r *rand.Rand) (data [][]string, calls []call) {
 	for i, k := range p.Keys {
 		keys[i] = fmt.Sprintf("{x}:%s:%d", k.Name, r.IntN(1000))
 		if k.Kind == "token" {
-			data = append(data, []string{"SET", keys[i], p.lock()})
+			data = append(data, []string{"SET", keys[i], "the token"})
 			continue
 		}
 		if p.Guard == "fenced" && k.Bound {
@@ -136,9 +136,6 @@ func draw(p *Program, r *rand.Rand) (data [][]string, calls []call) {
 		c := call{keys: keys, args: make([]string, len(p.Args)), good: r.IntN(3) == 0}
 		for i, a := range p.Args {
 			c.args[i] = c.draw(a, r)
-			if a.Bound && p.Guard == "shared" {
-				c.args[i] = share(c.good, r)
-			}
 		}
 		if p.More != "" {
 			for range r.IntN(4) {
@@ -148,27 +145,6 @@ func draw(p *Program, r *rand.Rand) (data [][]string, calls []call) {
 		calls = append(calls, c)
 	}
 	return data, calls
-}
-
-// lock is the value of the key of the lock.
-func (p *Program) lock() string {
-	if p.Guard == "shared" {
-		return shareOf(phase)
-	}
-	return "the token"
-}
-
-// phase is the fence of the readers who share the lock.
-const phase = "7"
-
-func shareOf(fence string) string { return "rlock:readers " + fence }
-
-// share is what the key of the lock has while a reader shares it whose share is good, or is not.
-func share(good bool, r *rand.Rand) string {
-	if good {
-		return shareOf(phase)
-	}
-	return shareOf([]string{"6", "8", "70", "18446744073709551615"}[r.IntN(4)])
 }
 
 // draw draws an argument.
@@ -298,7 +274,7 @@ func (s *server) calls(ctx context.Context, p *Program, r rule, data [][]string,
 		switch {
 		case changed && p.Mode != "write" && !p.waives("dynamic-command", "unknown-command"):
 			return &fault{kind: "read only", why: "a script of mode " + p.Mode + " changed data"}, nil
-		case changed && (p.Guard == "held" || p.Guard == "shared") && !c.good:
+		case changed && p.Guard == "held" && !c.good:
 			return &fault{kind: "guard", why: "data was changed without the lock"}, nil
 		case changed && p.Guard == "fenced" && c.fence < largest:
 			return &fault{kind: "fence", why: fmt.Sprintf("data was changed with the fence %d after %d", c.fence, largest)}, nil

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
@@ -20,7 +20,7 @@ func places(t *testing.T, e env.Engine, drivers ...driver) (outcomes []*outcome,
 		drivers = []driver{{name: rlockPlain, open: openRlock()}}
 	}
 	one, nodes := e.Start(t), e.StartCluster(t).Nodes
-	first := int(gen.Slot("job")) * len(nodes) / (1 << 14)
+	first := int(redislua.Slot("job")) * len(nodes) / (1 << 14)
 	all := slices.Concat(nodes[first:], nodes[:first])
 	for _, d := range drivers {
 		outcomes = append(outcomes, &outcome{driver: d}, &outcome{driver: driver{name: d.name + there, open: d.open}})

@@ -54,7 +54,7 @@ type options struct {
 const oldest, oldestTested = "go1.25.0", "go1.25.14"
 
 // core are the packages that need no server beside themselves.
-var core = []string{"./gen/...", "./generator/...", "./rlock/..."}
+var core = []string{"./gen/...", "./generator/...", "./redislua/...", "./rlock/..."}
 
 // alone have the tests that measure time, memory or commands, and those of many processes. They run beside
 // no other package, which would take the processor from them.
@@ -145,7 +145,7 @@ type fuzzer struct {
 
 var fuzzers = []fuzzer{
 	{"FuzzParse", "./generator/internal/script", 40_000},
-	{"FuzzDecode", "./generator/internal/emit/runtime", 15_000},
+	{"FuzzDecode", "./redislua/luaimpl", 15_000},
 	{"FuzzGenerator", "./generator", 700},
 	{"FuzzSlot", "./rlock_test/fuzz", 50_000},
 	{"FuzzReply", "./rlock_test/fuzz", 6_000},
@@ -200,6 +200,7 @@ func changeSteps(o options) []step {
 // moduleSteps test the modules beside that of rlock.
 func moduleSteps() []step {
 	return []step{
+		{name: "redislua/goredis", dir: "redislua/goredis", args: []string{"test", "-race", "-count=1", "./..."}},
 		{name: "rlockprom", dir: "rlock/rlockprom", args: []string{"test", "-race", "-count=1", "./..."}},
 		{name: "rlockotel", dir: "rlock/rlockotel", args: []string{"test", "-race", "-count=1", "./..."}},
 		{name: "metrics", dir: "rlock_test/metrics", args: []string{"test", "-count=1", "./..."},

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
@@ -76,7 +77,7 @@ func TestCluster(t *testing.T) {
 					t.Context(), client, gen.ExtendParams{Keys: []string{"a", "b"}, Tokens: []string{"t"}},
 				)
 			})
-			var facts *gen.CrossSlotError
+			var facts *redislua.CrossSlotError
 			require.ErrorAs(t, err, &facts)
 			require.Equal(t, [2]string{"a", "b"}, facts.Keys)
 			_, err = gen.New().Extend(
@@ -134,7 +135,7 @@ func TestSlots(t *testing.T) {
 		for _, key := range keys {
 			slot, err := env.Do(t, client, "CLUSTER", "KEYSLOT", key).ToInt64()
 			require.NoError(t, err)
-			require.Equal(t, uint16(slot), gen.Slot(key), "%q", key)
+			require.Equal(t, uint16(slot), redislua.Slot(key), "%q", key)
 		}
 	})
 }
@@ -179,7 +180,7 @@ func keyOn(t *testing.T, c *env.Cluster, i int) string {
 func keyFrom(c *env.Cluster, i, n int) string {
 	for ; ; n++ {
 		key := fmt.Sprint("key", n)
-		if int(gen.Slot(key))*len(c.Nodes)/16384 == i {
+		if int(redislua.Slot(key))*len(c.Nodes)/16384 == i {
 			return key
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
@@ -40,7 +41,7 @@ func (c *manyCalls) on(words []string, run func() rueidis.RedisResult) rueidis.R
 	c.sent.Add(1)
 	n, _ := strconv.Atoi(words[2])
 	for _, key := range words[3 : 3+n] {
-		if gen.Slot(key) != gen.Slot(words[3]) {
+		if redislua.Slot(key) != redislua.Slot(words[3]) {
 			c.mixed.Add(1)
 		}
 	}
@@ -369,7 +370,7 @@ func TestClusterManyCallsAreToldTheSame(t *testing.T) {
 		},
 		"nobody has the slot": {
 			begin: func(t *testing.T, c *env.Cluster, tag string) func() {
-				slot := fmt.Sprint(gen.Slot(tag))
+				slot := fmt.Sprint(redislua.Slot(tag))
 				for _, node := range c.Nodes {
 					node.Do(t, "CONFIG", "SET", "cluster-require-full-coverage", "no")
 				}

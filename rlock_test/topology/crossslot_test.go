@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
@@ -101,7 +102,7 @@ func TestCrossSlot(t *testing.T) {
 			require.ErrorAs(t, err, &facts)
 			require.Equal(t, "a", facts.Key)
 			require.Greater(t, facts.Remaining, 59*time.Minute)
-			require.True(t, slices.IsSortedFunc(order, func(a, b string) int { return int(gen.Slot(a)) - int(gen.Slot(b)) }), order)
+			require.True(t, slices.IsSortedFunc(order, func(a, b string) int { return int(redislua.Slot(a)) - int(redislua.Slot(b)) }), order)
 			require.Len(t, order, 3)
 			for _, key := range []string{"b", "c", "{a}2"} {
 				require.Empty(t, env.Get(t, direct, key), "freed by the time that the call returns")
@@ -350,7 +351,7 @@ func TestCrossSlotFences(t *testing.T) {
 			counters, err := direct.Nodes()[nodeOf(t, direct, key)].Do(t.Context(), direct.B().Arbitrary("KEYS", "rlock:fence:*").Build()).AsStrSlice()
 			require.NoError(t, err)
 			for _, counter := range counters {
-				if gen.Slot(counter) == gen.Slot(key) {
+				if redislua.Slot(counter) == redislua.Slot(key) {
 					require.NoError(t, env.Do(t, direct, "INCRBY", counter, "5000000").Error())
 				}
 			}

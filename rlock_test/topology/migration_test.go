@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
@@ -114,7 +114,7 @@ func repairWhileASlotMoves(t *testing.T, cluster *env.Cluster) {
 }
 
 func acquireInALostSlot(t *testing.T, cluster *env.Cluster) {
-	node, slot := cluster.Nodes[0], fmt.Sprint(gen.Slot("b"))
+	node, slot := cluster.Nodes[0], fmt.Sprint(redislua.Slot("b"))
 	for _, node := range cluster.Nodes {
 		node.Do(t, "CONFIG", "SET", "cluster-require-full-coverage", "no")
 	}

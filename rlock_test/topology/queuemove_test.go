@@ -13,14 +13,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // moveOf is the move of a key's slot from the last node to the first.
 func moveOf(c *env.Cluster, key string) *env.SlotMove {
-	return &env.SlotMove{Cluster: c, From: c.Nodes[2], To: c.Nodes[0], Slot: strconv.Itoa(int(gen.Slot(key)))}
+	return &env.SlotMove{Cluster: c, From: c.Nodes[2], To: c.Nodes[0], Slot: strconv.Itoa(int(redislua.Slot(key)))}
 }
 
 // isPushed waits until a grant of a key at a node costs one script, that of the release: its waiter

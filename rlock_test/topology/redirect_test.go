@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
@@ -20,7 +20,7 @@ func TestSlotMoves(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		cluster := e.StartCluster(t)
-		m := &env.SlotMove{Cluster: cluster, From: cluster.Nodes[2], To: cluster.Nodes[0], Slot: strconv.Itoa(int(gen.Slot("a")))}
+		m := &env.SlotMove{Cluster: cluster, From: cluster.Nodes[2], To: cluster.Nodes[0], Slot: strconv.Itoa(int(redislua.Slot("a")))}
 		locker, rival := env.NewLocker(t, cluster.Client(t)), env.NewLocker(t, cluster.Client(t))
 		extended, err := locker.Acquire(t.Context(), "{a}extended", rlock.WithTTL(6*time.Second), rlock.WithAutoExtend(true))
 		require.NoError(t, err)
@@ -72,7 +72,7 @@ func TestFreeLockOfASlotThatMoves(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		cluster := e.StartCluster(t)
-		m := &env.SlotMove{Cluster: cluster, From: cluster.Nodes[2], To: cluster.Nodes[0], Slot: strconv.Itoa(int(gen.Slot("a")))}
+		m := &env.SlotMove{Cluster: cluster, From: cluster.Nodes[2], To: cluster.Nodes[0], Slot: strconv.Itoa(int(redislua.Slot("a")))}
 		locker := env.NewLocker(t, cluster.Client(t))
 		first, err := locker.TryAcquire(t.Context(), "{a}first")
 		require.NoError(t, err)

@@ -11,9 +11,8 @@ type Client struct {
 // Rueidis is rueidis with its default options.
 func Rueidis(replicas bool) Client {
 	return Client{Caches: true, Replicas: replicas, note: "" +
-		"Each rule is for a client with a cache, which needs +client|tracking to connect. Load, and\n" +
-		"calls with rueidis.WithLoadSHA1, also need +script|load. A client of a cluster also needs +cluster|slots\n" +
-		"+cluster|shards +asking.\n"}
+		"Each rule is for a client with a cache, which needs +client|tracking to connect. Load also needs\n" +
+		"+script|load. A client of a cluster also needs +cluster|slots +cluster|shards +asking.\n"}
 }
 
 // Goredis is go-redis with its default options. What it asks of a server in addition, such as

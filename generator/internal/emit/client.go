@@ -9,62 +9,52 @@ import (
 )
 
 // Client is a client of Redis that bindings are written for: the types that stand in their
-// code, and what differs in their comments. The code that talks to the client is in the
-// runtime package, in the client's own file.
+// code, and what differs in their comments. The code that talks to the client is in a package
+// luaimpl for the client.
 type Client struct {
-	Name    string // as -client has it
-	Caches  bool   // it has a client-side cache, so scripts with mode: read cached have a second call
-	pkg     string // path of its package
-	alias   string // the name of its package
-	runtime string // its file in the runtime package
+	Name   string // as -client has it
+	Caches bool   // it has a client-side cache, so scripts with mode: read cached have a second call
+	pkg    string // path of its package
+	alias  string // the name of its package
+	impl   string // path of the package that the bindings call
+	copied string // the directory of copies with that package's file of the client
 
-	handle  func() *jen.Statement // what a call sends commands with
-	result  func() *jen.Statement // of a call
-	message func() *jen.Statement // a reply, or a value in it, before it is decoded
-	raw     func() *jen.Statement // the Go type of a raw reply
-	noRaw   func() *jen.Statement // its zero value
+	handle func() *jen.Statement // what a call sends commands with
+	raw    func() *jen.Statement // the Go type of a raw reply
 
-	options []string // fields of the runtime's options that newLuaScript takes
-	about   []string // what New says about the client
+	about []string // what New says about the client
 }
 
 const (
-	rueidisPath = "github.com/redis/rueidis"
-	goredisPath = "github.com/redis/go-redis/v9"
+	rueidisPath  = "github.com/redis/rueidis"
+	goredisPath  = "github.com/redis/go-redis/v9"
+	redisluaPath = "github.com/rlock-go/toolkit/redislua"
 )
 
 // Rueidis is the client that bindings are written for by default.
 var Rueidis = &Client{
-	Name: "rueidis", Caches: true, pkg: rueidisPath, alias: "rueidis", runtime: "client_rueidis",
-	handle:  func() *jen.Statement { return jen.Qual(rueidisPath, "Client") },
-	result:  func() *jen.Statement { return jen.Qual(rueidisPath, "RedisResult") },
-	message: func() *jen.Statement { return jen.Qual(rueidisPath, "RedisMessage") },
-	raw:     func() *jen.Statement { return jen.Qual(rueidisPath, "RedisMessage") },
-	noRaw:   func() *jen.Statement { return jen.Qual(rueidisPath, "RedisMessage").Values() },
-	options: []string{"lua"},
+	Name: "rueidis", Caches: true, pkg: rueidisPath, alias: "rueidis", impl: redisluaPath + "/luaimpl", copied: "rueidis",
+	handle: func() *jen.Statement { return jen.Qual(rueidisPath, "Client") },
+	raw:    func() *jen.Statement { return jen.Qual(rueidisPath, "RedisMessage") },
 	about: []string{
 		"New returns the scripts. After a network error, or while the server loads its data,",
 		"the client sends a call again until ctx ends, and returns the last answer. It does so",
-		"for scripts that only read, and for those that may be repeated. [WithoutRetry]",
+		"for scripts that only read, and for those that may be repeated. [redislua.WithoutRetry]",
 		"switches that off.",
-		"",
-		"If crypto/sha1 is forbidden (FIPS), pass [WithLuaOptions] rueidis.WithLoadSHA1(true).",
 	},
 }
 
 // Goredis is github.com/redis/go-redis.
 var Goredis = &Client{
-	Name: "goredis", pkg: goredisPath, alias: "redis", runtime: "client_goredis",
-	handle:  func() *jen.Statement { return jen.Qual(goredisPath, "UniversalClient") },
-	result:  func() *jen.Statement { return jen.Op("*").Qual(goredisPath, "Cmd") },
-	message: func() *jen.Statement { return jen.Id("message") },
-	raw:     jen.Any,
-	noRaw:   jen.Nil,
+	Name: "goredis", pkg: goredisPath, alias: "redis", impl: redisluaPath + "/goredis/luaimpl", copied: "goredis",
+	handle: func() *jen.Statement { return jen.Qual(goredisPath, "UniversalClient") },
+	raw:    jen.Any,
 	about: []string{
 		"New returns the scripts. After a network error, or while the server loads its data,",
 		"the client sends a call again as often as its MaxRetries says (in a cluster: its",
 		"MaxRedirects), and returns the last answer. It does so for scripts that only read, and",
-		"for those that may be repeated, but never for others. [WithoutRetry] switches that off.",
+		"for those that may be repeated, but never for others. [redislua.WithoutRetry] switches",
+		"that off.",
 		"",
 		"A deadline of ctx ends a call that waits for the server only if the client has",
 		"ContextTimeoutEnabled; otherwise its ReadTimeout does. A *redis.Ring is refused.",

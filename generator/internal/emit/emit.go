@@ -17,16 +17,36 @@ import (
 
 // Options say how the bindings of a package are written.
 type Options struct {
-	Package  string
-	Client   *Client
-	Comment  bool // the package has no comment of its own, so scripts.go has one
-	Replicas bool // calls of scripts that only read may go to replicas
+	Package    string
+	Client     *Client
+	Comment    bool // the package has no comment of its own, so scripts.go has one
+	Replicas   bool // calls of scripts that only read may go to replicas
+	Standalone bool // the package has a copy of package redislua in place of importing it
+}
+
+// version names the constant that package luaimpl has as long as it serves what this generator writes.
+const version = "Version1"
+
+// user is a name of package redislua.
+func (o Options) user(name string) *jen.Statement {
+	if o.Standalone {
+		return jen.Id(name)
+	}
+	return jen.Qual(redisluaPath, name)
+}
+
+// impl is a name of package luaimpl.
+func (o Options) impl(name string) *jen.Statement {
+	if o.Standalone {
+		return jen.Id(lowerFirst(name))
+	}
+	return jen.Qual(o.Client.impl, name)
 }
 
 // Package renders the files of one package: two for each script, its bindings and the text that
-// runs, one that they share, and one of helpers. The order of the scripts does not matter.
+// runs, and one that they share. The order of the scripts does not matter.
 func Package(o Options, scripts []*script.Script) ([]output.File, error) {
-	helpers, err := readLibrary(o.Client)
+	reserved, err := o.Reserved()
 	if err != nil {
 		return nil, err
 	}
@@ -40,15 +60,22 @@ func Package(o Options, scripts []*script.Script) ([]output.File, error) {
 		return nil
 	}
 	for _, s := range scripts {
-		if err := add(s.Base+".go", scriptFile(o, s, helpers)); err != nil {
+		if err := add(s.Base+".go", scriptFile(o, s, reserved)); err != nil {
 			return nil, err
 		}
 		files = append(files, output.File{Name: s.Base, Text: []byte(s.Source), EmbeddedBy: s.Base + ".go"})
 	}
-	if err := add("scripts.go", gather(o, scripts, helpers)); err != nil {
+	if err := add("scripts.go", gather(o, scripts, reserved)); err != nil {
 		return nil, err
 	}
-	text, err := helpers.file(o.Package)
+	if !o.Standalone {
+		return files, nil
+	}
+	runtime, err := copyRuntime(o.Client)
+	if err != nil {
+		return nil, err
+	}
+	text, err := runtime.file(o.Package)
 	if err != nil {
 		return nil, err
 	}
@@ -78,20 +105,25 @@ func groupImports(text []byte) []byte {
 	return slices.Concat(before, []byte("import (\n"), block, []byte("\n)\n"), after)
 }
 
-// Reserved returns the names that every generated package for the client declares.
-func Reserved(c *Client) ([]string, error) {
-	helpers, err := readLibrary(c)
+// Reserved returns the names that every generated package declares, or imports by.
+func (o Options) Reserved() ([]string, error) {
+	names := []string{"Scripts", "New", "Caller"}
+	if !o.Standalone {
+		return append(names, "redislua", "luaimpl"), nil
+	}
+	runtime, err := copyRuntime(o.Client)
 	if err != nil {
 		return nil, err
 	}
-	names := []string{"Scripts", "New", "Caller"}
-	return slices.AppendSeq(names, maps.Keys(helpers.names)), nil
+	return slices.AppendSeq(names, maps.Keys(runtime.names)), nil
 }
 
 func newFile(o Options, source string) *jen.File {
 	f := jen.NewFile(o.Package)
 	f.HeaderComment("// " + output.Header(source))
 	f.ImportName(o.Client.pkg, o.Client.alias)
+	f.ImportName(redisluaPath, "redislua")
+	f.ImportName(o.Client.impl, "luaimpl")
 	return f
 }
 

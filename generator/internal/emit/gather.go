@@ -1,6 +1,8 @@
 package emit
 
 import (
+	"strings"
+
 	"github.com/dave/jennifer/jen"
 
 	"github.com/rlock-go/toolkit/generator/internal/script"
@@ -8,25 +10,31 @@ import (
 
 // gather writes the file that the scripts share: the type Scripts with its constructor,
 // the method Load, and the errors of the error codes.
-func gather(o Options, scripts []*script.Script, helpers *library) *jen.File {
+func gather(o Options, scripts []*script.Script, reserved []string) *jen.File {
 	f := newFile(o, "all scripts")
 	for _, s := range scripts { // Caller names their types
-		rename(f, s, helpers)
+		rename(f, s, reserved)
 	}
 	if o.Comment {
-		packageComment(f, o.Package, scripts)
+		packageComment(f, o, scripts)
 	}
-	sentinels(f, scripts)
+	if !o.Standalone {
+		f.Comment("If this does not compile, the generator and the module of luaimpl are not of one time: run the")
+		f.Comment("generator of that module, or go get the module of the generator.")
+		f.Const().Id("_").Op("=").Add(o.impl(version))
+		f.Line()
+	}
+	sentinels(f, scripts, o)
 	f.Comment("Scripts calls the scripts. Make one with [New] and share it: it is safe for")
 	f.Comment("concurrent use and holds no connection.")
 	f.Type().Id("Scripts").StructFunc(func(g *jen.Group) {
 		for _, s := range scripts {
-			g.Id(luaName(s)).Id("luaScript")
+			g.Id(luaName(s)).Add(o.impl("Lua"))
 		}
 	})
 	f.Line()
 	for _, line := range o.Client.about {
-		f.Comment(comment(line))
+		f.Comment(comment(o.unqualified(line)))
 	}
 	constructor(f, scripts, o)
 	f.Line()
@@ -37,10 +45,11 @@ func gather(o Options, scripts []*script.Script, helpers *library) *jen.File {
 }
 
 // packageComment says what the package is.
-func packageComment(f *jen.File, pkg string, scripts []*script.Script) {
-	f.PackageComment("// Package " + pkg + " calls Redis Lua scripts with typed parameters and answers. [New] returns the")
-	f.PackageComment("// calls, and [Caller] is an interface of them for fakes. A call returns a *[ParamError] or a")
-	f.PackageComment("// *[CrossSlotError] before it sends anything, and a *[ReplyError] if the answer has another shape.")
+func packageComment(f *jen.File, o Options, scripts []*script.Script) {
+	f.PackageComment("// Package " + o.Package + " calls Redis Lua scripts with typed parameters and answers. [New] returns the")
+	f.PackageComment("// calls, and [Caller] is an interface of them for fakes. A call returns a")
+	f.PackageComment(o.unqualified("// *[redislua.ParamError] or a *[redislua.CrossSlotError] before it sends anything, and a"))
+	f.PackageComment(o.unqualified("// *[redislua.ReplyError] if the answer has another shape."))
 	f.PackageComment("//")
 	f.PackageComment("// AUDIT.md says what each script touches, and which rights it needs:")
 	f.PackageComment("//")
@@ -66,10 +75,10 @@ func caller(f *jen.File, scripts []*script.Script, o Options) {
 			} else {
 				g.Id(s.Name).Params(ctx.Clone(), client.Clone(), params.Clone()).Params(answer(s, o), jen.Error())
 			}
-			g.Id(s.Name+"Batch").Params(ctx.Clone(), client.Clone(), jen.Id("params").Index().Id(s.Name+"Params")).Index().Id("Reply").Types(answer(s, o))
+			g.Id(s.Name+"Batch").Params(ctx.Clone(), client.Clone(), jen.Id("params").Index().Id(s.Name+"Params")).Index().Add(o.user("Reply")).Types(answer(s, o))
 			if s.Mode.Cached && o.Client.Caches {
 				g.Id(s.Name+"Cached").Params(ctx.Clone(), client.Clone(), params.Clone(), jen.Id("ttl").Qual("time", "Duration")).
-					Params(jen.Id("Cached").Types(answer(s, o)), jen.Error())
+					Params(o.user("Cached").Types(answer(s, o)), jen.Error())
 			}
 		}
 		g.Id("Load").Params(ctx.Clone(), client.Clone()).Error()
@@ -78,24 +87,28 @@ func caller(f *jen.File, scripts []*script.Script, o Options) {
 	f.Var().Id("_").Id("Caller").Op("=").Parens(jen.Op("*").Id("Scripts")).Parens(jen.Nil())
 }
 
+// unqualified returns a comment with the names that standalone bindings have themselves.
+func (o Options) unqualified(comment string) string {
+	if o.Standalone {
+		return strings.ReplaceAll(comment, "[redislua.", "[")
+	}
+	return comment
+}
+
 func constructor(f *jen.File, scripts []*script.Script, o Options) {
-	f.Func().Id("New").Params(jen.Id("opts").Op("...").Id("Option")).Op("*").Id("Scripts").BlockFunc(func(g *jen.Group) {
-		g.Id("o").Op(":=").Id("newOptions").Call(jen.Id("opts"))
+	f.Func().Id("New").Params(jen.Id("opts").Op("...").Add(o.user("Option"))).Op("*").Id("Scripts").BlockFunc(func(g *jen.Group) {
+		g.Id("pkg").Op(":=").Add(o.impl("NewBindings")).Call(jen.Lit(o.Package), jen.Id("opts"))
 		g.Return(jen.Op("&").Id("Scripts").Values(jen.DictFunc(func(d jen.Dict) {
 			for _, s := range scripts {
-				retry := jen.Id("o").Dot("retry")
-				if s.Mode.Write && !s.Mode.Retryable {
-					retry = jen.False()
+				constructor := "Retryable"
+				switch {
+				case s.Mode.Write && !s.Mode.Retryable:
+					constructor = "Once"
+				case o.Replicas && !s.Mode.Write:
+					constructor = "Replicated"
 				}
-				constructor := "newLuaScript"
-				if o.Replicas && !s.Mode.Write {
-					constructor = "newReadOnlyScript"
-				}
-				args := []jen.Code{jen.Lit(s.Name), jen.Id(s.Name + "SHA1"), jen.Id(sourceName(s)), retry, codes(s)}
-				for _, option := range o.Client.options {
-					args = append(args, jen.Id("o").Dot(option))
-				}
-				d[jen.Id(luaName(s))] = jen.Id(constructor).Call(args...)
+				d[jen.Id(luaName(s))] = jen.Id("pkg").Dot(constructor).
+					Call(jen.Lit(s.Name), jen.Id(s.Name+"SHA1"), jen.Id(sourceName(s)), codes(s))
 			}
 		})))
 	})
@@ -112,14 +125,14 @@ func codes(s *script.Script) *jen.Statement {
 	}))
 }
 
-func sentinels(f *jen.File, scripts []*script.Script) {
+func sentinels(f *jen.File, scripts []*script.Script, o Options) {
 	seen := map[string]bool{}
 	var defs []jen.Code
 	for _, s := range scripts {
 		for _, e := range s.Errors {
 			if name := e.Sentinel(); !seen[name] {
 				seen[name] = true
-				defs = append(defs, jen.Id(name).Op("=").Qual("errors", "New").Call(jen.Id("packageName").Op("+").Lit(": "+e.Code)))
+				defs = append(defs, jen.Id(name).Op("=").Qual("errors", "New").Call(jen.Lit(o.Package+": "+e.Code)))
 			}
 		}
 	}
@@ -136,16 +149,14 @@ func load(f *jen.File, scripts []*script.Script, o Options) {
 	f.Comment("because a call sends the text to a server that does not know the script. The user")
 	f.Comment("needs the right +script|load.")
 	recv, ctx, client := receiverAndClient(o)
-	f.Func().Params(recv).Id("Load").Params(ctx, client).Error().BlockFunc(func(g *jen.Group) {
-		g.Var().Id("failed").Error()
-		g.For(jen.List(jen.Id("_"), jen.Id("script")).Op(":=").Range().Index().Op("*").Id("luaScript").ValuesFunc(func(g *jen.Group) {
+	f.Func().Params(recv).Id("Load").Params(ctx, client).Error().Block(
+		jen.Return(o.impl("Load").CallFunc(func(g *jen.Group) {
+			g.Line().Id("ctx")
+			g.Id("c")
 			for _, s := range scripts {
 				g.Line().Op("&").Id("s").Dot(luaName(s))
 			}
 			g.Line()
-		})).Block(
-			jen.Id("failed").Op("=").Qual("errors", "Join").Call(jen.Id("failed"), jen.Id("script").Dot("load").Call(jen.Id("ctx"), jen.Id("c"))),
-		)
-		g.Return(jen.Id("failed"))
-	})
+		})),
+	)
 }

@@ -13,26 +13,26 @@ import (
 
 // locals are the variables of generated functions.
 var locals = []string{
-	"argArray", "args", "c", "ctx", "err", "failed", "fields", "keyArray", "keys", "o", "opts", "p", "params", "r", "reply", "s", "script", "text", "ttl", "v", "value", "values",
+	"c", "call", "ctx", "err", "opts", "p", "params", "pkg", "r", "reply", "s", "ttl", "v", "values",
 }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]`)
 
 // rename imports packages of Go types that the script names under another name, if their own
 // name means something else in the generated code.
-func rename(f *jen.File, s *script.Script, helpers *library) {
+func rename(f *jen.File, s *script.Script, reserved []string) {
 	for _, p := range s.Args {
-		renameOf(f, p.Type, helpers)
+		renameOf(f, p.Type, reserved)
 	}
-	renameOf(f, s.Returns.Type, helpers)
+	renameOf(f, s.Returns.Type, reserved)
 }
 
-func renameOf(f *jen.File, t script.Type, helpers *library) {
+func renameOf(f *jen.File, t script.Type, reserved []string) {
 	if t.Elem != nil {
-		renameOf(f, *t.Elem, helpers)
+		renameOf(f, *t.Elem, reserved)
 	}
 	for _, field := range t.Fields {
-		renameOf(f, field.Type, helpers)
+		renameOf(f, field.Type, reserved)
 	}
 	dot := strings.LastIndex(t.Named, ".")
 	if dot < 0 {
@@ -40,7 +40,7 @@ func renameOf(f *jen.File, t script.Type, helpers *library) {
 	}
 	importPath := t.Named[:dot]
 	name := notInNames.ReplaceAllString(strings.ToLower(path.Base(importPath)), "")
-	if _, taken := helpers.names[name]; taken || slices.Contains(locals, name) {
+	if slices.Contains(reserved, name) || slices.Contains(locals, name) {
 		f.ImportAlias(importPath, name+"pkg")
 	}
 }

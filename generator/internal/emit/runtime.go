@@ -7,93 +7,176 @@ import (
 	"go/ast"
 	"go/format"
 	"go/parser"
+	"go/scanner"
 	"go/token"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/rlock-go/toolkit/generator/internal/output"
 )
 
-//go:embed runtime/*.go
-var runtimeFiles embed.FS
+// copies are the files of packages redislua and luaimpl.
+//
+//go:embed _runtime/*/*.go
+var copies embed.FS
 
-// library is the runtime package. Every generated package has the whole of it, so a reader
-// finds the same file everywhere. The linker leaves out what is not called.
-type library struct {
+// runtime is what standalone bindings have in place of packages redislua and luaimpl: all that is in
+// them. So the file is the same in every package, and the linker leaves out what is not called.
+type runtime struct {
 	names   map[string]bool // declared in the package
 	imports map[string]bool // paths
 	bodies  [][]byte        // of the files, without package clauses and imports
 }
 
-// readLibrary reads the files that all clients share, and the client's own.
-func readLibrary(c *Client) (*library, error) {
-	l := &library{names: map[string]bool{}, imports: map[string]bool{}}
-	for _, name := range []string{"runtime", c.runtime, "guard", "slot", "encode", "decode"} {
-		if err := l.add("runtime/" + name + ".go"); err != nil {
-			return nil, err
-		}
-	}
-	return l, nil
+// source is a file of the two packages.
+type source struct {
+	text []byte
+	file *ast.File
+	end  int // of the imports
 }
 
-func (l *library) add(name string) error {
-	source, err := runtimeFiles.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	set := token.NewFileSet()
-	file, err := parser.ParseFile(set, name, source, parser.ParseComments)
-	if err != nil {
-		return err
-	}
-	end := file.Name.End()
-	for _, d := range file.Decls {
-		switch n := d.(type) {
-		case *ast.FuncDecl:
-			if n.Recv == nil {
-				l.names[n.Name.Name] = true
+// copyRuntime reads the files that all clients share, and the client's own. What is for generated code
+// only has no exported name in them: a user of standalone bindings sees what is of package redislua.
+func copyRuntime(c *Client) (*runtime, error) {
+	var sources []source
+	hidden := map[string]bool{} // the exported names of luaimpl
+	for _, dir := range []string{"shared", c.copied} {
+		entries, err := copies.ReadDir("_runtime/" + dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, entry := range entries {
+			s, err := read(path.Join("_runtime", dir, entry.Name()))
+			if err != nil {
+				return nil, err
 			}
-		case *ast.GenDecl:
-			if n.Tok == token.IMPORT {
-				end = n.End()
-			}
-			for _, spec := range n.Specs {
-				if err := l.declare(spec); err != nil {
-					return err
+			sources = append(sources, s)
+			for _, name := range declared(s.file) {
+				if s.file.Name.Name == "luaimpl" && ast.IsExported(name) {
+					hidden[name] = true
 				}
 			}
 		}
 	}
-	l.bodies = append(l.bodies, bytes.TrimSpace(source[set.Position(end).Offset:]))
-	return nil
+	// What users name comes first.
+	slices.SortStableFunc(sources, func(a, b source) int { return strings.Compare(b.file.Name.Name, a.file.Name.Name) })
+	r := &runtime{names: map[string]bool{}, imports: map[string]bool{}}
+	for _, s := range sources {
+		for _, name := range declared(s.file) {
+			if hidden[name] {
+				name = lowerFirst(name)
+			}
+			r.names[name] = true
+		}
+		for _, spec := range s.file.Imports {
+			path, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return nil, err
+			}
+			if path != redisluaPath {
+				r.imports[path] = true
+			}
+		}
+		body := s.text[s.end:]
+		if s.file.Name.Name == "luaimpl" {
+			body = unexport(body, hidden)
+		}
+		r.bodies = append(r.bodies, bytes.TrimSpace(body))
+	}
+	return r, nil
 }
 
-func (l *library) declare(spec ast.Spec) error {
-	switch n := spec.(type) {
-	case *ast.ImportSpec:
-		path, err := strconv.Unquote(n.Path.Value)
-		l.imports[path] = true
-		return err
-	case *ast.TypeSpec:
-		l.names[n.Name.Name] = true
-	case *ast.ValueSpec:
-		for _, name := range n.Names {
-			l.names[name.Name] = true
+func read(name string) (source, error) {
+	text, err := copies.ReadFile(name)
+	if err != nil {
+		return source{}, err
+	}
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, name, text, parser.ParseComments)
+	if err != nil {
+		return source{}, err
+	}
+	end := file.Name.End()
+	for _, d := range file.Decls {
+		if n, ok := d.(*ast.GenDecl); ok && n.Tok == token.IMPORT {
+			end = n.End()
 		}
 	}
-	return nil
+	return source{text, file, set.Position(end).Offset}, nil
+}
+
+// declared returns the names that a file declares.
+func declared(file *ast.File) (names []string) {
+	for _, d := range file.Decls {
+		switch n := d.(type) {
+		case *ast.FuncDecl:
+			if n.Recv == nil {
+				names = append(names, n.Name.Name)
+			}
+		case *ast.GenDecl:
+			for _, spec := range n.Specs {
+				switch n := spec.(type) {
+				case *ast.TypeSpec:
+					names = append(names, n.Name.Name)
+				case *ast.ValueSpec:
+					for _, name := range n.Names {
+						names = append(names, name.Name)
+					}
+				}
+			}
+		}
+	}
+	return names
+}
+
+// unexport returns Go code in which hidden names begin with a small letter, and names of package redislua
+// stand alone. A name behind a dot is that of a field or a method, and stays.
+func unexport(code []byte, hidden map[string]bool) []byte {
+	var out bytes.Buffer
+	var s scanner.Scanner
+	set := token.NewFileSet()
+	s.Init(set.AddFile("", set.Base(), len(code)), code, nil, scanner.ScanComments)
+	done, last := 0, token.ILLEGAL
+	for {
+		pos, tok, text := s.Scan()
+		if tok == token.EOF {
+			break
+		}
+		at := set.Position(pos).Offset
+		switch {
+		case tok == token.IDENT && text == "redislua":
+			out.Write(code[done:at])
+			done = at + len("redislua.")
+		case tok == token.IDENT && hidden[text] && last != token.PERIOD,
+			tok == token.COMMENT && hidden[firstWord(text)]:
+			out.Write(code[done:at])
+			out.WriteString(strings.Replace(text, firstWord(text), lowerFirst(firstWord(text)), 1))
+			done = at + len(text)
+		}
+		last = tok
+	}
+	out.Write(code[done:])
+	return out.Bytes()
+}
+
+// firstWord returns the first word of a comment, which is the name of what it is about.
+func firstWord(comment string) string {
+	word, _, _ := strings.Cut(strings.TrimPrefix(comment, "// "), " ")
+	return word
 }
 
 // file returns the package as one file of another package.
-func (l *library) file(pkg string) ([]byte, error) {
+func (r *runtime) file(pkg string) ([]byte, error) {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "// %s\n\npackage %s\n\nimport (\n", output.Header("its own helpers"), pkg)
-	for _, path := range slices.Sorted(maps.Keys(l.imports)) {
+	fmt.Fprintf(&b, "// %s\n\npackage %s\n\nimport (\n", output.Header("package redislua"), pkg)
+	for _, path := range slices.Sorted(maps.Keys(r.imports)) {
 		fmt.Fprintln(&b, strconv.Quote(path))
 	}
-	fmt.Fprintf(&b, ")\n\n// packageName opens every error text.\nconst packageName = %q\n", pkg)
-	for _, body := range l.bodies {
+	b.WriteString(")\n")
+	for _, body := range r.bodies {
 		fmt.Fprintf(&b, "\n%s\n", body)
 	}
 	text, err := format.Source(b.Bytes())

@@ -16,9 +16,9 @@ import (
 
 // scriptFile writes one script: its sums, the structs of its parameters and its reply, and the
 // calls.
-func scriptFile(o Options, s *script.Script, helpers *library) *jen.File {
+func scriptFile(o Options, s *script.Script, reserved []string) *jen.File {
 	f := newFile(o, s.Base)
-	rename(f, s, helpers)
+	rename(f, s, reserved)
 	f.Anon("embed")
 	f.Comment("The sums of " + s.Base + " beside this file, as sha1sum and sha256sum print them. A server")
 	f.Comment("knows the script by its SHA1.")
@@ -29,11 +29,11 @@ func scriptFile(o Options, s *script.Script, helpers *library) *jen.File {
 	f.Line()
 	f.Comment(output.Embed + pattern(s.Base))
 	f.Var().Id(sourceName(s)).String()
-	params(f, s)
+	params(f, s, o)
 	enums(f, s)
 	results(f, s, o)
 	calls(f, s, o)
-	encode(f, s)
+	encode(f, s, o)
 	decode(f, s, o)
 	return f
 }
@@ -72,13 +72,13 @@ func plain(text string) string {
 func sourceName(s *script.Script) string { return lowerFirst(s.Name) + "Source" }
 func luaName(s *script.Script) string    { return lowerFirst(s.Name) + "Script" }
 
-func params(f *jen.File, s *script.Script) {
+func params(f *jen.File, s *script.Script, o Options) {
 	f.Line()
 	f.Commentf("%sParams are the keys and arguments of [Scripts.%s].", s.Name, s.Name)
 	f.Type().Id(s.Name + "Params").StructFunc(func(g *jen.Group) {
 		for _, p := range s.Keys {
 			if holdsLock(s, p) {
-				field(g, "KEYS", p, jen.Id(lockType(s)))
+				field(g, "KEYS", p, o.user("Held"))
 				continue
 			}
 			field(g, "KEYS", p, jen.String())
@@ -87,7 +87,7 @@ func params(f *jen.File, s *script.Script) {
 			switch {
 			case isToken(s, p), p.Skipped:
 			case isFence(s, p):
-				field(g, "ARGV", p, jen.Id("Fenced"))
+				field(g, "ARGV", p, o.user("Fenced"))
 			default:
 				field(g, "ARGV", p, argType(s, p))
 			}
@@ -100,15 +100,7 @@ func holdsLock(s *script.Script, key script.Param) bool {
 	return s.Guard != nil && !s.Guard.Fenced && s.Guard.Key == key.Index
 }
 
-// lockType is the type of the lock that a call takes in place of a key.
-func lockType(s *script.Script) string {
-	if s.Guard.Shared {
-		return "Shared"
-	}
-	return "Held"
-}
-
-// isToken reports whether the argument is the token of the lock, or what stands for it.
+// isToken reports whether the argument is the token of the lock.
 func isToken(s *script.Script, arg script.Param) bool {
 	return s.Guard != nil && !s.Guard.Fenced && s.Guard.Arg == arg.Index
 }
@@ -166,7 +158,7 @@ func results(f *jen.File, s *script.Script, o Options) {
 		}
 		f.Type().Id(t.Name).StructFunc(func(g *jen.Group) {
 			for _, field := range t.Fields {
-				line := g.Id(script.Camel(field.Name)).Add(resultType(o.Client, field.Type, script.FieldName(t.Name, field)))
+				line := g.Id(script.Camel(field.Name)).Add(o.resultType(field.Type, script.FieldName(t.Name, field)))
 				if field.Doc != "" {
 					line.Comment(comment(field.Doc))
 				}
@@ -178,17 +170,9 @@ func results(f *jen.File, s *script.Script, o Options) {
 // answer returns the type of the value that a call returns.
 func answer(s *script.Script, o Options) *jen.Statement {
 	if s.Returns.Kind == script.ReturnValue {
-		return resultType(o.Client, s.Returns.Type, s.ResultName())
+		return o.resultType(s.Returns.Type, s.ResultName())
 	}
 	return jen.Struct()
-}
-
-// zero returns the value that a call returns with an error.
-func zero(s *script.Script, o Options) *jen.Statement {
-	if s.Returns.Kind == script.ReturnValue {
-		return zeroOf(o.Client, s.Returns.Type, s.ResultName())
-	}
-	return jen.Struct().Values()
 }
 
 // silent reports whether a call returns an error and nothing else.
@@ -220,8 +204,6 @@ func doc(f *jen.File, s *script.Script, o Options) {
 	switch {
 	case s.Guard.Fenced:
 		f.Commentf("It is guarded: it writes only if %s is not smaller than the fence in %s.", arg, key)
-	case s.Guard.Shared:
-		f.Commentf("It is guarded: it writes only while the readers share %s who did when the caller's share was granted.", key)
 	default:
 		f.Commentf("It is guarded: it writes only while %s is held.", key)
 	}
@@ -254,25 +236,15 @@ func calls(f *jen.File, s *script.Script, o Options) {
 	}
 }
 
-// encoded writes the lines that turn p into keys and args. The slices start in arrays, so that
-// only long variadic calls need the heap.
-func encoded(g *jen.Group, s *script.Script, failure ...jen.Code) {
-	g.Var().Defs(
-		jen.Id("keyArray").Index(jen.Lit(max(1, room(s.Keys)))).String(),
-		jen.Id("argArray").Index(jen.Lit(max(1, room(s.Args)))).String(),
-	)
-	g.List(jen.Id("keys"), jen.Id("args"), jen.Err()).Op(":=").Id("p").Dot("encode").
-		Call(jen.Id("keyArray").Index(jen.Empty(), jen.Lit(0)), jen.Id("argArray").Index(jen.Empty(), jen.Lit(0)))
-	g.If(jen.Err().Op("!=").Nil()).Block(jen.Return(failure...))
+// encoded writes the lines that turn p into a call.
+func encoded(g *jen.Group, o Options) {
+	g.Var().Id("call").Add(o.impl("Call"))
+	g.Id("p").Dot("encode").Call(jen.Op("&").Id("call"))
 }
 
-// room returns how many words a call has: one for each entry, and two more for a variadic one.
-func room(list []script.Param) int {
-	n := len(list)
-	if n > 0 && list[n-1].Variadic {
-		n += 2
-	}
-	return n
+// sent is what a method of the script's returns for the call.
+func sent(s *script.Script, method string, more ...jen.Code) *jen.Statement {
+	return jen.Id("s").Dot(luaName(s)).Dot(method).Call(append([]jen.Code{jen.Id("ctx"), jen.Id("c"), jen.Op("&").Id("call")}, more...)...)
 }
 
 func single(f *jen.File, s *script.Script, o Options) {
@@ -280,18 +252,17 @@ func single(f *jen.File, s *script.Script, o Options) {
 	doc(f, s, o)
 	recv, ctx, client := receiverAndClient(o)
 	fn := f.Func().Params(recv).Id(s.Name).Params(ctx, client, jen.Id("p").Id(s.Name+"Params"))
-	reply := jen.Id("s").Dot(luaName(s)).Dot("exec").Call(jen.Id("ctx"), jen.Id("c"), jen.Id("keys"), jen.Id("args"))
-	call := jen.Id(s.ReplyDecoder()).Call(jen.Op("&").Id("s").Dot(luaName(s)), reply)
+	call := jen.Id(s.ReplyDecoder()).Call(jen.Op("&").Id("s").Dot(luaName(s)), sent(s, "Exec"))
 	if silent(s) {
 		fn.Error().BlockFunc(func(g *jen.Group) {
-			encoded(g, s, jen.Err())
-			g.List(jen.Id("_"), jen.Err()).Op("=").Add(call)
+			encoded(g, o)
+			g.List(jen.Id("_"), jen.Err()).Op(":=").Add(call)
 			g.Return(jen.Err())
 		})
 		return
 	}
 	fn.Params(answer(s, o), jen.Error()).BlockFunc(func(g *jen.Group) {
-		encoded(g, s, zero(s, o), jen.Err())
+		encoded(g, o)
 		g.Return(call)
 	})
 }
@@ -303,8 +274,8 @@ func batch(f *jen.File, s *script.Script, o Options) {
 	recv, ctx, client := receiverAndClient(o)
 	f.Func().Params(recv).Id(s.Name+"Batch").
 		Params(ctx, client, jen.Id("params").Index().Id(s.Name+"Params")).
-		Index().Id("Reply").Types(answer(s, o)).
-		Block(jen.Return(jen.Id("batch").Call(
+		Index().Add(o.user("Reply")).Types(answer(s, o)).
+		Block(jen.Return(o.impl("Batch").Call(
 			jen.Id("ctx"), jen.Id("c"), jen.Op("&").Id("s").Dot(luaName(s)), jen.Id("params"),
 			jen.Id(s.Name+"Params").Dot("encode"), jen.Id(s.ReplyDecoder()),
 		)))
@@ -323,30 +294,15 @@ func cached(f *jen.File, s *script.Script, o Options) {
 	recv, ctx, client := receiverAndClient(o)
 	f.Func().Params(recv).Id(s.Name+"Cached").
 		Params(ctx, client, jen.Id("p").Id(s.Name+"Params"), jen.Id("ttl").Qual("time", "Duration")).
-		Params(jen.Id("Cached").Types(answer(s, o)), jen.Error()).
+		Params(o.user("Cached").Types(answer(s, o)), jen.Error()).
 		BlockFunc(func(g *jen.Group) {
-			none := jen.Id("Cached").Types(answer(s, o)).Values()
+			method := "Cached"
 			if s.IsGet() {
-				key := s.Keys[0]
-				field := jen.Id("p").Dot(script.Camel(key.Name))
-				g.If(
-					jen.Err().Op(":=").Id("checkKeys").Call(jen.Lit(s.Name), jen.Lit(key.Name), field),
-					jen.Err().Op("!=").Nil(),
-				).Block(jen.Return(none, jen.Err()))
-				g.Id("reply").Op(":=").Id("s").Dot(luaName(s)).Dot("cachedGet").
-					Call(jen.Id("ctx"), jen.Id("c"), field, jen.Id("ttl"))
-			} else {
-				encoded(g, s, none, jen.Err())
-				g.Id("reply").Op(":=").Id("s").Dot(luaName(s)).Dot("cached").
-					Call(jen.Id("ctx"), jen.Id("c"), jen.Id("keys"), jen.Id("args"), jen.Id("ttl"))
+				method = "CachedGet"
 			}
-			g.List(jen.Id("value"), jen.Err()).Op(":=").
-				Id(s.ReplyDecoder()).Call(jen.Op("&").Id("s").Dot(luaName(s)), jen.Id("reply"))
-			g.If(jen.Err().Op("!=").Nil()).Block(jen.Return(none, jen.Err()))
-			g.Return(jen.Id("Cached").Types(answer(s, o)).Values(jen.Dict{
-				jen.Id("Value"): jen.Id("value"),
-				jen.Id("Hit"):   jen.Id("reply").Dot("IsCacheHit").Call(),
-				jen.Id("Until"): jen.Id("cachedUntil").Call(jen.Id("reply")),
-			}), jen.Nil())
+			encoded(g, o)
+			g.Return(o.impl("DecodeCached").Call(
+				jen.Op("&").Id("s").Dot(luaName(s)), sent(s, method, jen.Id("ttl")), jen.Id(s.ReplyDecoder()),
+			))
 		})
 }

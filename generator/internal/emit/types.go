@@ -51,124 +51,57 @@ func named(name string) *jen.Statement {
 }
 
 // resultType returns the Go type of a reply's value. name is that of the struct in it.
-func resultType(c *Client, t script.Type, name string) *jen.Statement {
+func (o Options) resultType(t script.Type, name string) *jen.Statement {
 	var typ *jen.Statement
 	switch {
 	case t.Kind == script.List:
-		typ = jen.Index().Add(resultType(c, *t.Elem, name))
+		typ = jen.Index().Add(o.resultType(*t.Elem, name))
 	case t.Kind == script.Map:
-		typ = jen.Map(jen.String()).Add(resultType(c, *t.Elem, name))
+		typ = jen.Map(jen.String()).Add(o.resultType(*t.Elem, name))
 	case t.Kind == script.Struct:
 		typ = jen.Id(name)
 	case t.Named != "":
 		typ = named(t.Named)
 	case t.Base == script.RawType:
-		typ = c.raw()
+		typ = o.Client.raw()
 	default:
 		typ = scalarType(t.Base)
 	}
 	if t.Optional {
-		return jen.Id("Null").Types(typ)
+		return o.user("Null").Types(typ)
 	}
 	return typ
 }
 
-// zeroOf returns the zero value of a reply's value.
-func zeroOf(c *Client, t script.Type, name string) *jen.Statement {
-	switch {
-	case t.Optional || t.Kind == script.Struct:
-		return resultType(c, t, name).Values()
-	case t.Kind != script.Scalar:
-		return jen.Nil()
-	case t.Named != "":
-		return jen.Op("*").New(named(t.Named))
-	}
-	switch t.Base {
-	case "string":
-		return jen.Lit("")
-	case "bool":
-		return jen.False()
-	case "time":
-		return scalarType(t.Base).Values()
-	case script.RawType:
-		return c.noRaw()
-	case "bytes", "json":
-		return jen.Nil()
-	}
-	return jen.Lit(0)
-}
-
-// encoder returns the expression that turns value into the text of an argument,
-// and whether that can fail.
-func encoder(s *script.Script, p script.Param, value *jen.Statement) (expr *jen.Statement, fails bool) {
-	checked := func(name string, more ...jen.Code) (*jen.Statement, bool) {
-		if p.Type.Optional {
-			name = strings.Replace(name, "encode", "encodeOptional", 1)
-		}
-		return jen.Id(name).Call(append([]jen.Code{jen.Lit(s.Name), jen.Lit(p.Name), value}, more...)...), true
-	}
-	switch p.Type.Base {
-	case "bytes":
-		return jen.String().Call(value), false
-	case "int":
-		if isFence(s, p) {
-			return checked("encodeFence")
-		}
-		return jen.Id("encodeInt").Call(value), false
-	case "bool":
-		return jen.Id("encodeBool").Call(value), false
-	case "float":
-		return checked("encodeFloat")
-	case "duration":
-		return checked("encodeDuration")
-	case "time":
-		return checked("encodeTime")
-	case "json":
-		return checked("encodeJSON")
-	case script.ChannelType:
-		if p.Type.Optional {
-			return value, false
-		}
-		return checked("encodeChannel")
-	case script.EnumType:
-		var values []jen.Code
-		for _, v := range p.Type.Values {
-			values = append(values, jen.Id(s.EnumName(p)+script.ValueName(v)))
-		}
-		return checked("encodeEnum", values...)
-	}
-	return value, false
-}
-
 var decoders = map[string]string{
-	"string": "decodeString", "bytes": "decodeBytes", "int": "decodeInt", "bool": "decodeBool",
-	"float": "decodeFloat", "duration": "decodeDuration", "time": "decodeTime", "json": "decodeJSON",
-	script.RawType: "decodeRaw",
+	"string": "DecodeString", "bytes": "DecodeBytes", "int": "DecodeInt", "bool": "DecodeBool",
+	"float": "DecodeFloat", "duration": "DecodeDuration", "time": "DecodeTime", "json": "DecodeJSON",
+	script.RawType: "DecodeRaw",
 }
 
 // decoder returns the function that reads a message as t. name is that of the struct in t.
-func decoder(t script.Type, name string) *jen.Statement {
-	nullable := "nullable"
+func (o Options) decoder(t script.Type, name string) *jen.Statement {
+	nullable := "DecodeNull"
 	var decode *jen.Statement
 	switch {
 	case t.Kind == script.List && flat(*t.Elem):
-		decode = jen.Id("structs").Call(jen.Lit(len(t.Elem.Fields)), jen.Id("decode"+name))
+		decode = o.impl("DecodeStructs").Call(jen.Lit(len(t.Elem.Fields)), jen.Id("decode"+name))
 	case t.Kind == script.List:
-		decode = jen.Id("list").Call(decoder(*t.Elem, name))
+		decode = o.impl("DecodeList").Call(o.decoder(*t.Elem, name))
 	case t.Kind == script.Map:
-		decode = jen.Id("mapping").Call(decoder(*t.Elem, name))
+		decode = o.impl("DecodeMap").Call(o.decoder(*t.Elem, name))
 	case t.Kind == script.Struct:
-		decode = jen.Id("structure").Call(jen.Lit(len(t.Fields)), jen.Id("decode"+name))
+		decode = o.impl("DecodeStruct").Call(jen.Lit(len(t.Fields)), jen.Id("decode"+name))
 	case t.Named != "":
-		decode = jen.Id("decodeJSONAs").Types(named(t.Named))
+		decode = o.impl("DecodeJSONAs").Types(named(t.Named))
 	default:
-		decode = jen.Id(decoders[t.Base])
+		decode = o.impl(decoders[t.Base])
 		if t.Base == "duration" || t.Base == "time" {
-			nullable = "nullableOrEmpty"
+			nullable = "DecodeNullOrEmpty"
 		}
 	}
 	if t.Optional {
-		return jen.Id(nullable).Call(decode)
+		return o.impl(nullable).Call(decode)
 	}
 	return decode
 }

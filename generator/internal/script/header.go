@@ -312,15 +312,15 @@ func (h *header) errors(pos Pos, value string) {
 	}
 }
 
-var guardForm = regexp.MustCompile(`^KEYS\[(\d+)\]\s+(held|shared|fenced)\s+by\s+ARGV\[(\d+)\]$`)
+var guardForm = regexp.MustCompile(`^KEYS\[(\d+)\]\s+(held|fenced)\s+by\s+ARGV\[(\d+)\]$`)
 
 func (h *header) guard(pos Pos, value string) {
 	m := guardForm.FindStringSubmatch(value)
 	if m == nil {
-		h.findf(pos, "guard: %s is not a guard; want \"KEYS[n] held by ARGV[m]\", \"KEYS[n] shared by ARGV[m]\" or \"KEYS[n] fenced by ARGV[m]\"", quote(value))
+		h.findf(pos, "guard: %s is not a guard; want \"KEYS[n] held by ARGV[m]\" or \"KEYS[n] fenced by ARGV[m]\"", quote(value))
 		return
 	}
-	g := &Guard{Fenced: m[2] == "fenced", Shared: m[2] == "shared", Pos: pos}
+	g := &Guard{Fenced: m[2] == "fenced", Pos: pos}
 	g.Key, _ = strconv.Atoi(m[1])
 	g.Arg, _ = strconv.Atoi(m[3])
 	h.script.Guard = g

@@ -123,12 +123,10 @@ type ErrorCode struct {
 func (e ErrorCode) Sentinel() string { return "Err" + Camel(strings.ToLower(e.Code)) }
 
 // Guard ties a script to a lock. A held guard compares the value of the lock's key with an
-// argument, which is the token. A shared guard does so too, and the argument is the value that the key
-// has as long as the readers share the lock who did when the caller's share was granted. A fenced guard compares the largest fence that a key stores
+// argument, which is the token. A fenced guard compares the largest fence that a key stores
 // with an argument, which is the caller's fence.
 type Guard struct {
 	Fenced   bool
-	Shared   bool
 	Key, Arg int // n of KEYS[n], m of ARGV[m]
 	Pos      Pos
 }
@@ -136,11 +134,8 @@ type Guard struct {
 // String returns the guard as a header spells it.
 func (g *Guard) String() string {
 	how := "held"
-	switch {
-	case g.Fenced:
+	if g.Fenced {
 		how = "fenced"
-	case g.Shared:
-		how = "shared"
 	}
 	return fmt.Sprintf("KEYS[%d] %s by ARGV[%d]", g.Key, how, g.Arg)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock/internal/attempt"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/line"
@@ -37,7 +38,7 @@ func newProcess(t *testing.T, server *env.Server, name string) *process {
 
 func newProcessOf(t *testing.T, client rueidis.Client, name string) *process {
 	t.Helper()
-	p := &process{server: wire.NewServer(client, gen.New(gen.WithoutRetry()), name)}
+	p := &process{server: wire.NewServer(client, gen.New(redislua.WithoutRetry()), name)}
 	t.Cleanup(func() { p.server.Close(time.Second) })
 	p.grants = notify.NewGrants(t.Context(), client, p.server.Queues().Channel, func(g notify.Grant) {
 		p.server.Queues().DiscardStray(g.Key, g.Token)
@@ -337,7 +338,7 @@ func TestRefusedPlaceOfASet(t *testing.T) {
 func late(t *testing.T, server *env.Server, token string) (granted bool) {
 	t.Helper()
 	names := slot.NamesOf("job")
-	reply, err := gen.New(gen.WithoutRetry()).Wait(t.Context(), server.Client(t), gen.WaitParams{
+	reply, err := gen.New(redislua.WithoutRetry()).Wait(t.Context(), server.Client(t), gen.WaitParams{
 		Lock: "job", Queue: names.Queue, Waiters: names.Waiters, Holders: names.Holders,
 		Grants: slot.AllGrants, Counter: slot.FenceCounter("job"),
 		Token: token, TTL: ttl, Process: "p", How: gen.WaitHowJoin,

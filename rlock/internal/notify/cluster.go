@@ -7,6 +7,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 )
 
 // NewServer returns the Server that a client is connected to.
@@ -24,7 +25,7 @@ type Cluster struct {
 }
 
 // Slot implements Server.
-func (Cluster) Slot(key string) uint16 { return gen.Slot(key) }
+func (Cluster) Slot(key string) uint16 { return redislua.Slot(key) }
 
 // Owners implements Server. It reads in a transaction, because a client that is redirected,
 // as when the slot has moved, repeats the whole transaction at the other node. Of commands

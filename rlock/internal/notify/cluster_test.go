@@ -9,7 +9,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock_test/env"
@@ -29,7 +29,7 @@ func onCluster(t *testing.T, client rueidis.Client) *notify.Grants {
 // keysOn returns keys of different slots of the second node.
 func keysOn(c *env.Cluster, n int) (keys []string) {
 	for i := 0; len(keys) < n; i++ {
-		if key := fmt.Sprint("key", i); int(gen.Slot(key))*len(c.Nodes)/16384 == 1 {
+		if key := fmt.Sprint("key", i); int(redislua.Slot(key))*len(c.Nodes)/16384 == 1 {
 			keys = append(keys, key)
 		}
 	}
@@ -233,7 +233,7 @@ func TestRecheckOnce(t *testing.T) {
 		c.Nodes[1].Stop()
 		defer c.Nodes[1].Cont()
 		for _, node := range []*env.Server{c.Nodes[0], c.Nodes[2]} {
-			node.Do(t, "CLUSTER", "SETSLOT", fmt.Sprint(gen.Slot(key)), "NODE", owner)
+			node.Do(t, "CLUSTER", "SETSLOT", fmt.Sprint(redislua.Slot(key)), "NODE", owner)
 		}
 		channel.Recheck()
 		env.Soon(t, func() bool { return subscribed(t, c.Nodes[0]) == 1 }, "it listens at the new owner")

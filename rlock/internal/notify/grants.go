@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
@@ -85,7 +85,7 @@ func NewGrants(background context.Context, client rueidis.Client, channel func(k
 func (g *Grants) Channel(key string) *Channel {
 	var slot uint16
 	if g.connections.cluster {
-		slot = gen.Slot(key)
+		slot = redislua.Slot(key)
 	}
 	g.naming.Lock()
 	defer g.naming.Unlock()

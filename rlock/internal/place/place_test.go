@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/place"
@@ -38,7 +39,7 @@ func newProcess(t *testing.T, server *env.Server, name string) *process {
 // newListener returns a process that has not subscribed yet.
 func newListener(t *testing.T, client rueidis.Client, name string) *process {
 	t.Helper()
-	p := &process{server: wire.NewServer(client, gen.New(gen.WithoutRetry()), name)}
+	p := &process{server: wire.NewServer(client, gen.New(redislua.WithoutRetry()), name)}
 	t.Cleanup(func() { p.server.Close(time.Second) })
 	p.grants = notify.NewGrants(t.Context(), client, p.server.Queues().Channel, func(g notify.Grant) {
 		p.server.Queues().DiscardStray(g.Key, g.Token)
@@ -333,7 +334,7 @@ func TestLateJoinAfterLeave(t *testing.T) {
 				isIdle(t, server, "job")
 
 				names := slot.NamesOf("job")
-				late, err := gen.New(gen.WithoutRetry()).Wait(t.Context(), server.Client(t), gen.WaitParams{
+				late, err := gen.New(redislua.WithoutRetry()).Wait(t.Context(), server.Client(t), gen.WaitParams{
 					Lock: "job", Queue: names.Queue, Waiters: names.Waiters, Holders: names.Holders,
 					Grants: slot.AllGrants, Counter: slot.FenceCounter("job"),
 					Token: token, TTL: lease, Process: "q", How: gen.WaitHowJoin,

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
 	"github.com/rlock-go/toolkit/rlock/internal/terms"
@@ -19,7 +19,7 @@ import (
 func TestTake(t *testing.T) {
 	t.Parallel()
 	const ttl = 10 * time.Second
-	refused := wire.Extended{Err: &gen.ParamError{}}
+	refused := wire.Extended{Err: &redislua.ParamError{}}
 	silence := wire.Extended{Err: errors.New("no answer")}
 	gone := wire.Extended{Lost: "job"}
 	for name, c := range map[string]struct {

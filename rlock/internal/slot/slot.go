@@ -8,14 +8,14 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 )
 
 // count is the number of hash slots of a Redis Cluster.
 const count = 16384
 
 // Of returns the hash slot of a key.
-func Of(key string) uint16 { return gen.Slot(key) }
+func Of(key string) uint16 { return redislua.Slot(key) }
 
 // Same reports whether all keys are in one slot.
 func Same(keys []string) bool {

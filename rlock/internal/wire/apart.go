@@ -4,15 +4,15 @@ import (
 	"context"
 	"sync"
 
-	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
 // releaseAll makes all the calls, and returns their replies in the same order. Where the keys of all are on
 // one server or in one slot, those of a kind go together.
-func (s calls) releaseAll(ctx context.Context, all []releaseCall) []gen.Reply[int64] {
+func (s calls) releaseAll(ctx context.Context, all []releaseCall) []redislua.Reply[int64] {
 	key := func(c releaseCall) string { return c.keys[0] }
-	return apart(s, all, key, func(some []releaseCall) []gen.Reply[int64] {
+	return apart(s, all, key, func(some []releaseCall) []redislua.Reply[int64] {
 		return s.releaseTogether(ctx, some)
 	})
 }
@@ -41,13 +41,13 @@ func Apart[T any](s *Server, all []T, claim func(T) *Claim, do func(some []T)) {
 // apart has send make calls for keys of one server, or of one slot, and returns the replies to all in their
 // order.
 func apart[P, R any](
-	s calls, all []P, key func(P) string, send func(some []P) []gen.Reply[R],
-) []gen.Reply[R] {
+	s calls, all []P, key func(P) string, send func(some []P) []redislua.Reply[R],
+) []redislua.Reply[R] {
 	places := placesOf(s, all, func(p P) uint16 { return slot.Of(key(p)) })
 	if len(places) == 1 {
 		return send(all)
 	}
-	replies := make([]gen.Reply[R], len(all))
+	replies := make([]redislua.Reply[R], len(all))
 	for i := range replies {
 		replies[i].Err = errSenderEnded // unless send returns
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 )
 
 // keysApart are two keys of each of two slots.
@@ -15,15 +15,15 @@ var keysApart = []string{"{a}1", "{b}1", "{a}2", "{b}2"}
 
 // apartOf has apart make calls for keysApart, each of which has its key as the reply. It returns the keys that each
 // send was about.
-func apartOf(cluster bool, before func(keys []string)) (sent [][]string, replies []gen.Reply[string]) {
+func apartOf(cluster bool, before func(keys []string)) (sent [][]string, replies []redislua.Reply[string]) {
 	var mu sync.Mutex // of sent
 	s := calls{queue: &queueing{slots: cluster}}
-	replies = apart(s, keysApart, func(key string) string { return key }, func(keys []string) []gen.Reply[string] {
+	replies = apart(s, keysApart, func(key string) string { return key }, func(keys []string) []redislua.Reply[string] {
 		mu.Lock()
 		sent = append(sent, keys)
 		mu.Unlock()
 		before(keys)
-		replies := make([]gen.Reply[string], len(keys))
+		replies := make([]redislua.Reply[string], len(keys))
 		for i, key := range keys {
 			replies[i].Value = key
 		}
@@ -49,7 +49,7 @@ func TestApart(t *testing.T) {
 			require.Equal(t, [][]string{keysApart}, sent)
 		}
 		for i, key := range keysApart {
-			require.Equal(t, gen.Reply[string]{Value: key}, replies[i])
+			require.Equal(t, redislua.Reply[string]{Value: key}, replies[i])
 		}
 	}
 }
@@ -71,7 +71,7 @@ func TestApartWithAHookThatEndsTheCall(t *testing.T) {
 		if key[1] == 'a' {
 			require.Equal(t, Indeterminate, OutcomeOf(replies[i].Err))
 		} else {
-			require.Equal(t, gen.Reply[string]{Value: key}, replies[i])
+			require.Equal(t, redislua.Reply[string]{Value: key}, replies[i])
 		}
 	}
 }

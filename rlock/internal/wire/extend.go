@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
@@ -112,7 +113,7 @@ func (s calls) extend(ctx context.Context, list []Extension) []Extended {
 			params = append(params, e.params(keys))
 		}
 	}
-	replies := make([]gen.Reply[int64], 0, len(params))
+	replies := make([]redislua.Reply[int64], 0, len(params))
 	for _, reply := range s.extendScripts(ctx, params) {
 		replies = append(replies, first(reply.Value, reply.Err))
 	}
@@ -129,24 +130,24 @@ func (s calls) replace(ctx context.Context, list []Extension) []Extended {
 			})
 		}
 	}
-	replies := make([]gen.Reply[int64], 0, len(params))
+	replies := make([]redislua.Reply[int64], 0, len(params))
 	for _, reply := range s.scripts.AttachBatch(ctx, s.client, params) {
-		replies = append(replies, gen.Reply[int64]{Value: reply.Value.Position, Err: reply.Err})
+		replies = append(replies, redislua.Reply[int64]{Value: reply.Value.Position, Err: reply.Err})
 	}
 	return answersOf(list, replies)
 }
 
 // extendScripts runs extend.lua for each, in one pipeline; one alone costs less without.
-func (s calls) extendScripts(ctx context.Context, params []gen.ExtendParams) []gen.Reply[[]int64] {
+func (s calls) extendScripts(ctx context.Context, params []gen.ExtendParams) []redislua.Reply[[]int64] {
 	if len(params) != 1 {
 		return s.scripts.ExtendBatch(ctx, s.client, params)
 	}
 	lost, err := s.scripts.Extend(ctx, s.client, params[0])
-	return []gen.Reply[[]int64]{{Value: lost, Err: err}}
+	return []redislua.Reply[[]int64]{{Value: lost, Err: err}}
 }
 
 // first returns the first of the positions of lost keys; 0: none is lost.
-func first(lost []int64, err error) (reply gen.Reply[int64]) {
+func first(lost []int64, err error) (reply redislua.Reply[int64]) {
 	if reply.Err = err; len(lost) > 0 {
 		reply.Value = lost[0]
 	}
@@ -154,7 +155,7 @@ func first(lost []int64, err error) (reply gen.Reply[int64]) {
 }
 
 // answersOf reads a reply for each part of each extension.
-func answersOf(list []Extension, replies []gen.Reply[int64]) []Extended {
+func answersOf(list []Extension, replies []redislua.Reply[int64]) []Extended {
 	answers := make([]Extended, len(list))
 	for i, e := range list {
 		n := len(e.Parts)
@@ -180,7 +181,7 @@ func keysOf(keys []string, token string) []string {
 // answer reads the replies for the parts: 0, or the position of a key that none
 // of the tokens has. It redacts each error before it combines them, because Redact would
 // replace a combined error, which is Indeterminate, by the refusal of one slot.
-func (e *Extension) answer(replies []gen.Reply[int64]) Extended {
+func (e *Extension) answer(replies []redislua.Reply[int64]) Extended {
 	for i := range replies {
 		if position := replies[i].Value; position != 0 {
 			return Extended{Lost: slot.KeyAt(e.Parts[i], position)}
@@ -246,7 +247,7 @@ func (s calls) extendMany(
 		err := Redact(reply.Err, params[i].Tokens...)
 		strange := func(n int64) bool { return n < 0 || n > int64(len(keys)) }
 		if slices.ContainsFunc(lost, strange) {
-			err = &gen.ReplyError{Script: "Extend", Reason: errUnnamed}
+			err = &redislua.ReplyError{Script: "Extend", Reason: errUnnamed}
 		}
 		for n, key := range keys {
 			answer := Extended{Err: err}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 	"github.com/rlock-go/toolkit/rlock/rlocktest"
@@ -159,7 +160,7 @@ func spyOn(t *testing.T, mode rueidis.ClientMode) (*spy, *wire.Server) {
 	t.Helper()
 	_, client, _ := start(t)
 	s := &spy{Client: client, mode: mode, scripts: map[string]int{}, instead: []string{"GET", "too", "many"}}
-	scripts := gen.New(gen.WithoutRetry())
+	scripts := gen.New(redislua.WithoutRetry())
 	server := wire.NewServer(s, scripts, "process")
 	extend(t.Context(), t, server, []wire.Extension{extension("gone")})
 	_, err := scripts.Attach(

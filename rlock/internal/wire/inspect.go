@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
@@ -66,7 +67,7 @@ func (s *Server) InspectEach(ctx context.Context, keys []string) ([]Holder, []er
 		params[i] = gen.InspectParams{Keys: keys[i : i+1], Waiters: -1}
 	}
 	var (
-		replies []gen.Reply[gen.InspectResult]
+		replies []redislua.Reply[gen.InspectResult]
 		sent    clock.Instant
 	)
 	_ = RetryTimes(ctx, Attempts, func(ctx context.Context) error {
@@ -122,7 +123,7 @@ func (s *Server) Uncached() bool { return s.uncached.Load() }
 func holders(keys []string, r gen.InspectResult, sent clock.Instant, err error) ([]Holder, error) {
 	whole := len(r.Values) == len(keys) && len(r.Remaining) == len(keys) && len(r.Members) == len(r.Left)
 	if err == nil && !whole {
-		err = &gen.ReplyError{Script: "Inspect", Reason: errors.New("is about another number of keys or holders")}
+		err = &redislua.ReplyError{Script: "Inspect", Reason: errors.New("is about another number of keys or holders")}
 	}
 	if err != nil {
 		return nil, err

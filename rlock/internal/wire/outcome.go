@@ -16,7 +16,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 )
 
 // Outcome is what is known of a command.
@@ -48,8 +48,8 @@ func OutcomeOf(err error) Outcome {
 	}
 	var (
 		server *rueidis.RedisError
-		param  *gen.ParamError
-		slots  *gen.CrossSlotError
+		param  *redislua.ParamError
+		slots  *redislua.CrossSlotError
 		some   *partialError
 		plain  *refusal
 	)
@@ -87,13 +87,13 @@ func Transient(err error) bool {
 		return server.IsTryAgain() || server.IsLoading() || server.IsClusterDown() ||
 			strings.HasPrefix(server.Error(), "MASTERDOWN")
 	}
-	var garbled *gen.ReplyError
+	var garbled *redislua.ReplyError
 	return OutcomeOf(err) == Indeterminate && !errors.As(err, &garbled)
 }
 
 // Combine makes one error of the replies to one command in several slots. Its outcome is
 // Indeterminate if that of a reply is, or if only some of the slots have refused.
-func Combine[T any](replies []gen.Reply[T]) error {
+func Combine[T any](replies []redislua.Reply[T]) error {
 	var first error
 	done := false
 	for _, reply := range replies {

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
@@ -42,9 +42,9 @@ func TestOutcomes(t *testing.T) {
 		{serverError(t, "TRYAGAIN a slot moves"), wire.Refused, true},
 		{serverError(t, "CLUSTERDOWN a failover"), wire.Refused, true},
 		{serverError(t, "MASTERDOWN a failover"), wire.Refused, true},
-		{&gen.ParamError{}, wire.Refused, false},
-		{&gen.CrossSlotError{}, wire.Refused, false},
-		{&gen.ReplyError{}, wire.Indeterminate, false}, // asked again, it would say the same
+		{&redislua.ParamError{}, wire.Refused, false},
+		{&redislua.CrossSlotError{}, wire.Refused, false},
+		{&redislua.ReplyError{}, wire.Indeterminate, false}, // asked again, it would say the same
 		{context.DeadlineExceeded, wire.Indeterminate, true},
 		{context.Canceled, wire.Indeterminate, true},
 		{rueidis.ErrClosing, wire.Indeterminate, true},
@@ -77,7 +77,7 @@ func TestCombineSlots(t *testing.T) {
 		{errs: []error{loading, nil}, outcome: wire.Indeterminate, is: loading, transient: true},
 		{errs: []error{refused, io.EOF, nil}, outcome: wire.Indeterminate, is: io.EOF, transient: true},
 	} {
-		replies := make([]gen.Reply[int64], len(test.errs))
+		replies := make([]redislua.Reply[int64], len(test.errs))
 		for i, err := range test.errs {
 			replies[i].Err = err
 		}

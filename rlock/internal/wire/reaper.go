@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
@@ -22,7 +22,7 @@ import (
 // over; or the server refuses it because the slot of the key moves to another node.
 
 // releaseFunc makes the calls, and returns their replies in the same order.
-type releaseFunc func(ctx context.Context, all []releaseCall) []gen.Reply[int64]
+type releaseFunc func(ctx context.Context, all []releaseCall) []redislua.Reply[int64]
 
 // reapers has a reaper for each slot of a cluster, whose node may be silent, and then keeps nothing of
 // another waiting. A server that is no cluster has one.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
@@ -35,7 +35,7 @@ type reaped struct {
 
 func newReaped() *reaped { return &reaped{start: time.Now()} }
 
-func (s *reaped) release(ctx context.Context, due []releaseCall) []gen.Reply[int64] {
+func (s *reaped) release(ctx context.Context, due []releaseCall) []redislua.Reply[int64] {
 	if first := s.first; first != nil {
 		s.first = nil
 		first()
@@ -46,11 +46,11 @@ func (s *reaped) release(ctx context.Context, due []releaseCall) []gen.Reply[int
 	if clock.Sleep(ctx, s.takes, nil) != nil {
 		return noAnswers(due)
 	}
-	return make([]gen.Reply[int64], len(due))
+	return make([]redislua.Reply[int64], len(due))
 }
 
-func noAnswers(due []releaseCall) []gen.Reply[int64] {
-	return slices.Repeat([]gen.Reply[int64]{{Err: context.DeadlineExceeded}}, len(due))
+func noAnswers(due []releaseCall) []redislua.Reply[int64] {
+	return slices.Repeat([]redislua.Reply[int64]{{Err: context.DeadlineExceeded}}, len(due))
 }
 
 func newReaper(release releaseFunc) *reaper { return &reaper{release: release} }
@@ -171,7 +171,7 @@ func TestOutage(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					s := newReaped()
-					r := newReaper(func(ctx context.Context, due []releaseCall) []gen.Reply[int64] {
+					r := newReaper(func(ctx context.Context, due []releaseCall) []redislua.Reply[int64] {
 						if left := outage - time.Since(s.start); left > 0 {
 							if silent {
 								_ = clock.Sleep(ctx, left, nil)
@@ -199,9 +199,9 @@ func TestRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tries []time.Duration
 		start := time.Now()
-		r := newReaper(func(context.Context, []releaseCall) []gen.Reply[int64] {
+		r := newReaper(func(context.Context, []releaseCall) []redislua.Reply[int64] {
 			tries = append(tries, time.Since(start))
-			return []gen.Reply[int64]{{Err: serverError("NOPERM no right")}}
+			return []redislua.Reply[int64]{{Err: serverError("NOPERM no right")}}
 		})
 		r.add(call("a", false), clock.NoExpiry)
 		pass(time.Hour)
@@ -216,7 +216,7 @@ func TestOutageLongerThanALease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
-		r := newReaper(func(_ context.Context, due []releaseCall) []gen.Reply[int64] {
+		r := newReaper(func(_ context.Context, due []releaseCall) []redislua.Reply[int64] {
 			tries++
 			return noAnswers(due)
 		})
@@ -241,7 +241,7 @@ func TestManyItemsInAnOutage(t *testing.T) {
 			defer mu.Unlock()
 			return len(of)
 		}
-		r := newReaper(func(_ context.Context, due []releaseCall) []gen.Reply[int64] {
+		r := newReaper(func(_ context.Context, due []releaseCall) []redislua.Reply[int64] {
 			calls.Add(1)
 			mu.Lock()
 			defer mu.Unlock()
@@ -273,7 +273,7 @@ func TestTooManyItemsForAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int32
-		r := newReaper(func(_ context.Context, due []releaseCall) []gen.Reply[int64] {
+		r := newReaper(func(_ context.Context, due []releaseCall) []redislua.Reply[int64] {
 			calls.Add(1)
 			return noAnswers(due)
 		})
@@ -306,7 +306,7 @@ func TestItemsOfASlotThatMoves(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := newReaped()
-				newReaper(func(ctx context.Context, due []releaseCall) []gen.Reply[int64] {
+				newReaper(func(ctx context.Context, due []releaseCall) []redislua.Reply[int64] {
 					results := s.release(ctx, due)
 					if time.Since(s.start) < c.moves {
 						results[0].Err = serverError("TRYAGAIN the slot moves")
@@ -325,10 +325,10 @@ func TestManyItems(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var calls []int
-		r := newReaper(func(_ context.Context, due []releaseCall) []gen.Reply[int64] {
+		r := newReaper(func(_ context.Context, due []releaseCall) []redislua.Reply[int64] {
 			calls = append(calls, len(due))
 			time.Sleep(time.Millisecond)
-			return make([]gen.Reply[int64], len(due))
+			return make([]redislua.Reply[int64], len(due))
 		})
 		r.add(call("first", true), 0)
 		synctest.Wait() // under way
@@ -400,7 +400,7 @@ func TestClose(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var answers atomic.Bool
 			tried := map[string]int{}
-			r := newReaper(func(ctx context.Context, due []releaseCall) []gen.Reply[int64] {
+			r := newReaper(func(ctx context.Context, due []releaseCall) []redislua.Reply[int64] {
 				if !answers.Load() {
 					<-ctx.Done()
 					return noAnswers(due)
@@ -408,7 +408,7 @@ func TestClose(t *testing.T) {
 				for _, i := range due {
 					tried[i.token]++
 				}
-				return make([]gen.Reply[int64], len(due))
+				return make([]redislua.Reply[int64], len(due))
 			})
 			for i := range 2500 {
 				r.add(call(fmt.Sprint(i), true), clock.NoExpiry)
@@ -456,7 +456,7 @@ func TestPlacesAreApart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var freed sync.Map
-		r := &reapers{of: map[uint16]*reaper{}, release: func(ctx context.Context, due []releaseCall) []gen.Reply[int64] {
+		r := &reapers{of: map[uint16]*reaper{}, release: func(ctx context.Context, due []releaseCall) []redislua.Reply[int64] {
 			results := noAnswers(due)
 			for i, call := range due {
 				if call.token == "silent" {

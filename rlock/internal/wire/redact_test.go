@@ -9,7 +9,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
@@ -48,8 +48,8 @@ func TestRedactKeepsWhatAnErrorIs(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	err = wire.Redact(rueidis.ErrClosing, "client")
 	require.ErrorIs(t, err, rueidis.ErrClosing)
-	err = wire.Redact(&gen.ReplyError{Script: "Acquire", Reason: errors.New("is no list")}, "reply")
+	err = wire.Redact(&redislua.ReplyError{Script: "Acquire", Reason: errors.New("is no list")}, "reply")
 	require.False(t, wire.Transient(err), "the server would answer the same again")
-	err = wire.Redact(&gen.ParamError{Script: "Acquire", Param: "ttl", Reason: "0s is below 1ms"}, "ttl")
+	err = wire.Redact(&redislua.ParamError{Script: "Acquire", Param: "ttl", Reason: "0s is below 1ms"}, "ttl")
 	require.Equal(t, wire.Refused, wire.OutcomeOf(err))
 }

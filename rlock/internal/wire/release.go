@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
@@ -104,7 +104,7 @@ func (s calls) tryReleaseEach(ctx context.Context, all []*Freeing) []error {
 }
 
 // add takes the answer of a release of keys that have a token, and returns its error.
-func (t *tally) add(reply gen.Reply[int64], keys []string, token string) error {
+func (t *tally) add(reply redislua.Reply[int64], keys []string, token string) error {
 	err := Redact(reply.Err, token)
 	if OutcomeOf(err) == Indeterminate {
 		t.perhaps = t.perhaps || !unsent(err)

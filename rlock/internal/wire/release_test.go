@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 	"github.com/rlock-go/toolkit/rlock/rlocktest"
 )
@@ -20,7 +21,7 @@ func embedded(t *testing.T) (*rlocktest.Server, rueidis.Client, *Server) {
 	client, err := rueidis.NewClient(e.Option())
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
-	return e, client, NewServer(client, gen.New(gen.WithoutRetry()), "process")
+	return e, client, NewServer(client, gen.New(redislua.WithoutRetry()), "process")
 }
 
 // joins has a token stand in the queue of a key that somebody else has.

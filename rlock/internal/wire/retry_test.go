@@ -12,11 +12,11 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-var errRefused error = &gen.ParamError{}
+var errRefused error = &redislua.ParamError{}
 
 // answers returns a call that ends with one error after the other, the last of them for ever,
 // and counts how often it is made.
@@ -30,7 +30,7 @@ func answers(errs ...error) (call func(context.Context) error, calls *int) {
 
 func TestRetryEndsWithTheOutcome(t *testing.T) {
 	t.Parallel()
-	partial := wire.Combine([]gen.Reply[int]{{}, {Err: errRefused}})
+	partial := wire.Combine([]redislua.Reply[int]{{}, {Err: errRefused}})
 	times := func(ctx context.Context, f func(context.Context) error) error { return wire.RetryTimes(ctx, 3, f) }
 	limited := func(ctx context.Context, f func(context.Context) error) error {
 		return wire.RetryFor(ctx, 2*time.Second, f)
@@ -156,7 +156,7 @@ func TestRemainingAsksTheUnansweredAgain(t *testing.T) {
 // An item that more calls cannot help does not end the calls for one that they can.
 func TestRemainingGoesOnForTheOthers(t *testing.T) {
 	t.Parallel()
-	partial := wire.Combine([]gen.Reply[int]{{}, {Err: errRefused}})
+	partial := wire.Combine([]redislua.Reply[int]{{}, {Err: errRefused}})
 	for name, items := range map[string][]error{
 		"after":  {io.EOF, partial},
 		"before": {partial, io.EOF},

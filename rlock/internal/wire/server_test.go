@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 	"github.com/rlock-go/toolkit/rlock/rlocktest"
@@ -30,7 +31,7 @@ func start(t *testing.T) (*rlocktest.Server, rueidis.Client, *wire.Server) {
 	for key, token := range map[string]string{"mine": "token", "others": "another token"} {
 		require.NoError(t, client.Do(t.Context(), client.B().Set().Key(key).Value(token).Ex(time.Minute).Build()).Error())
 	}
-	return embedded, client, wire.NewServer(client, gen.New(gen.WithoutRetry()), "process")
+	return embedded, client, wire.NewServer(client, gen.New(redislua.WithoutRetry()), "process")
 }
 
 func owner(t *testing.T, client rueidis.Client, key string) string {
@@ -123,7 +124,7 @@ func (c *lossy) DoMulti(ctx context.Context, commands ...rueidis.Completed) []ru
 func TestReleaseTellsNoLossAfterALostReply(t *testing.T) {
 	t.Parallel()
 	_, client, _ := start(t)
-	server := wire.NewServer(&lossy{Client: client}, gen.New(gen.WithoutRetry()), "process")
+	server := wire.NewServer(&lossy{Client: client}, gen.New(redislua.WithoutRetry()), "process")
 	give(t, client, "a", "present")
 	freed, err := server.Release(t.Context(), claim(server, "a", "b"), "present", []string{"former"})
 	require.NoError(t, err)
@@ -250,9 +251,9 @@ func (ofCluster) Mode() rueidis.ClientMode { return rueidis.ClientModeCluster }
 func TestReleaseOfASetWithAKeyOfAnotherType(t *testing.T) {
 	t.Parallel()
 	embedded, client, _ := start(t)
-	server := wire.NewServer(ofCluster{client}, gen.New(gen.WithoutRetry()), "process")
+	server := wire.NewServer(ofCluster{client}, gen.New(redislua.WithoutRetry()), "process")
 	keys := []string{"a", "b"}
-	if gen.Slot("a") > gen.Slot("b") {
+	if redislua.Slot("a") > redislua.Slot("b") {
 		slices.Reverse(keys)
 	}
 	embedded.FailNext(rlocktest.Key(keys[0]), "WRONGTYPE Operation against a key holding the wrong kind of value")
@@ -319,7 +320,7 @@ func TestGoexitInOneOfManyTries(t *testing.T) {
 	t.Parallel()
 	_, inner, _ := start(t)
 	require.NoError(t, gen.New().Load(t.Context(), inner))
-	s := wire.NewServer(&ending{Client: inner}, gen.New(gen.WithoutRetry()), "p")
+	s := wire.NewServer(&ending{Client: inner}, gen.New(redislua.WithoutRetry()), "p")
 	s.Queues().Choose(wire.Polling)
 	var tries []*wire.Try
 	for i := range 2 {
@@ -348,7 +349,7 @@ func (asCluster) Mode() rueidis.ClientMode { return rueidis.ClientModeCluster }
 func TestAttachThatLosesLeavesTheOther(t *testing.T) {
 	t.Parallel()
 	_, inner, _ := start(t)
-	s := wire.NewServer(asCluster{inner}, gen.New(gen.WithoutRetry()), "p")
+	s := wire.NewServer(asCluster{inner}, gen.New(redislua.WithoutRetry()), "p")
 	c, former := s.All([]string{"a", "b"}, true), s.All([]string{"a", "b"}, true)
 	second := c.BySlot()[1][0]
 	give(t, inner, c.BySlot()[0][0], "of the other")

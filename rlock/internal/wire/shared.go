@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
@@ -75,6 +76,11 @@ func SharedValue(value string) (phase uint64, reads, shared bool) {
 	}
 	phase, err := strconv.ParseUint(fence, 10, 64)
 	return phase, mode == readers, err == nil
+}
+
+// ReadersValue returns the value that a key has while the readers of a phase share it.
+func ReadersValue(phase uint64) string {
+	return OwnPrefix + readers + " " + strconv.FormatUint(phase, 10)
 }
 
 // Wants notes that the Claim is of a share of its key.
@@ -173,7 +179,7 @@ func (s calls) look(ctx context.Context, key string, waiters int64) (Seen, error
 	for i, member := range r.Members {
 		fields := strings.SplitN(member, " ", 3)
 		if len(fields) < 3 {
-			return Seen{}, &gen.ReplyError{Script: "Inspect", Reason: errors.New("has a holder without a token")}
+			return Seen{}, &redislua.ReplyError{Script: "Inspect", Reason: errors.New("has a holder without a token")}
 		}
 		seen.Sharers = append(seen.Sharers, Sharer{fields[2], sent.After(remaining(r.Left[i]))})
 	}

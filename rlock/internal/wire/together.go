@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 )
 
 // releaseCall is one call of a release.
@@ -23,7 +24,7 @@ func (s calls) passes(c *releaseCall) bool {
 }
 
 // releaseOne frees keys of one slot.
-func (s calls) releaseOne(ctx context.Context, c releaseCall) gen.Reply[int64] {
+func (s calls) releaseOne(ctx context.Context, c releaseCall) redislua.Reply[int64] {
 	switch {
 	case len(c.keys) > 1 && s.queuesAll(c.keys):
 		return s.releaseSet(ctx, c)
@@ -41,27 +42,27 @@ func (s calls) releaseOne(ctx context.Context, c releaseCall) gen.Reply[int64] {
 }
 
 // releaseSet frees a set, mostly with one script.
-func (s calls) releaseSet(ctx context.Context, c releaseCall) gen.Reply[int64] {
+func (s calls) releaseSet(ctx context.Context, c releaseCall) redislua.Reply[int64] {
 	freed, err := s.scripts.ReleaseMany(ctx, s.client, releaseManyParams(c.keys, []string{c.token}, true))
 	err = complete(err, len(c.keys), len(freed))
 	if err == nil && !slices.ContainsFunc(freed, func(n int64) bool { return n != 1 }) {
-		return gen.Reply[int64]{Value: int64(len(c.keys))}
+		return redislua.Reply[int64]{Value: int64(len(c.keys))}
 	}
 	t := s.together([]releaseCall{c})
 	set := group{c.keys, []string{c.token}, make([]int, len(c.keys))}
-	t.take(set, gen.Reply[[]int64]{Value: freed, Err: err})
+	t.take(set, redislua.Reply[[]int64]{Value: freed, Err: err})
 	return t.rest(ctx)[0]
 }
 
-func replied(value int64, err error) gen.Reply[int64] {
-	return gen.Reply[int64]{Value: value, Err: err}
+func replied(value int64, err error) redislua.Reply[int64] {
+	return redislua.Reply[int64]{Value: value, Err: err}
 }
 
 // releaseTogether makes all the calls, and returns their replies in the same order. Keys for which nobody
 // waits go together in as few scripts as possible. Then the others go one by one: keys that are passed on,
 // shares and places. What is refused for its queue goes without it. Each of the three is a pipeline, or
 // several of very many.
-func (s calls) releaseTogether(ctx context.Context, all []releaseCall) []gen.Reply[int64] {
+func (s calls) releaseTogether(ctx context.Context, all []releaseCall) []redislua.Reply[int64] {
 	t := s.together(all)
 	groups := t.groups()
 	for n, reply := range s.releaseGroups(ctx, groups, true) {
@@ -74,14 +75,14 @@ func (s calls) releaseTogether(ctx context.Context, all []releaseCall) []gen.Rep
 type together struct {
 	calls
 	all     []releaseCall
-	replies []gen.Reply[int64]
+	replies []redislua.Reply[int64]
 	single  []releaseCall // of keys that go one by one
 	of      []int         // which call each of single is of
 	plain   []int         // calls that go without the queues
 }
 
 func (s calls) together(all []releaseCall) *together {
-	return &together{calls: s, all: all, replies: make([]gen.Reply[int64], len(all))}
+	return &together{calls: s, all: all, replies: make([]redislua.Reply[int64], len(all))}
 }
 
 // group is what one release_many.lua gives up: a set, or keys of which each has a token of its own.
@@ -134,7 +135,7 @@ func (t *together) goesAlone(i int, key []string) {
 }
 
 // take takes the answer of release_many.lua for a group. The script leaves keys that others wait for.
-func (t *together) take(g group, reply gen.Reply[[]int64]) {
+func (t *together) take(g group, reply redislua.Reply[[]int64]) {
 	isSet := len(g.tokens) == 1
 	for k, i := range g.of {
 		switch r := &t.replies[i]; {
@@ -156,7 +157,7 @@ func (t *together) take(g group, reply gen.Reply[[]int64]) {
 }
 
 // rest makes the calls that go by themselves, and those that go without the queues.
-func (t *together) rest(ctx context.Context) []gen.Reply[int64] {
+func (t *together) rest(ctx context.Context) []redislua.Reply[int64] {
 	t.oneByOne(ctx)
 	for n, reply := range t.withoutQueues(ctx, at(t.all, t.plain)) {
 		i := t.plain[n]
@@ -180,7 +181,7 @@ func (t *together) oneByOne(ctx context.Context) {
 		params[n] = t.releaseParams(c.keys[0], c.token)
 	}
 	one := func(*gen.ReleaseParams) int64 { return 1 }
-	for n, reply := range inPipelines(params, one, func(some []gen.ReleaseParams) []gen.Reply[int64] {
+	for n, reply := range inPipelines(params, one, func(some []gen.ReleaseParams) []redislua.Reply[int64] {
 		return t.scripts.ReleaseBatch(ctx, t.client, some)
 	}) {
 		i := t.of[n]
@@ -196,12 +197,12 @@ func (t *together) oneByOne(ctx context.Context) {
 }
 
 // withoutQueues frees keys without their queues. A reply is how many.
-func (s calls) withoutQueues(ctx context.Context, all []releaseCall) []gen.Reply[int64] {
+func (s calls) withoutQueues(ctx context.Context, all []releaseCall) []redislua.Reply[int64] {
 	groups := make([]group, len(all))
 	for n, c := range all {
 		groups[n] = group{keys: c.keys, tokens: []string{c.token}}
 	}
-	replies := make([]gen.Reply[int64], len(all))
+	replies := make([]redislua.Reply[int64], len(all))
 	for n, reply := range s.releaseGroups(ctx, groups, false) {
 		replies[n].Err = reply.Err
 		for _, freed := range reply.Value {
@@ -221,9 +222,9 @@ const longPipeline = 1 << 13
 // inPipelines runs calls in pipelines, one after the other, until one gets no answer: the next would wait for
 // as long again. The calls that are left have its error then. keys is of how many keys a call is.
 func inPipelines[P, R any](
-	calls []P, keys func(call *P) int64, run func(some []P) []gen.Reply[R],
-) []gen.Reply[R] {
-	replies := make([]gen.Reply[R], 0, len(calls))
+	calls []P, keys func(call *P) int64, run func(some []P) []redislua.Reply[R],
+) []redislua.Reply[R] {
+	replies := make([]redislua.Reply[R], 0, len(calls))
 	for len(calls) > 0 {
 		n, sum := 0, int64(0)
 		for n < len(calls) && (n == 0 || sum+keys(&calls[n]) <= longPipeline) {
@@ -232,16 +233,16 @@ func inPipelines[P, R any](
 		}
 		some := run(calls[:n])
 		calls, replies = calls[n:], append(replies, some...)
-		if slices.ContainsFunc(some, func(r gen.Reply[R]) bool { return OutcomeOf(r.Err) != Indeterminate }) {
+		if slices.ContainsFunc(some, func(r redislua.Reply[R]) bool { return OutcomeOf(r.Err) != Indeterminate }) {
 			continue
 		}
-		return append(replies, slices.Repeat([]gen.Reply[R]{{Err: some[0].Err}}, len(calls))...)
+		return append(replies, slices.Repeat([]redislua.Reply[R]{{Err: some[0].Err}}, len(calls))...)
 	}
 	return replies
 }
 
 // releaseGroups runs release_many.lua for each group.
-func (s calls) releaseGroups(ctx context.Context, groups []group, queues bool) []gen.Reply[[]int64] {
+func (s calls) releaseGroups(ctx context.Context, groups []group, queues bool) []redislua.Reply[[]int64] {
 	if len(groups) == 0 {
 		return nil
 	}
@@ -250,7 +251,7 @@ func (s calls) releaseGroups(ctx context.Context, groups []group, queues bool) [
 		params[n] = releaseManyParams(g.keys, g.tokens, queues)
 	}
 	locks := func(p *gen.ReleaseManyParams) int64 { return p.Locks }
-	replies := inPipelines(params, locks, func(some []gen.ReleaseManyParams) []gen.Reply[[]int64] {
+	replies := inPipelines(params, locks, func(some []gen.ReleaseManyParams) []redislua.Reply[[]int64] {
 		return s.scripts.ReleaseManyBatch(ctx, s.client, some)
 	})
 	for n, g := range groups {

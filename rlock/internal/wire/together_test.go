@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 	"github.com/rlock-go/toolkit/rlock/rlocktest"
 )
@@ -62,7 +63,7 @@ func TestPipelinesOfAReleaseOfMany(t *testing.T) {
 			t.Cleanup(inner.Close)
 			require.NoError(t, gen.New().Load(t.Context(), inner))
 			client := &counting{Client: inner}
-			s := wire.NewServer(client, gen.New(gen.WithoutRetry()), "p")
+			s := wire.NewServer(client, gen.New(redislua.WithoutRetry()), "p")
 			s.Queues().Choose(c.mode)
 			s.ReleaseEach(t.Context(), freeings(s, c.claims, c.keys))
 			require.Equal(t, c.want, client.pipelines.Load())
@@ -89,7 +90,7 @@ func (silent) DoMulti(ctx context.Context, commands ...rueidis.Completed) []ruei
 func TestReleaseOfManyAtASilentServer(t *testing.T) {
 	t.Parallel()
 	_, inner, _ := start(t)
-	s := wire.NewServer(silent{inner}, gen.New(gen.WithoutRetry()), "p")
+	s := wire.NewServer(silent{inner}, gen.New(redislua.WithoutRetry()), "p")
 	s.Queues().Choose(wire.Polling)
 	all := freeings(s, 400, 100)
 	began := time.Now()

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of announce.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -42,44 +44,27 @@ const (
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) Announce(ctx context.Context, c rueidis.Client, p AnnounceParams) (int64, error) {
-	var (
-		keyArray [2]string
-		argArray [4]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return 0, err
-	}
-	return decodeAnnounceReply(&s.announceScript, s.announceScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeAnnounceReply(&s.announceScript, s.announceScript.Exec(ctx, c, &call))
 }
 
 // AnnounceBatch calls [Scripts.Announce] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) AnnounceBatch(ctx context.Context, c rueidis.Client, params []AnnounceParams) []Reply[int64] {
-	return batch(ctx, c, &s.announceScript, params, AnnounceParams.encode, decodeAnnounceReply)
+func (s *Scripts) AnnounceBatch(ctx context.Context, c rueidis.Client, params []AnnounceParams) []redislua.Reply[int64] {
+	return luaimpl.Batch(ctx, c, &s.announceScript, params, AnnounceParams.encode, decodeAnnounceReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p AnnounceParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("Announce", "count", p.Count); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Count)
-	if err := checkKeys("Announce", "channel", p.Channel); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Channel)
-	howText, err := encodeEnum("Announce", "how", p.How, AnnounceHowPublish, AnnounceHowSpublish)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, howText)
-	args = append(args, "") // ARGV[2] is not used
-	args = append(args, p.Text)
-	args = append(args, p.Copy)
-	return keys, args, nil
+func (p AnnounceParams) encode(call *luaimpl.Call) {
+	call.Key("count", p.Count)
+	call.Key("channel", p.Channel)
+	call.Enum("how", string(p.How), "publish", "spublish")
+	call.Arg("") // ARGV[2] is not used
+	call.Arg(p.Text)
+	call.Arg(p.Copy)
 }
 
-func decodeAnnounceReply(s *luaScript, reply rueidis.RedisResult) (int64, error) {
-	return decodeValue(s, reply, decodeInt)
+func decodeAnnounceReply(s *luaimpl.Lua, reply luaimpl.Result) (int64, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeInt)
 }

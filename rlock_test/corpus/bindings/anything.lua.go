@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of anything.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -28,32 +30,22 @@ type AnythingParams struct {
 //
 // It only reads, on the primary.
 func (s *Scripts) Anything(ctx context.Context, c rueidis.Client, p AnythingParams) (rueidis.RedisMessage, error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return rueidis.RedisMessage{}, err
-	}
-	return decodeAnythingReply(&s.anythingScript, s.anythingScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeAnythingReply(&s.anythingScript, s.anythingScript.Exec(ctx, c, &call))
 }
 
 // AnythingBatch calls [Scripts.Anything] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) AnythingBatch(ctx context.Context, c rueidis.Client, params []AnythingParams) []Reply[rueidis.RedisMessage] {
-	return batch(ctx, c, &s.anythingScript, params, AnythingParams.encode, decodeAnythingReply)
+func (s *Scripts) AnythingBatch(ctx context.Context, c rueidis.Client, params []AnythingParams) []redislua.Reply[rueidis.RedisMessage] {
+	return luaimpl.Batch(ctx, c, &s.anythingScript, params, AnythingParams.encode, decodeAnythingReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p AnythingParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("Anything", "any", p.Any); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Any)
-	return keys, args, nil
+func (p AnythingParams) encode(call *luaimpl.Call) {
+	call.Key("any", p.Any)
 }
 
-func decodeAnythingReply(s *luaScript, reply rueidis.RedisResult) (rueidis.RedisMessage, error) {
-	return decodeValue(s, reply, decodeRaw)
+func decodeAnythingReply(s *luaimpl.Lua, reply luaimpl.Result) (rueidis.RedisMessage, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeRaw)
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of apply_change.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -31,35 +33,25 @@ type ApplyChangeParams struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) ApplyChange(ctx context.Context, c rueidis.Client, p ApplyChangeParams) error {
-	var (
-		keyArray [1]string
-		argArray [4]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return err
-	}
-	_, err = decodeApplyChangeReply(&s.applyChangeScript, s.applyChangeScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	_, err := decodeApplyChangeReply(&s.applyChangeScript, s.applyChangeScript.Exec(ctx, c, &call))
 	return err
 }
 
 // ApplyChangeBatch calls [Scripts.ApplyChange] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ApplyChangeBatch(ctx context.Context, c rueidis.Client, params []ApplyChangeParams) []Reply[struct{}] {
-	return batch(ctx, c, &s.applyChangeScript, params, ApplyChangeParams.encode, decodeApplyChangeReply)
+func (s *Scripts) ApplyChangeBatch(ctx context.Context, c rueidis.Client, params []ApplyChangeParams) []redislua.Reply[struct{}] {
+	return luaimpl.Batch(ctx, c, &s.applyChangeScript, params, ApplyChangeParams.encode, decodeApplyChangeReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p ApplyChangeParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("ApplyChange", "copy", p.Copy); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Copy)
-	args = append(args, p.Verb)
-	args = append(args, p.Arguments...)
-	return keys, args, nil
+func (p ApplyChangeParams) encode(call *luaimpl.Call) {
+	call.Key("copy", p.Copy)
+	call.Arg(p.Verb)
+	call.Arg(p.Arguments...)
 }
 
-func decodeApplyChangeReply(s *luaScript, reply rueidis.RedisResult) (struct{}, error) {
-	return decodeValue(s, reply, decodeNothing)
+func decodeApplyChangeReply(s *luaimpl.Lua, reply luaimpl.Result) (struct{}, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeNothing)
 }

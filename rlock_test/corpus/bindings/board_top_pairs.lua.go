@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of board_top_pairs.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -36,43 +38,29 @@ type BoardTopPairsItem struct {
 //
 // It only reads, on the primary.
 func (s *Scripts) BoardTopPairs(ctx context.Context, c rueidis.Client, p BoardTopPairsParams) ([]BoardTopPairsItem, error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return nil, err
-	}
-	return decodeBoardTopPairsReply(&s.boardTopPairsScript, s.boardTopPairsScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeBoardTopPairsReply(&s.boardTopPairsScript, s.boardTopPairsScript.Exec(ctx, c, &call))
 }
 
 // BoardTopPairsBatch calls [Scripts.BoardTopPairs] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) BoardTopPairsBatch(ctx context.Context, c rueidis.Client, params []BoardTopPairsParams) []Reply[[]BoardTopPairsItem] {
-	return batch(ctx, c, &s.boardTopPairsScript, params, BoardTopPairsParams.encode, decodeBoardTopPairsReply)
+func (s *Scripts) BoardTopPairsBatch(ctx context.Context, c rueidis.Client, params []BoardTopPairsParams) []redislua.Reply[[]BoardTopPairsItem] {
+	return luaimpl.Batch(ctx, c, &s.boardTopPairsScript, params, BoardTopPairsParams.encode, decodeBoardTopPairsReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p BoardTopPairsParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("BoardTopPairs", "board", p.Board); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Board)
-	args = append(args, encodeInt(p.Last))
-	return keys, args, nil
+func (p BoardTopPairsParams) encode(call *luaimpl.Call) {
+	call.Key("board", p.Board)
+	call.Int(p.Last)
 }
 
-func decodeBoardTopPairsReply(s *luaScript, reply rueidis.RedisResult) ([]BoardTopPairsItem, error) {
-	return decodeValue(s, reply, structs(2, decodeBoardTopPairsItem))
+func decodeBoardTopPairsReply(s *luaimpl.Lua, reply luaimpl.Result) ([]BoardTopPairsItem, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeStructs(2, decodeBoardTopPairsItem))
 }
 
-func decodeBoardTopPairsItem(values []rueidis.RedisMessage) (r BoardTopPairsItem, err error) {
-	if r.Member, err = decodeString(values[0]); err != nil {
-		return BoardTopPairsItem{}, &fieldError{"member", err}
-	}
-	if r.Score, err = decodeFloat(values[1]); err != nil {
-		return BoardTopPairsItem{}, &fieldError{"score", err}
-	}
-	return r, nil
+func decodeBoardTopPairsItem(values []luaimpl.Message) (r BoardTopPairsItem, err error) {
+	r.Member, err = luaimpl.DecodeField(err, "member", values[0], luaimpl.DecodeString)
+	r.Score, err = luaimpl.DecodeField(err, "score", values[1], luaimpl.DecodeFloat)
+	return r, err
 }

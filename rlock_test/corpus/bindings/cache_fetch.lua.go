@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of cache_fetch.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -30,7 +32,7 @@ type CacheFetchParams struct {
 
 // CacheFetchResult is the answer of [Scripts.CacheFetch].
 type CacheFetchResult struct {
-	Value   Null[[]byte]
+	Value   redislua.Null[[]byte]
 	Refresh bool
 }
 
@@ -40,56 +42,31 @@ type CacheFetchResult struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) CacheFetch(ctx context.Context, c rueidis.Client, p CacheFetchParams) (CacheFetchResult, error) {
-	var (
-		keyArray [2]string
-		argArray [2]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return CacheFetchResult{}, err
-	}
-	return decodeCacheFetchReply(&s.cacheFetchScript, s.cacheFetchScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeCacheFetchReply(&s.cacheFetchScript, s.cacheFetchScript.Exec(ctx, c, &call))
 }
 
 // CacheFetchBatch calls [Scripts.CacheFetch] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) CacheFetchBatch(ctx context.Context, c rueidis.Client, params []CacheFetchParams) []Reply[CacheFetchResult] {
-	return batch(ctx, c, &s.cacheFetchScript, params, CacheFetchParams.encode, decodeCacheFetchReply)
+func (s *Scripts) CacheFetchBatch(ctx context.Context, c rueidis.Client, params []CacheFetchParams) []redislua.Reply[CacheFetchResult] {
+	return luaimpl.Batch(ctx, c, &s.cacheFetchScript, params, CacheFetchParams.encode, decodeCacheFetchReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p CacheFetchParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("CacheFetch", "value", p.Value); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Value)
-	if err := checkKeys("CacheFetch", "refresh", p.Refresh); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Refresh)
-	nowText, err := encodeTime("CacheFetch", "now", p.Now)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, nowText)
-	leaseText, err := encodeDuration("CacheFetch", "lease", p.Lease)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, leaseText)
-	return keys, args, nil
+func (p CacheFetchParams) encode(call *luaimpl.Call) {
+	call.Key("value", p.Value)
+	call.Key("refresh", p.Refresh)
+	call.Time("now", p.Now)
+	call.Duration("lease", p.Lease)
 }
 
-func decodeCacheFetchReply(s *luaScript, reply rueidis.RedisResult) (CacheFetchResult, error) {
-	return decodeStruct(s, reply, 2, decodeCacheFetchResult)
+func decodeCacheFetchReply(s *luaimpl.Lua, reply luaimpl.Result) (CacheFetchResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeCacheFetchResult)
 }
 
-func decodeCacheFetchResult(values []rueidis.RedisMessage) (r CacheFetchResult, err error) {
-	if r.Value, err = nullable(decodeBytes)(values[0]); err != nil {
-		return CacheFetchResult{}, &fieldError{"value", err}
-	}
-	if r.Refresh, err = decodeBool(values[1]); err != nil {
-		return CacheFetchResult{}, &fieldError{"refresh", err}
-	}
-	return r, nil
+func decodeCacheFetchResult(values []luaimpl.Message) (r CacheFetchResult, err error) {
+	r.Value, err = luaimpl.DecodeField(err, "value", values[0], luaimpl.DecodeNull(luaimpl.DecodeBytes))
+	r.Refresh, err = luaimpl.DecodeField(err, "refresh", values[1], luaimpl.DecodeBool)
+	return r, err
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of cache_store.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -33,48 +35,27 @@ type CacheStoreParams struct {
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) CacheStore(ctx context.Context, c rueidis.Client, p CacheStoreParams) error {
-	var (
-		keyArray [2]string
-		argArray [3]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return err
-	}
-	_, err = decodeCacheStoreReply(&s.cacheStoreScript, s.cacheStoreScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	_, err := decodeCacheStoreReply(&s.cacheStoreScript, s.cacheStoreScript.Exec(ctx, c, &call))
 	return err
 }
 
 // CacheStoreBatch calls [Scripts.CacheStore] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) CacheStoreBatch(ctx context.Context, c rueidis.Client, params []CacheStoreParams) []Reply[struct{}] {
-	return batch(ctx, c, &s.cacheStoreScript, params, CacheStoreParams.encode, decodeCacheStoreReply)
+func (s *Scripts) CacheStoreBatch(ctx context.Context, c rueidis.Client, params []CacheStoreParams) []redislua.Reply[struct{}] {
+	return luaimpl.Batch(ctx, c, &s.cacheStoreScript, params, CacheStoreParams.encode, decodeCacheStoreReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p CacheStoreParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("CacheStore", "value", p.Value); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Value)
-	if err := checkKeys("CacheStore", "refresh", p.Refresh); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Refresh)
-	args = append(args, string(p.Content))
-	freshUntilText, err := encodeTime("CacheStore", "fresh_until", p.FreshUntil)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, freshUntilText)
-	keepText, err := encodeDuration("CacheStore", "keep", p.Keep)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, keepText)
-	return keys, args, nil
+func (p CacheStoreParams) encode(call *luaimpl.Call) {
+	call.Key("value", p.Value)
+	call.Key("refresh", p.Refresh)
+	call.Arg(string(p.Content))
+	call.Time("fresh_until", p.FreshUntil)
+	call.Duration("keep", p.Keep)
 }
 
-func decodeCacheStoreReply(s *luaScript, reply rueidis.RedisResult) (struct{}, error) {
-	return decodeValue(s, reply, decodeNothing)
+func decodeCacheStoreReply(s *luaimpl.Lua, reply luaimpl.Result) (struct{}, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeNothing)
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of counters_bump.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -29,33 +31,23 @@ type CountersBumpParams struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) CountersBump(ctx context.Context, c rueidis.Client, p CountersBumpParams) (map[string]int64, error) {
-	var (
-		keyArray [1]string
-		argArray [3]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return nil, err
-	}
-	return decodeCountersBumpReply(&s.countersBumpScript, s.countersBumpScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeCountersBumpReply(&s.countersBumpScript, s.countersBumpScript.Exec(ctx, c, &call))
 }
 
 // CountersBumpBatch calls [Scripts.CountersBump] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) CountersBumpBatch(ctx context.Context, c rueidis.Client, params []CountersBumpParams) []Reply[map[string]int64] {
-	return batch(ctx, c, &s.countersBumpScript, params, CountersBumpParams.encode, decodeCountersBumpReply)
+func (s *Scripts) CountersBumpBatch(ctx context.Context, c rueidis.Client, params []CountersBumpParams) []redislua.Reply[map[string]int64] {
+	return luaimpl.Batch(ctx, c, &s.countersBumpScript, params, CountersBumpParams.encode, decodeCountersBumpReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p CountersBumpParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("CountersBump", "hits", p.Hits); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Hits)
-	args = append(args, p.Fields...)
-	return keys, args, nil
+func (p CountersBumpParams) encode(call *luaimpl.Call) {
+	call.Key("hits", p.Hits)
+	call.Arg(p.Fields...)
 }
 
-func decodeCountersBumpReply(s *luaScript, reply rueidis.RedisResult) (map[string]int64, error) {
-	return decodeValue(s, reply, mapping(decodeInt))
+func decodeCountersBumpReply(s *luaimpl.Lua, reply luaimpl.Result) (map[string]int64, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeMap(luaimpl.DecodeInt))
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of daily_number.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -29,33 +31,23 @@ type DailyNumberParams struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) DailyNumber(ctx context.Context, c rueidis.Client, p DailyNumberParams) (string, error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return "", err
-	}
-	return decodeDailyNumberReply(&s.dailyNumberScript, s.dailyNumberScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeDailyNumberReply(&s.dailyNumberScript, s.dailyNumberScript.Exec(ctx, c, &call))
 }
 
 // DailyNumberBatch calls [Scripts.DailyNumber] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) DailyNumberBatch(ctx context.Context, c rueidis.Client, params []DailyNumberParams) []Reply[string] {
-	return batch(ctx, c, &s.dailyNumberScript, params, DailyNumberParams.encode, decodeDailyNumberReply)
+func (s *Scripts) DailyNumberBatch(ctx context.Context, c rueidis.Client, params []DailyNumberParams) []redislua.Reply[string] {
+	return luaimpl.Batch(ctx, c, &s.dailyNumberScript, params, DailyNumberParams.encode, decodeDailyNumberReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p DailyNumberParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("DailyNumber", "prefix", p.Prefix); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Prefix)
-	args = append(args, p.Day)
-	return keys, args, nil
+func (p DailyNumberParams) encode(call *luaimpl.Call) {
+	call.Key("prefix", p.Prefix)
+	call.Arg(p.Day)
 }
 
-func decodeDailyNumberReply(s *luaScript, reply rueidis.RedisResult) (string, error) {
-	return decodeValue(s, reply, decodeString)
+func decodeDailyNumberReply(s *luaimpl.Lua, reply luaimpl.Result) (string, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeString)
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of delayed_move_due.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -33,42 +35,25 @@ type DelayedMoveDueParams struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) DelayedMoveDue(ctx context.Context, c rueidis.Client, p DelayedMoveDueParams) ([]string, error) {
-	var (
-		keyArray [2]string
-		argArray [2]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return nil, err
-	}
-	return decodeDelayedMoveDueReply(&s.delayedMoveDueScript, s.delayedMoveDueScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeDelayedMoveDueReply(&s.delayedMoveDueScript, s.delayedMoveDueScript.Exec(ctx, c, &call))
 }
 
 // DelayedMoveDueBatch calls [Scripts.DelayedMoveDue] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) DelayedMoveDueBatch(ctx context.Context, c rueidis.Client, params []DelayedMoveDueParams) []Reply[[]string] {
-	return batch(ctx, c, &s.delayedMoveDueScript, params, DelayedMoveDueParams.encode, decodeDelayedMoveDueReply)
+func (s *Scripts) DelayedMoveDueBatch(ctx context.Context, c rueidis.Client, params []DelayedMoveDueParams) []redislua.Reply[[]string] {
+	return luaimpl.Batch(ctx, c, &s.delayedMoveDueScript, params, DelayedMoveDueParams.encode, decodeDelayedMoveDueReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p DelayedMoveDueParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("DelayedMoveDue", "due", p.Due); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Due)
-	if err := checkKeys("DelayedMoveDue", "ready", p.Ready); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Ready)
-	nowText, err := encodeTime("DelayedMoveDue", "now", p.Now)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, nowText)
-	args = append(args, encodeInt(p.Most))
-	return keys, args, nil
+func (p DelayedMoveDueParams) encode(call *luaimpl.Call) {
+	call.Key("due", p.Due)
+	call.Key("ready", p.Ready)
+	call.Time("now", p.Now)
+	call.Int(p.Most)
 }
 
-func decodeDelayedMoveDueReply(s *luaScript, reply rueidis.RedisResult) ([]string, error) {
-	return decodeValue(s, reply, list(decodeString))
+func decodeDelayedMoveDueReply(s *luaimpl.Lua, reply luaimpl.Result) ([]string, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeList(luaimpl.DecodeString))
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of fenced_put.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -21,9 +23,9 @@ var fencedPutSource string
 
 // FencedPutParams are the keys and arguments of [Scripts.FencedPut].
 type FencedPutParams struct {
-	Entry string // KEYS[1]: hash of the value and its fence
-	Text  string // ARGV[1]
-	Fence Fenced // ARGV[2]: fence of the lock under which it is written
+	Entry string          // KEYS[1]: hash of the value and its fence
+	Text  string          // ARGV[1]
+	Fence redislua.Fenced // ARGV[2]: fence of the lock under which it is written
 }
 
 // FencedPut writes a value unless a later holder of the lock has written before. The value
@@ -33,39 +35,25 @@ type FencedPutParams struct {
 // It writes, and may be repeated: [New] says when the client sends a call again.
 // It is guarded: it writes only if fence is not smaller than the fence in entry.
 func (s *Scripts) FencedPut(ctx context.Context, c rueidis.Client, p FencedPutParams) error {
-	var (
-		keyArray [1]string
-		argArray [2]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return err
-	}
-	_, err = decodeFencedPutReply(&s.fencedPutScript, s.fencedPutScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	_, err := decodeFencedPutReply(&s.fencedPutScript, s.fencedPutScript.Exec(ctx, c, &call))
 	return err
 }
 
 // FencedPutBatch calls [Scripts.FencedPut] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) FencedPutBatch(ctx context.Context, c rueidis.Client, params []FencedPutParams) []Reply[struct{}] {
-	return batch(ctx, c, &s.fencedPutScript, params, FencedPutParams.encode, decodeFencedPutReply)
+func (s *Scripts) FencedPutBatch(ctx context.Context, c rueidis.Client, params []FencedPutParams) []redislua.Reply[struct{}] {
+	return luaimpl.Batch(ctx, c, &s.fencedPutScript, params, FencedPutParams.encode, decodeFencedPutReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p FencedPutParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("FencedPut", "entry", p.Entry); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Entry)
-	args = append(args, p.Text)
-	fenceText, err := encodeFence("FencedPut", "fence", p.Fence)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, fenceText)
-	return keys, args, nil
+func (p FencedPutParams) encode(call *luaimpl.Call) {
+	call.Key("entry", p.Entry)
+	call.Arg(p.Text)
+	call.Fence("fence", p.Fence)
 }
 
-func decodeFencedPutReply(s *luaScript, reply rueidis.RedisResult) (struct{}, error) {
-	return decodeValue(s, reply, decodeOK)
+func decodeFencedPutReply(s *luaimpl.Lua, reply luaimpl.Result) (struct{}, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeOK)
 }

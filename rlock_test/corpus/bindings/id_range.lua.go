@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of id_range.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -36,43 +38,29 @@ type IDRangeResult struct {
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) IDRange(ctx context.Context, c rueidis.Client, p IDRangeParams) (IDRangeResult, error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return IDRangeResult{}, err
-	}
-	return decodeIDRangeReply(&s.iDRangeScript, s.iDRangeScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeIDRangeReply(&s.iDRangeScript, s.iDRangeScript.Exec(ctx, c, &call))
 }
 
 // IDRangeBatch calls [Scripts.IDRange] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) IDRangeBatch(ctx context.Context, c rueidis.Client, params []IDRangeParams) []Reply[IDRangeResult] {
-	return batch(ctx, c, &s.iDRangeScript, params, IDRangeParams.encode, decodeIDRangeReply)
+func (s *Scripts) IDRangeBatch(ctx context.Context, c rueidis.Client, params []IDRangeParams) []redislua.Reply[IDRangeResult] {
+	return luaimpl.Batch(ctx, c, &s.iDRangeScript, params, IDRangeParams.encode, decodeIDRangeReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p IDRangeParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("IDRange", "sequence", p.Sequence); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Sequence)
-	args = append(args, encodeInt(p.Size))
-	return keys, args, nil
+func (p IDRangeParams) encode(call *luaimpl.Call) {
+	call.Key("sequence", p.Sequence)
+	call.Int(p.Size)
 }
 
-func decodeIDRangeReply(s *luaScript, reply rueidis.RedisResult) (IDRangeResult, error) {
-	return decodeStruct(s, reply, 2, decodeIDRangeResult)
+func decodeIDRangeReply(s *luaimpl.Lua, reply luaimpl.Result) (IDRangeResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeIDRangeResult)
 }
 
-func decodeIDRangeResult(values []rueidis.RedisMessage) (r IDRangeResult, err error) {
-	if r.First, err = decodeInt(values[0]); err != nil {
-		return IDRangeResult{}, &fieldError{"first", err}
-	}
-	if r.Last, err = decodeInt(values[1]); err != nil {
-		return IDRangeResult{}, &fieldError{"last", err}
-	}
-	return r, nil
+func decodeIDRangeResult(values []luaimpl.Message) (r IDRangeResult, err error) {
+	r.First, err = luaimpl.DecodeField(err, "first", values[0], luaimpl.DecodeInt)
+	r.Last, err = luaimpl.DecodeField(err, "last", values[1], luaimpl.DecodeInt)
+	return r, err
 }

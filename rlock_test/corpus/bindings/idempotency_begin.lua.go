@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of idempotency_begin.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -30,7 +32,7 @@ type IdempotencyBeginParams struct {
 // IdempotencyBeginResult is the answer of [Scripts.IdempotencyBegin].
 type IdempotencyBeginResult struct {
 	Started bool
-	Receipt Null[Receipt]
+	Receipt redislua.Null[Receipt]
 }
 
 // IdempotencyBegin starts an operation that must have effect once, whatever is sent twice. The
@@ -39,48 +41,30 @@ type IdempotencyBeginResult struct {
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) IdempotencyBegin(ctx context.Context, c rueidis.Client, p IdempotencyBeginParams) (IdempotencyBeginResult, error) {
-	var (
-		keyArray [1]string
-		argArray [2]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return IdempotencyBeginResult{}, err
-	}
-	return decodeIdempotencyBeginReply(&s.idempotencyBeginScript, s.idempotencyBeginScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeIdempotencyBeginReply(&s.idempotencyBeginScript, s.idempotencyBeginScript.Exec(ctx, c, &call))
 }
 
 // IdempotencyBeginBatch calls [Scripts.IdempotencyBegin] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) IdempotencyBeginBatch(ctx context.Context, c rueidis.Client, params []IdempotencyBeginParams) []Reply[IdempotencyBeginResult] {
-	return batch(ctx, c, &s.idempotencyBeginScript, params, IdempotencyBeginParams.encode, decodeIdempotencyBeginReply)
+func (s *Scripts) IdempotencyBeginBatch(ctx context.Context, c rueidis.Client, params []IdempotencyBeginParams) []redislua.Reply[IdempotencyBeginResult] {
+	return luaimpl.Batch(ctx, c, &s.idempotencyBeginScript, params, IdempotencyBeginParams.encode, decodeIdempotencyBeginReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p IdempotencyBeginParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("IdempotencyBegin", "operation", p.Operation); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Operation)
-	args = append(args, p.Owner)
-	giveUpText, err := encodeDuration("IdempotencyBegin", "give_up", p.GiveUp)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, giveUpText)
-	return keys, args, nil
+func (p IdempotencyBeginParams) encode(call *luaimpl.Call) {
+	call.Key("operation", p.Operation)
+	call.Arg(p.Owner)
+	call.Duration("give_up", p.GiveUp)
 }
 
-func decodeIdempotencyBeginReply(s *luaScript, reply rueidis.RedisResult) (IdempotencyBeginResult, error) {
-	return decodeStruct(s, reply, 2, decodeIdempotencyBeginResult)
+func decodeIdempotencyBeginReply(s *luaimpl.Lua, reply luaimpl.Result) (IdempotencyBeginResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeIdempotencyBeginResult)
 }
 
-func decodeIdempotencyBeginResult(values []rueidis.RedisMessage) (r IdempotencyBeginResult, err error) {
-	if r.Started, err = decodeBool(values[0]); err != nil {
-		return IdempotencyBeginResult{}, &fieldError{"started", err}
-	}
-	if r.Receipt, err = nullable(decodeJSONAs[Receipt])(values[1]); err != nil {
-		return IdempotencyBeginResult{}, &fieldError{"receipt", err}
-	}
-	return r, nil
+func decodeIdempotencyBeginResult(values []luaimpl.Message) (r IdempotencyBeginResult, err error) {
+	r.Started, err = luaimpl.DecodeField(err, "started", values[0], luaimpl.DecodeBool)
+	r.Receipt, err = luaimpl.DecodeField(err, "receipt", values[1], luaimpl.DecodeNull(luaimpl.DecodeJSONAs[Receipt]))
+	return r, err
 }

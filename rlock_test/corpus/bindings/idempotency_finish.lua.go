@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of idempotency_finish.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -32,44 +34,26 @@ type IdempotencyFinishParams struct {
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) IdempotencyFinish(ctx context.Context, c rueidis.Client, p IdempotencyFinishParams) error {
-	var (
-		keyArray [1]string
-		argArray [3]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return err
-	}
-	_, err = decodeIdempotencyFinishReply(&s.idempotencyFinishScript, s.idempotencyFinishScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	_, err := decodeIdempotencyFinishReply(&s.idempotencyFinishScript, s.idempotencyFinishScript.Exec(ctx, c, &call))
 	return err
 }
 
 // IdempotencyFinishBatch calls [Scripts.IdempotencyFinish] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) IdempotencyFinishBatch(ctx context.Context, c rueidis.Client, params []IdempotencyFinishParams) []Reply[struct{}] {
-	return batch(ctx, c, &s.idempotencyFinishScript, params, IdempotencyFinishParams.encode, decodeIdempotencyFinishReply)
+func (s *Scripts) IdempotencyFinishBatch(ctx context.Context, c rueidis.Client, params []IdempotencyFinishParams) []redislua.Reply[struct{}] {
+	return luaimpl.Batch(ctx, c, &s.idempotencyFinishScript, params, IdempotencyFinishParams.encode, decodeIdempotencyFinishReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p IdempotencyFinishParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("IdempotencyFinish", "operation", p.Operation); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Operation)
-	args = append(args, p.Owner)
-	receiptText, err := encodeJSON("IdempotencyFinish", "receipt", p.Receipt)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, receiptText)
-	keepText, err := encodeDuration("IdempotencyFinish", "keep", p.Keep)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, keepText)
-	return keys, args, nil
+func (p IdempotencyFinishParams) encode(call *luaimpl.Call) {
+	call.Key("operation", p.Operation)
+	call.Arg(p.Owner)
+	call.JSON("receipt", p.Receipt)
+	call.Duration("keep", p.Keep)
 }
 
-func decodeIdempotencyFinishReply(s *luaScript, reply rueidis.RedisResult) (struct{}, error) {
-	return decodeValue(s, reply, decodeOK)
+func decodeIdempotencyFinishReply(s *luaimpl.Lua, reply luaimpl.Result) (struct{}, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeOK)
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of inventory_reserve.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -30,35 +32,25 @@ type InventoryReserveParams struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) InventoryReserve(ctx context.Context, c rueidis.Client, p InventoryReserveParams) ([]int64, error) {
-	var (
-		keyArray [3]string
-		argArray [3]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return nil, err
-	}
-	return decodeInventoryReserveReply(&s.inventoryReserveScript, s.inventoryReserveScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeInventoryReserveReply(&s.inventoryReserveScript, s.inventoryReserveScript.Exec(ctx, c, &call))
 }
 
 // InventoryReserveBatch calls [Scripts.InventoryReserve] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) InventoryReserveBatch(ctx context.Context, c rueidis.Client, params []InventoryReserveParams) []Reply[[]int64] {
-	return batch(ctx, c, &s.inventoryReserveScript, params, InventoryReserveParams.encode, decodeInventoryReserveReply)
+func (s *Scripts) InventoryReserveBatch(ctx context.Context, c rueidis.Client, params []InventoryReserveParams) []redislua.Reply[[]int64] {
+	return luaimpl.Batch(ctx, c, &s.inventoryReserveScript, params, InventoryReserveParams.encode, decodeInventoryReserveReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p InventoryReserveParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("InventoryReserve", "stock", p.Stock...); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Stock...)
+func (p InventoryReserveParams) encode(call *luaimpl.Call) {
+	call.Key("stock", p.Stock...)
 	for _, v := range p.Wanted {
-		args = append(args, encodeInt(v))
+		call.Int(v)
 	}
-	return keys, args, nil
 }
 
-func decodeInventoryReserveReply(s *luaScript, reply rueidis.RedisResult) ([]int64, error) {
-	return decodeValue(s, reply, list(decodeInt))
+func decodeInventoryReserveReply(s *luaimpl.Lua, reply luaimpl.Result) ([]int64, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeList(luaimpl.DecodeInt))
 }

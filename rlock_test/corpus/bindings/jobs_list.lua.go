@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of jobs_list.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -28,32 +30,22 @@ type JobsListParams struct {
 //
 // It only reads, on the primary.
 func (s *Scripts) JobsList(ctx context.Context, c rueidis.Client, p JobsListParams) (map[string]Job, error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return nil, err
-	}
-	return decodeJobsListReply(&s.jobsListScript, s.jobsListScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeJobsListReply(&s.jobsListScript, s.jobsListScript.Exec(ctx, c, &call))
 }
 
 // JobsListBatch calls [Scripts.JobsList] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) JobsListBatch(ctx context.Context, c rueidis.Client, params []JobsListParams) []Reply[map[string]Job] {
-	return batch(ctx, c, &s.jobsListScript, params, JobsListParams.encode, decodeJobsListReply)
+func (s *Scripts) JobsListBatch(ctx context.Context, c rueidis.Client, params []JobsListParams) []redislua.Reply[map[string]Job] {
+	return luaimpl.Batch(ctx, c, &s.jobsListScript, params, JobsListParams.encode, decodeJobsListReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p JobsListParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("JobsList", "jobs", p.Jobs); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Jobs)
-	return keys, args, nil
+func (p JobsListParams) encode(call *luaimpl.Call) {
+	call.Key("jobs", p.Jobs)
 }
 
-func decodeJobsListReply(s *luaScript, reply rueidis.RedisResult) (map[string]Job, error) {
-	return decodeValue(s, reply, mapping(decodeJSONAs[Job]))
+func decodeJobsListReply(s *luaimpl.Lua, reply luaimpl.Result) (map[string]Job, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeMap(luaimpl.DecodeJSONAs[Job]))
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of leaderboard_add.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -36,48 +38,30 @@ type LeaderboardAddResult struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) LeaderboardAdd(ctx context.Context, c rueidis.Client, p LeaderboardAddParams) (LeaderboardAddResult, error) {
-	var (
-		keyArray [1]string
-		argArray [2]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return LeaderboardAddResult{}, err
-	}
-	return decodeLeaderboardAddReply(&s.leaderboardAddScript, s.leaderboardAddScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeLeaderboardAddReply(&s.leaderboardAddScript, s.leaderboardAddScript.Exec(ctx, c, &call))
 }
 
 // LeaderboardAddBatch calls [Scripts.LeaderboardAdd] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) LeaderboardAddBatch(ctx context.Context, c rueidis.Client, params []LeaderboardAddParams) []Reply[LeaderboardAddResult] {
-	return batch(ctx, c, &s.leaderboardAddScript, params, LeaderboardAddParams.encode, decodeLeaderboardAddReply)
+func (s *Scripts) LeaderboardAddBatch(ctx context.Context, c rueidis.Client, params []LeaderboardAddParams) []redislua.Reply[LeaderboardAddResult] {
+	return luaimpl.Batch(ctx, c, &s.leaderboardAddScript, params, LeaderboardAddParams.encode, decodeLeaderboardAddReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p LeaderboardAddParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("LeaderboardAdd", "board", p.Board); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Board)
-	args = append(args, p.Player)
-	pointsText, err := encodeFloat("LeaderboardAdd", "points", p.Points)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, pointsText)
-	return keys, args, nil
+func (p LeaderboardAddParams) encode(call *luaimpl.Call) {
+	call.Key("board", p.Board)
+	call.Arg(p.Player)
+	call.Float("points", p.Points)
 }
 
-func decodeLeaderboardAddReply(s *luaScript, reply rueidis.RedisResult) (LeaderboardAddResult, error) {
-	return decodeStruct(s, reply, 2, decodeLeaderboardAddResult)
+func decodeLeaderboardAddReply(s *luaimpl.Lua, reply luaimpl.Result) (LeaderboardAddResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeLeaderboardAddResult)
 }
 
-func decodeLeaderboardAddResult(values []rueidis.RedisMessage) (r LeaderboardAddResult, err error) {
-	if r.Score, err = decodeFloat(values[0]); err != nil {
-		return LeaderboardAddResult{}, &fieldError{"score", err}
-	}
-	if r.Rank, err = decodeInt(values[1]); err != nil {
-		return LeaderboardAddResult{}, &fieldError{"rank", err}
-	}
-	return r, nil
+func decodeLeaderboardAddResult(values []luaimpl.Message) (r LeaderboardAddResult, err error) {
+	r.Score, err = luaimpl.DecodeField(err, "score", values[0], luaimpl.DecodeFloat)
+	r.Rank, err = luaimpl.DecodeField(err, "rank", values[1], luaimpl.DecodeInt)
+	return r, err
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of leaky_bucket.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -38,48 +40,30 @@ type LeakyBucketResult struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) LeakyBucket(ctx context.Context, c rueidis.Client, p LeakyBucketParams) (LeakyBucketResult, error) {
-	var (
-		keyArray [1]string
-		argArray [2]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return LeakyBucketResult{}, err
-	}
-	return decodeLeakyBucketReply(&s.leakyBucketScript, s.leakyBucketScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeLeakyBucketReply(&s.leakyBucketScript, s.leakyBucketScript.Exec(ctx, c, &call))
 }
 
 // LeakyBucketBatch calls [Scripts.LeakyBucket] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) LeakyBucketBatch(ctx context.Context, c rueidis.Client, params []LeakyBucketParams) []Reply[LeakyBucketResult] {
-	return batch(ctx, c, &s.leakyBucketScript, params, LeakyBucketParams.encode, decodeLeakyBucketReply)
+func (s *Scripts) LeakyBucketBatch(ctx context.Context, c rueidis.Client, params []LeakyBucketParams) []redislua.Reply[LeakyBucketResult] {
+	return luaimpl.Batch(ctx, c, &s.leakyBucketScript, params, LeakyBucketParams.encode, decodeLeakyBucketReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p LeakyBucketParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("LeakyBucket", "due", p.Due); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Due)
-	intervalText, err := encodeDuration("LeakyBucket", "interval", p.Interval)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, intervalText)
-	args = append(args, encodeInt(p.Burst))
-	return keys, args, nil
+func (p LeakyBucketParams) encode(call *luaimpl.Call) {
+	call.Key("due", p.Due)
+	call.Duration("interval", p.Interval)
+	call.Int(p.Burst)
 }
 
-func decodeLeakyBucketReply(s *luaScript, reply rueidis.RedisResult) (LeakyBucketResult, error) {
-	return decodeStruct(s, reply, 2, decodeLeakyBucketResult)
+func decodeLeakyBucketReply(s *luaimpl.Lua, reply luaimpl.Result) (LeakyBucketResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeLeakyBucketResult)
 }
 
-func decodeLeakyBucketResult(values []rueidis.RedisMessage) (r LeakyBucketResult, err error) {
-	if r.Allowed, err = decodeBool(values[0]); err != nil {
-		return LeakyBucketResult{}, &fieldError{"allowed", err}
-	}
-	if r.Wait, err = decodeDuration(values[1]); err != nil {
-		return LeakyBucketResult{}, &fieldError{"wait", err}
-	}
-	return r, nil
+func decodeLeakyBucketResult(values []luaimpl.Message) (r LeakyBucketResult, err error) {
+	r.Allowed, err = luaimpl.DecodeField(err, "allowed", values[0], luaimpl.DecodeBool)
+	r.Wait, err = luaimpl.DecodeField(err, "wait", values[1], luaimpl.DecodeDuration)
+	return r, err
 }

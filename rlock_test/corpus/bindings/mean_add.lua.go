@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of mean_add.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -38,53 +40,31 @@ type MeanAddResult struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) MeanAdd(ctx context.Context, c rueidis.Client, p MeanAddParams) (MeanAddResult, error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return MeanAddResult{}, err
-	}
-	return decodeMeanAddReply(&s.meanAddScript, s.meanAddScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeMeanAddReply(&s.meanAddScript, s.meanAddScript.Exec(ctx, c, &call))
 }
 
 // MeanAddBatch calls [Scripts.MeanAdd] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) MeanAddBatch(ctx context.Context, c rueidis.Client, params []MeanAddParams) []Reply[MeanAddResult] {
-	return batch(ctx, c, &s.meanAddScript, params, MeanAddParams.encode, decodeMeanAddReply)
+func (s *Scripts) MeanAddBatch(ctx context.Context, c rueidis.Client, params []MeanAddParams) []redislua.Reply[MeanAddResult] {
+	return luaimpl.Batch(ctx, c, &s.meanAddScript, params, MeanAddParams.encode, decodeMeanAddReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p MeanAddParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("MeanAdd", "series", p.Series); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Series)
-	valueText, err := encodeFloat("MeanAdd", "value", p.Value)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, valueText)
-	return keys, args, nil
+func (p MeanAddParams) encode(call *luaimpl.Call) {
+	call.Key("series", p.Series)
+	call.Float("value", p.Value)
 }
 
-func decodeMeanAddReply(s *luaScript, reply rueidis.RedisResult) (MeanAddResult, error) {
-	return decodeStruct(s, reply, 4, decodeMeanAddResult)
+func decodeMeanAddReply(s *luaimpl.Lua, reply luaimpl.Result) (MeanAddResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 4, decodeMeanAddResult)
 }
 
-func decodeMeanAddResult(values []rueidis.RedisMessage) (r MeanAddResult, err error) {
-	if r.Count, err = decodeInt(values[0]); err != nil {
-		return MeanAddResult{}, &fieldError{"count", err}
-	}
-	if r.Mean, err = decodeFloat(values[1]); err != nil {
-		return MeanAddResult{}, &fieldError{"mean", err}
-	}
-	if r.Least, err = decodeFloat(values[2]); err != nil {
-		return MeanAddResult{}, &fieldError{"least", err}
-	}
-	if r.Most, err = decodeFloat(values[3]); err != nil {
-		return MeanAddResult{}, &fieldError{"most", err}
-	}
-	return r, nil
+func decodeMeanAddResult(values []luaimpl.Message) (r MeanAddResult, err error) {
+	r.Count, err = luaimpl.DecodeField(err, "count", values[0], luaimpl.DecodeInt)
+	r.Mean, err = luaimpl.DecodeField(err, "mean", values[1], luaimpl.DecodeFloat)
+	r.Least, err = luaimpl.DecodeField(err, "least", values[2], luaimpl.DecodeFloat)
+	r.Most, err = luaimpl.DecodeField(err, "most", values[3], luaimpl.DecodeFloat)
+	return r, err
 }

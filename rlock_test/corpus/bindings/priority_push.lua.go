@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of priority_push.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -31,38 +33,24 @@ type PriorityPushParams struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) PriorityPush(ctx context.Context, c rueidis.Client, p PriorityPushParams) (bool, error) {
-	var (
-		keyArray [1]string
-		argArray [2]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return false, err
-	}
-	return decodePriorityPushReply(&s.priorityPushScript, s.priorityPushScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodePriorityPushReply(&s.priorityPushScript, s.priorityPushScript.Exec(ctx, c, &call))
 }
 
 // PriorityPushBatch calls [Scripts.PriorityPush] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) PriorityPushBatch(ctx context.Context, c rueidis.Client, params []PriorityPushParams) []Reply[bool] {
-	return batch(ctx, c, &s.priorityPushScript, params, PriorityPushParams.encode, decodePriorityPushReply)
+func (s *Scripts) PriorityPushBatch(ctx context.Context, c rueidis.Client, params []PriorityPushParams) []redislua.Reply[bool] {
+	return luaimpl.Batch(ctx, c, &s.priorityPushScript, params, PriorityPushParams.encode, decodePriorityPushReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p PriorityPushParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("PriorityPush", "queue", p.Queue); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Queue)
-	args = append(args, p.Item)
-	priorityText, err := encodeFloat("PriorityPush", "priority", p.Priority)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, priorityText)
-	return keys, args, nil
+func (p PriorityPushParams) encode(call *luaimpl.Call) {
+	call.Key("queue", p.Queue)
+	call.Arg(p.Item)
+	call.Float("priority", p.Priority)
 }
 
-func decodePriorityPushReply(s *luaScript, reply rueidis.RedisResult) (bool, error) {
-	return decodeValue(s, reply, decodeBool)
+func decodePriorityPushReply(s *luaimpl.Lua, reply luaimpl.Result) (bool, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeBool)
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of queue_pop.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -29,33 +31,23 @@ type QueuePopParams struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) QueuePop(ctx context.Context, c rueidis.Client, p QueuePopParams) ([][]byte, error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return nil, err
-	}
-	return decodeQueuePopReply(&s.queuePopScript, s.queuePopScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeQueuePopReply(&s.queuePopScript, s.queuePopScript.Exec(ctx, c, &call))
 }
 
 // QueuePopBatch calls [Scripts.QueuePop] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) QueuePopBatch(ctx context.Context, c rueidis.Client, params []QueuePopParams) []Reply[[][]byte] {
-	return batch(ctx, c, &s.queuePopScript, params, QueuePopParams.encode, decodeQueuePopReply)
+func (s *Scripts) QueuePopBatch(ctx context.Context, c rueidis.Client, params []QueuePopParams) []redislua.Reply[[][]byte] {
+	return luaimpl.Batch(ctx, c, &s.queuePopScript, params, QueuePopParams.encode, decodeQueuePopReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p QueuePopParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("QueuePop", "queue", p.Queue); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Queue)
-	args = append(args, encodeInt(p.Most))
-	return keys, args, nil
+func (p QueuePopParams) encode(call *luaimpl.Call) {
+	call.Key("queue", p.Queue)
+	call.Int(p.Most)
 }
 
-func decodeQueuePopReply(s *luaScript, reply rueidis.RedisResult) ([][]byte, error) {
-	return decodeValue(s, reply, list(decodeBytes))
+func decodeQueuePopReply(s *luaimpl.Lua, reply luaimpl.Result) ([][]byte, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeList(luaimpl.DecodeBytes))
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of queue_push.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -30,36 +32,26 @@ type QueuePushParams struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) QueuePush(ctx context.Context, c rueidis.Client, p QueuePushParams) (int64, error) {
-	var (
-		keyArray [1]string
-		argArray [4]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return 0, err
-	}
-	return decodeQueuePushReply(&s.queuePushScript, s.queuePushScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeQueuePushReply(&s.queuePushScript, s.queuePushScript.Exec(ctx, c, &call))
 }
 
 // QueuePushBatch calls [Scripts.QueuePush] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) QueuePushBatch(ctx context.Context, c rueidis.Client, params []QueuePushParams) []Reply[int64] {
-	return batch(ctx, c, &s.queuePushScript, params, QueuePushParams.encode, decodeQueuePushReply)
+func (s *Scripts) QueuePushBatch(ctx context.Context, c rueidis.Client, params []QueuePushParams) []redislua.Reply[int64] {
+	return luaimpl.Batch(ctx, c, &s.queuePushScript, params, QueuePushParams.encode, decodeQueuePushReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p QueuePushParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("QueuePush", "queue", p.Queue); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Queue)
-	args = append(args, encodeInt(p.Most))
+func (p QueuePushParams) encode(call *luaimpl.Call) {
+	call.Key("queue", p.Queue)
+	call.Int(p.Most)
 	for _, v := range p.Messages {
-		args = append(args, string(v))
+		call.Arg(string(v))
 	}
-	return keys, args, nil
 }
 
-func decodeQueuePushReply(s *luaScript, reply rueidis.RedisResult) (int64, error) {
-	return decodeValue(s, reply, decodeInt)
+func decodeQueuePushReply(s *luaimpl.Lua, reply luaimpl.Result) (int64, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeInt)
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of read_flag.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -30,59 +32,34 @@ type ReadFlagParams struct {
 // request and seldom changes, so it is worth a place in the client-side cache.
 //
 // It only reads, on the primary.
-func (s *Scripts) ReadFlag(ctx context.Context, c rueidis.Client, p ReadFlagParams) (Null[string], error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return Null[string]{}, err
-	}
-	return decodeReadFlagReply(&s.readFlagScript, s.readFlagScript.exec(ctx, c, keys, args))
+func (s *Scripts) ReadFlag(ctx context.Context, c rueidis.Client, p ReadFlagParams) (redislua.Null[string], error) {
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeReadFlagReply(&s.readFlagScript, s.readFlagScript.Exec(ctx, c, &call))
 }
 
 // ReadFlagBatch calls [Scripts.ReadFlag] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ReadFlagBatch(ctx context.Context, c rueidis.Client, params []ReadFlagParams) []Reply[Null[string]] {
-	return batch(ctx, c, &s.readFlagScript, params, ReadFlagParams.encode, decodeReadFlagReply)
+func (s *Scripts) ReadFlagBatch(ctx context.Context, c rueidis.Client, params []ReadFlagParams) []redislua.Reply[redislua.Null[string]] {
+	return luaimpl.Batch(ctx, c, &s.readFlagScript, params, ReadFlagParams.encode, decodeReadFlagReply)
 }
 
 // ReadFlagCached is [Scripts.ReadFlag] through the client-side cache. When the key changes, the
 // server tells the client, which drops the answer: an answer is as old as that message
 // is late. It may be as old as ttl if the connection is dead, or if the user lacks the
 // right +client|caching.
-func (s *Scripts) ReadFlagCached(ctx context.Context, c rueidis.Client, p ReadFlagParams, ttl time.Duration) (Cached[Null[string]], error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return Cached[Null[string]]{}, err
-	}
-	reply := s.readFlagScript.cached(ctx, c, keys, args, ttl)
-	value, err := decodeReadFlagReply(&s.readFlagScript, reply)
-	if err != nil {
-		return Cached[Null[string]]{}, err
-	}
-	return Cached[Null[string]]{
-		Hit:   reply.IsCacheHit(),
-		Until: cachedUntil(reply),
-		Value: value,
-	}, nil
+func (s *Scripts) ReadFlagCached(ctx context.Context, c rueidis.Client, p ReadFlagParams, ttl time.Duration) (redislua.Cached[redislua.Null[string]], error) {
+	var call luaimpl.Call
+	p.encode(&call)
+	return luaimpl.DecodeCached(&s.readFlagScript, s.readFlagScript.Cached(ctx, c, &call, ttl), decodeReadFlagReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p ReadFlagParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("ReadFlag", "flags", p.Flags); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Flags)
-	args = append(args, p.Flag)
-	return keys, args, nil
+func (p ReadFlagParams) encode(call *luaimpl.Call) {
+	call.Key("flags", p.Flags)
+	call.Arg(p.Flag)
 }
 
-func decodeReadFlagReply(s *luaScript, reply rueidis.RedisResult) (Null[string], error) {
-	return decodeValue(s, reply, nullable(decodeString))
+func decodeReadFlagReply(s *luaimpl.Lua, reply luaimpl.Result) (redislua.Null[string], error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeNull(luaimpl.DecodeString))
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of read_flags.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -28,32 +30,22 @@ type ReadFlagsParams struct {
 //
 // It only reads, on the primary.
 func (s *Scripts) ReadFlags(ctx context.Context, c rueidis.Client, p ReadFlagsParams) (map[string]string, error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return nil, err
-	}
-	return decodeReadFlagsReply(&s.readFlagsScript, s.readFlagsScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeReadFlagsReply(&s.readFlagsScript, s.readFlagsScript.Exec(ctx, c, &call))
 }
 
 // ReadFlagsBatch calls [Scripts.ReadFlags] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ReadFlagsBatch(ctx context.Context, c rueidis.Client, params []ReadFlagsParams) []Reply[map[string]string] {
-	return batch(ctx, c, &s.readFlagsScript, params, ReadFlagsParams.encode, decodeReadFlagsReply)
+func (s *Scripts) ReadFlagsBatch(ctx context.Context, c rueidis.Client, params []ReadFlagsParams) []redislua.Reply[map[string]string] {
+	return luaimpl.Batch(ctx, c, &s.readFlagsScript, params, ReadFlagsParams.encode, decodeReadFlagsReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p ReadFlagsParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("ReadFlags", "flags", p.Flags); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Flags)
-	return keys, args, nil
+func (p ReadFlagsParams) encode(call *luaimpl.Call) {
+	call.Key("flags", p.Flags)
 }
 
-func decodeReadFlagsReply(s *luaScript, reply rueidis.RedisResult) (map[string]string, error) {
-	return decodeValue(s, reply, mapping(decodeString))
+func decodeReadFlagsReply(s *luaimpl.Lua, reply luaimpl.Result) (map[string]string, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeMap(luaimpl.DecodeString))
 }

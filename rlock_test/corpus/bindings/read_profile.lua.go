@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of read_profile.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -28,22 +30,16 @@ type ReadProfileParams struct {
 // ReadProfile reads a profile.
 //
 // It only reads, on the primary.
-func (s *Scripts) ReadProfile(ctx context.Context, c rueidis.Client, p ReadProfileParams) (Null[Profile], error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return Null[Profile]{}, err
-	}
-	return decodeReadProfileReply(&s.readProfileScript, s.readProfileScript.exec(ctx, c, keys, args))
+func (s *Scripts) ReadProfile(ctx context.Context, c rueidis.Client, p ReadProfileParams) (redislua.Null[Profile], error) {
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeReadProfileReply(&s.readProfileScript, s.readProfileScript.Exec(ctx, c, &call))
 }
 
 // ReadProfileBatch calls [Scripts.ReadProfile] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ReadProfileBatch(ctx context.Context, c rueidis.Client, params []ReadProfileParams) []Reply[Null[Profile]] {
-	return batch(ctx, c, &s.readProfileScript, params, ReadProfileParams.encode, decodeReadProfileReply)
+func (s *Scripts) ReadProfileBatch(ctx context.Context, c rueidis.Client, params []ReadProfileParams) []redislua.Reply[redislua.Null[Profile]] {
+	return luaimpl.Batch(ctx, c, &s.readProfileScript, params, ReadProfileParams.encode, decodeReadProfileReply)
 }
 
 // ReadProfileCached is [Scripts.ReadProfile] through the client-side cache. When the key changes, the
@@ -52,31 +48,17 @@ func (s *Scripts) ReadProfileBatch(ctx context.Context, c rueidis.Client, params
 // right +client|caching.
 //
 // It sends GET in place of the script, which does nothing else.
-func (s *Scripts) ReadProfileCached(ctx context.Context, c rueidis.Client, p ReadProfileParams, ttl time.Duration) (Cached[Null[Profile]], error) {
-	if err := checkKeys("ReadProfile", "profile", p.Profile); err != nil {
-		return Cached[Null[Profile]]{}, err
-	}
-	reply := s.readProfileScript.cachedGet(ctx, c, p.Profile, ttl)
-	value, err := decodeReadProfileReply(&s.readProfileScript, reply)
-	if err != nil {
-		return Cached[Null[Profile]]{}, err
-	}
-	return Cached[Null[Profile]]{
-		Hit:   reply.IsCacheHit(),
-		Until: cachedUntil(reply),
-		Value: value,
-	}, nil
+func (s *Scripts) ReadProfileCached(ctx context.Context, c rueidis.Client, p ReadProfileParams, ttl time.Duration) (redislua.Cached[redislua.Null[Profile]], error) {
+	var call luaimpl.Call
+	p.encode(&call)
+	return luaimpl.DecodeCached(&s.readProfileScript, s.readProfileScript.CachedGet(ctx, c, &call, ttl), decodeReadProfileReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p ReadProfileParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("ReadProfile", "profile", p.Profile); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Profile)
-	return keys, args, nil
+func (p ReadProfileParams) encode(call *luaimpl.Call) {
+	call.Key("profile", p.Profile)
 }
 
-func decodeReadProfileReply(s *luaScript, reply rueidis.RedisResult) (Null[Profile], error) {
-	return decodeValue(s, reply, nullable(decodeJSONAs[Profile]))
+func decodeReadProfileReply(s *luaimpl.Lua, reply luaimpl.Result) (redislua.Null[Profile], error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeNull(luaimpl.DecodeJSONAs[Profile]))
 }

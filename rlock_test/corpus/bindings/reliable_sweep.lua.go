@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of reliable_sweep.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -41,60 +43,33 @@ type ReliableSweepResult struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) ReliableSweep(ctx context.Context, c rueidis.Client, p ReliableSweepParams) (ReliableSweepResult, error) {
-	var (
-		keyArray [4]string
-		argArray [2]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return ReliableSweepResult{}, err
-	}
-	return decodeReliableSweepReply(&s.reliableSweepScript, s.reliableSweepScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeReliableSweepReply(&s.reliableSweepScript, s.reliableSweepScript.Exec(ctx, c, &call))
 }
 
 // ReliableSweepBatch calls [Scripts.ReliableSweep] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ReliableSweepBatch(ctx context.Context, c rueidis.Client, params []ReliableSweepParams) []Reply[ReliableSweepResult] {
-	return batch(ctx, c, &s.reliableSweepScript, params, ReliableSweepParams.encode, decodeReliableSweepReply)
+func (s *Scripts) ReliableSweepBatch(ctx context.Context, c rueidis.Client, params []ReliableSweepParams) []redislua.Reply[ReliableSweepResult] {
+	return luaimpl.Batch(ctx, c, &s.reliableSweepScript, params, ReliableSweepParams.encode, decodeReliableSweepReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p ReliableSweepParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("ReliableSweep", "at_work", p.AtWork); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.AtWork)
-	if err := checkKeys("ReliableSweep", "ready", p.Ready); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Ready)
-	if err := checkKeys("ReliableSweep", "attempts", p.Attempts); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Attempts)
-	if err := checkKeys("ReliableSweep", "dead", p.Dead); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Dead)
-	nowText, err := encodeTime("ReliableSweep", "now", p.Now)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, nowText)
-	args = append(args, encodeInt(p.Tries))
-	return keys, args, nil
+func (p ReliableSweepParams) encode(call *luaimpl.Call) {
+	call.Key("at_work", p.AtWork)
+	call.Key("ready", p.Ready)
+	call.Key("attempts", p.Attempts)
+	call.Key("dead", p.Dead)
+	call.Time("now", p.Now)
+	call.Int(p.Tries)
 }
 
-func decodeReliableSweepReply(s *luaScript, reply rueidis.RedisResult) (ReliableSweepResult, error) {
-	return decodeStruct(s, reply, 2, decodeReliableSweepResult)
+func decodeReliableSweepReply(s *luaimpl.Lua, reply luaimpl.Result) (ReliableSweepResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeReliableSweepResult)
 }
 
-func decodeReliableSweepResult(values []rueidis.RedisMessage) (r ReliableSweepResult, err error) {
-	if r.Again, err = decodeInt(values[0]); err != nil {
-		return ReliableSweepResult{}, &fieldError{"again", err}
-	}
-	if r.Dead, err = decodeInt(values[1]); err != nil {
-		return ReliableSweepResult{}, &fieldError{"dead", err}
-	}
-	return r, nil
+func decodeReliableSweepResult(values []luaimpl.Message) (r ReliableSweepResult, err error) {
+	r.Again, err = luaimpl.DecodeField(err, "again", values[0], luaimpl.DecodeInt)
+	r.Dead, err = luaimpl.DecodeField(err, "dead", values[1], luaimpl.DecodeInt)
+	return r, err
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of safe_increment.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -30,37 +32,23 @@ type SafeIncrementParams struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) SafeIncrement(ctx context.Context, c rueidis.Client, p SafeIncrementParams) (float64, error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return 0, err
-	}
-	return decodeSafeIncrementReply(&s.safeIncrementScript, s.safeIncrementScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeSafeIncrementReply(&s.safeIncrementScript, s.safeIncrementScript.Exec(ctx, c, &call))
 }
 
 // SafeIncrementBatch calls [Scripts.SafeIncrement] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) SafeIncrementBatch(ctx context.Context, c rueidis.Client, params []SafeIncrementParams) []Reply[float64] {
-	return batch(ctx, c, &s.safeIncrementScript, params, SafeIncrementParams.encode, decodeSafeIncrementReply)
+func (s *Scripts) SafeIncrementBatch(ctx context.Context, c rueidis.Client, params []SafeIncrementParams) []redislua.Reply[float64] {
+	return luaimpl.Batch(ctx, c, &s.safeIncrementScript, params, SafeIncrementParams.encode, decodeSafeIncrementReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p SafeIncrementParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("SafeIncrement", "counter", p.Counter); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Counter)
-	byText, err := encodeFloat("SafeIncrement", "by", p.By)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, byText)
-	return keys, args, nil
+func (p SafeIncrementParams) encode(call *luaimpl.Call) {
+	call.Key("counter", p.Counter)
+	call.Float("by", p.By)
 }
 
-func decodeSafeIncrementReply(s *luaScript, reply rueidis.RedisResult) (float64, error) {
-	return decodeValue(s, reply, decodeFloat)
+func decodeSafeIncrementReply(s *luaimpl.Lua, reply luaimpl.Result) (float64, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeFloat)
 }

@@ -9,199 +9,203 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
+
+// If this does not compile, the generator and the module of luaimpl are not of one time: run the
+// generator of that module, or go get the module of the generator.
+const _ = luaimpl.Version1
 
 // Errors that scripts reply with, for errors.Is.
 var (
-	ErrStaleFence   = errors.New(packageName + ": STALE_FENCE")
-	ErrNotHeld      = errors.New(packageName + ": NOT_HELD")
-	ErrNotOwner     = errors.New(packageName + ": NOT_OWNER")
-	ErrNoStock      = errors.New(packageName + ": NO_STOCK")
-	ErrBadOrder     = errors.New(packageName + ": BAD_ORDER")
-	ErrQueueFull    = errors.New(packageName + ": QUEUE_FULL")
-	ErrNotANumber   = errors.New(packageName + ": NOT_A_NUMBER")
-	ErrPermitLost   = errors.New(packageName + ": PERMIT_LOST")
-	ErrNoSession    = errors.New(packageName + ": NO_SESSION")
-	ErrNotShared    = errors.New(packageName + ": NOT_SHARED")
-	ErrTooExpensive = errors.New(packageName + ": TOO_EXPENSIVE")
-	ErrNoAccount    = errors.New(packageName + ": NO_ACCOUNT")
-	ErrNoFunds      = errors.New(packageName + ": NO_FUNDS")
-	ErrBadAmount    = errors.New(packageName + ": BAD_AMOUNT")
+	ErrStaleFence   = errors.New("bindings: STALE_FENCE")
+	ErrNotHeld      = errors.New("bindings: NOT_HELD")
+	ErrNotOwner     = errors.New("bindings: NOT_OWNER")
+	ErrNoStock      = errors.New("bindings: NO_STOCK")
+	ErrBadOrder     = errors.New("bindings: BAD_ORDER")
+	ErrQueueFull    = errors.New("bindings: QUEUE_FULL")
+	ErrNotANumber   = errors.New("bindings: NOT_A_NUMBER")
+	ErrPermitLost   = errors.New("bindings: PERMIT_LOST")
+	ErrNoSession    = errors.New("bindings: NO_SESSION")
+	ErrNotShared    = errors.New("bindings: NOT_SHARED")
+	ErrTooExpensive = errors.New("bindings: TOO_EXPENSIVE")
+	ErrNoAccount    = errors.New("bindings: NO_ACCOUNT")
+	ErrNoFunds      = errors.New("bindings: NO_FUNDS")
+	ErrBadAmount    = errors.New("bindings: BAD_AMOUNT")
 )
 
 // Scripts calls the scripts. Make one with [New] and share it: it is safe for
 // concurrent use and holds no connection.
 type Scripts struct {
-	addressAdmitScript      luaScript
-	announceScript          luaScript
-	anythingScript          luaScript
-	applyChangeScript       luaScript
-	bloomAddScript          luaScript
-	bloomTestScript         luaScript
-	boardPopScript          luaScript
-	boardTopScript          luaScript
-	boardTopPairsScript     luaScript
-	cacheEvictScript        luaScript
-	cacheFetchScript        luaScript
-	cacheStoreScript        luaScript
-	cartMergeScript         luaScript
-	checkinScript           luaScript
-	counterAddScript        luaScript
-	countersBumpScript      luaScript
-	dailyNumberScript       luaScript
-	dedupWindowScript       luaScript
-	delayedMoveDueScript    luaScript
-	delayedScheduleScript   luaScript
-	documentPatchScript     luaScript
-	eventPackScript         luaScript
-	fencedPutScript         luaScript
-	fixedWindowScript       luaScript
-	geoNearbyScript         luaScript
-	guardedPutScript        luaScript
-	iDRangeScript           luaScript
-	idempotencyBeginScript  luaScript
-	idempotencyFinishScript luaScript
-	inFlightScript          luaScript
-	inventoryReserveScript  luaScript
-	jobsAppendScript        luaScript
-	jobsListScript          luaScript
-	leaderboardAddScript    luaScript
-	leaderboardAroundScript luaScript
-	leaderboardTopScript    luaScript
-	leakyBucketScript       luaScript
-	meanAddScript           luaScript
-	presenceScript          luaScript
-	priorityPopScript       luaScript
-	priorityPushScript      luaScript
-	queuePopScript          luaScript
-	queuePushScript         luaScript
-	readFlagScript          luaScript
-	readFlagsScript         luaScript
-	readProfileScript       luaScript
-	reliableAckScript       luaScript
-	reliableSweepScript     luaScript
-	reliableTakeScript      luaScript
-	rightsGrantScript       luaScript
-	safeIncrementScript     luaScript
-	semaphoreAcquireScript  luaScript
-	semaphoreRefreshScript  luaScript
-	semaphoreReleaseScript  luaScript
-	sessionOpenScript       luaScript
-	sessionTouchScript      luaScript
-	setAndNotifyScript      luaScript
-	setManyScript           luaScript
-	shardAddScript          luaScript
-	sharedPutScript         luaScript
-	slidingCounterScript    luaScript
-	slidingLogScript        luaScript
-	stockReportScript       luaScript
-	streamAddScript         luaScript
-	streamClaimScript       luaScript
-	streamDoneScript        luaScript
-	swapIfScript            luaScript
-	tagAllScript            luaScript
-	tagsOfScript            luaScript
-	tokenBucketScript       luaScript
-	transferScript          luaScript
-	uniqueVisitorsScript    luaScript
-	valuesFetchScript       luaScript
-	valuesStoreScript       luaScript
-	weightsReadScript       luaScript
-	workStealScript         luaScript
+	addressAdmitScript      luaimpl.Lua
+	announceScript          luaimpl.Lua
+	anythingScript          luaimpl.Lua
+	applyChangeScript       luaimpl.Lua
+	bloomAddScript          luaimpl.Lua
+	bloomTestScript         luaimpl.Lua
+	boardPopScript          luaimpl.Lua
+	boardTopScript          luaimpl.Lua
+	boardTopPairsScript     luaimpl.Lua
+	cacheEvictScript        luaimpl.Lua
+	cacheFetchScript        luaimpl.Lua
+	cacheStoreScript        luaimpl.Lua
+	cartMergeScript         luaimpl.Lua
+	checkinScript           luaimpl.Lua
+	counterAddScript        luaimpl.Lua
+	countersBumpScript      luaimpl.Lua
+	dailyNumberScript       luaimpl.Lua
+	dedupWindowScript       luaimpl.Lua
+	delayedMoveDueScript    luaimpl.Lua
+	delayedScheduleScript   luaimpl.Lua
+	documentPatchScript     luaimpl.Lua
+	eventPackScript         luaimpl.Lua
+	fencedPutScript         luaimpl.Lua
+	fixedWindowScript       luaimpl.Lua
+	geoNearbyScript         luaimpl.Lua
+	guardedPutScript        luaimpl.Lua
+	iDRangeScript           luaimpl.Lua
+	idempotencyBeginScript  luaimpl.Lua
+	idempotencyFinishScript luaimpl.Lua
+	inFlightScript          luaimpl.Lua
+	inventoryReserveScript  luaimpl.Lua
+	jobsAppendScript        luaimpl.Lua
+	jobsListScript          luaimpl.Lua
+	leaderboardAddScript    luaimpl.Lua
+	leaderboardAroundScript luaimpl.Lua
+	leaderboardTopScript    luaimpl.Lua
+	leakyBucketScript       luaimpl.Lua
+	meanAddScript           luaimpl.Lua
+	presenceScript          luaimpl.Lua
+	priorityPopScript       luaimpl.Lua
+	priorityPushScript      luaimpl.Lua
+	queuePopScript          luaimpl.Lua
+	queuePushScript         luaimpl.Lua
+	readFlagScript          luaimpl.Lua
+	readFlagsScript         luaimpl.Lua
+	readProfileScript       luaimpl.Lua
+	reliableAckScript       luaimpl.Lua
+	reliableSweepScript     luaimpl.Lua
+	reliableTakeScript      luaimpl.Lua
+	rightsGrantScript       luaimpl.Lua
+	safeIncrementScript     luaimpl.Lua
+	semaphoreAcquireScript  luaimpl.Lua
+	semaphoreRefreshScript  luaimpl.Lua
+	semaphoreReleaseScript  luaimpl.Lua
+	sessionOpenScript       luaimpl.Lua
+	sessionTouchScript      luaimpl.Lua
+	setAndNotifyScript      luaimpl.Lua
+	setManyScript           luaimpl.Lua
+	shardAddScript          luaimpl.Lua
+	sharedPutScript         luaimpl.Lua
+	slidingCounterScript    luaimpl.Lua
+	slidingLogScript        luaimpl.Lua
+	stockReportScript       luaimpl.Lua
+	streamAddScript         luaimpl.Lua
+	streamClaimScript       luaimpl.Lua
+	streamDoneScript        luaimpl.Lua
+	swapIfScript            luaimpl.Lua
+	tagAllScript            luaimpl.Lua
+	tagsOfScript            luaimpl.Lua
+	tokenBucketScript       luaimpl.Lua
+	transferScript          luaimpl.Lua
+	uniqueVisitorsScript    luaimpl.Lua
+	valuesFetchScript       luaimpl.Lua
+	valuesStoreScript       luaimpl.Lua
+	weightsReadScript       luaimpl.Lua
+	workStealScript         luaimpl.Lua
 }
 
 // New returns the scripts. After a network error, or while the server loads its data,
 // the client sends a call again until ctx ends, and returns the last answer. It does so
-// for scripts that only read, and for those that may be repeated. [WithoutRetry]
+// for scripts that only read, and for those that may be repeated. [redislua.WithoutRetry]
 // switches that off.
-//
-// If crypto/sha1 is forbidden (FIPS), pass [WithLuaOptions] rueidis.WithLoadSHA1(true).
-func New(opts ...Option) *Scripts {
-	o := newOptions(opts)
+func New(opts ...redislua.Option) *Scripts {
+	pkg := luaimpl.NewBindings("bindings", opts)
 	return &Scripts{
-		addressAdmitScript:      newLuaScript("AddressAdmit", AddressAdmitSHA1, addressAdmitSource, false, nil, o.lua),
-		announceScript:          newLuaScript("Announce", AnnounceSHA1, announceSource, false, nil, o.lua),
-		anythingScript:          newLuaScript("Anything", AnythingSHA1, anythingSource, o.retry, nil, o.lua),
-		applyChangeScript:       newLuaScript("ApplyChange", ApplyChangeSHA1, applyChangeSource, false, nil, o.lua),
-		bloomAddScript:          newLuaScript("BloomAdd", BloomAddSHA1, bloomAddSource, false, nil, o.lua),
-		bloomTestScript:         newLuaScript("BloomTest", BloomTestSHA1, bloomTestSource, o.retry, nil, o.lua),
-		boardPopScript:          newLuaScript("BoardPop", BoardPopSHA1, boardPopSource, false, nil, o.lua),
-		boardTopPairsScript:     newLuaScript("BoardTopPairs", BoardTopPairsSHA1, boardTopPairsSource, o.retry, nil, o.lua),
-		boardTopScript:          newLuaScript("BoardTop", BoardTopSHA1, boardTopSource, o.retry, nil, o.lua),
-		cacheEvictScript:        newLuaScript("CacheEvict", CacheEvictSHA1, cacheEvictSource, false, nil, o.lua),
-		cacheFetchScript:        newLuaScript("CacheFetch", CacheFetchSHA1, cacheFetchSource, false, nil, o.lua),
-		cacheStoreScript:        newLuaScript("CacheStore", CacheStoreSHA1, cacheStoreSource, o.retry, nil, o.lua),
-		cartMergeScript:         newLuaScript("CartMerge", CartMergeSHA1, cartMergeSource, false, nil, o.lua),
-		checkinScript:           newLuaScript("Checkin", CheckinSHA1, checkinSource, false, nil, o.lua),
-		counterAddScript:        newLuaScript("CounterAdd", CounterAddSHA1, counterAddSource, false, nil, o.lua),
-		countersBumpScript:      newLuaScript("CountersBump", CountersBumpSHA1, countersBumpSource, false, nil, o.lua),
-		dailyNumberScript:       newLuaScript("DailyNumber", DailyNumberSHA1, dailyNumberSource, false, nil, o.lua),
-		dedupWindowScript:       newLuaScript("DedupWindow", DedupWindowSHA1, dedupWindowSource, false, nil, o.lua),
-		delayedMoveDueScript:    newLuaScript("DelayedMoveDue", DelayedMoveDueSHA1, delayedMoveDueSource, false, nil, o.lua),
-		delayedScheduleScript:   newLuaScript("DelayedSchedule", DelayedScheduleSHA1, delayedScheduleSource, o.retry, nil, o.lua),
-		documentPatchScript:     newLuaScript("DocumentPatch", DocumentPatchSHA1, documentPatchSource, o.retry, nil, o.lua),
-		eventPackScript:         newLuaScript("EventPack", EventPackSHA1, eventPackSource, false, nil, o.lua),
-		fencedPutScript:         newLuaScript("FencedPut", FencedPutSHA1, fencedPutSource, o.retry, map[string]error{"STALE_FENCE": ErrStaleFence}, o.lua),
-		fixedWindowScript:       newLuaScript("FixedWindow", FixedWindowSHA1, fixedWindowSource, false, nil, o.lua),
-		geoNearbyScript:         newLuaScript("GeoNearby", GeoNearbySHA1, geoNearbySource, o.retry, nil, o.lua),
-		guardedPutScript:        newLuaScript("GuardedPut", GuardedPutSHA1, guardedPutSource, false, map[string]error{"NOT_HELD": ErrNotHeld}, o.lua),
-		iDRangeScript:           newLuaScript("IDRange", IDRangeSHA1, iDRangeSource, o.retry, nil, o.lua),
-		idempotencyBeginScript:  newLuaScript("IdempotencyBegin", IdempotencyBeginSHA1, idempotencyBeginSource, o.retry, nil, o.lua),
-		idempotencyFinishScript: newLuaScript("IdempotencyFinish", IdempotencyFinishSHA1, idempotencyFinishSource, o.retry, map[string]error{"NOT_OWNER": ErrNotOwner}, o.lua),
-		inFlightScript:          newLuaScript("InFlight", InFlightSHA1, inFlightSource, false, nil, o.lua),
-		inventoryReserveScript: newLuaScript("InventoryReserve", InventoryReserveSHA1, inventoryReserveSource, false, map[string]error{
+		addressAdmitScript:      pkg.Once("AddressAdmit", AddressAdmitSHA1, addressAdmitSource, nil),
+		announceScript:          pkg.Once("Announce", AnnounceSHA1, announceSource, nil),
+		anythingScript:          pkg.Retryable("Anything", AnythingSHA1, anythingSource, nil),
+		applyChangeScript:       pkg.Once("ApplyChange", ApplyChangeSHA1, applyChangeSource, nil),
+		bloomAddScript:          pkg.Once("BloomAdd", BloomAddSHA1, bloomAddSource, nil),
+		bloomTestScript:         pkg.Retryable("BloomTest", BloomTestSHA1, bloomTestSource, nil),
+		boardPopScript:          pkg.Once("BoardPop", BoardPopSHA1, boardPopSource, nil),
+		boardTopPairsScript:     pkg.Retryable("BoardTopPairs", BoardTopPairsSHA1, boardTopPairsSource, nil),
+		boardTopScript:          pkg.Retryable("BoardTop", BoardTopSHA1, boardTopSource, nil),
+		cacheEvictScript:        pkg.Once("CacheEvict", CacheEvictSHA1, cacheEvictSource, nil),
+		cacheFetchScript:        pkg.Once("CacheFetch", CacheFetchSHA1, cacheFetchSource, nil),
+		cacheStoreScript:        pkg.Retryable("CacheStore", CacheStoreSHA1, cacheStoreSource, nil),
+		cartMergeScript:         pkg.Once("CartMerge", CartMergeSHA1, cartMergeSource, nil),
+		checkinScript:           pkg.Once("Checkin", CheckinSHA1, checkinSource, nil),
+		counterAddScript:        pkg.Once("CounterAdd", CounterAddSHA1, counterAddSource, nil),
+		countersBumpScript:      pkg.Once("CountersBump", CountersBumpSHA1, countersBumpSource, nil),
+		dailyNumberScript:       pkg.Once("DailyNumber", DailyNumberSHA1, dailyNumberSource, nil),
+		dedupWindowScript:       pkg.Once("DedupWindow", DedupWindowSHA1, dedupWindowSource, nil),
+		delayedMoveDueScript:    pkg.Once("DelayedMoveDue", DelayedMoveDueSHA1, delayedMoveDueSource, nil),
+		delayedScheduleScript:   pkg.Retryable("DelayedSchedule", DelayedScheduleSHA1, delayedScheduleSource, nil),
+		documentPatchScript:     pkg.Retryable("DocumentPatch", DocumentPatchSHA1, documentPatchSource, nil),
+		eventPackScript:         pkg.Once("EventPack", EventPackSHA1, eventPackSource, nil),
+		fencedPutScript:         pkg.Retryable("FencedPut", FencedPutSHA1, fencedPutSource, map[string]error{"STALE_FENCE": ErrStaleFence}),
+		fixedWindowScript:       pkg.Once("FixedWindow", FixedWindowSHA1, fixedWindowSource, nil),
+		geoNearbyScript:         pkg.Retryable("GeoNearby", GeoNearbySHA1, geoNearbySource, nil),
+		guardedPutScript:        pkg.Once("GuardedPut", GuardedPutSHA1, guardedPutSource, map[string]error{"NOT_HELD": ErrNotHeld}),
+		iDRangeScript:           pkg.Retryable("IDRange", IDRangeSHA1, iDRangeSource, nil),
+		idempotencyBeginScript:  pkg.Retryable("IdempotencyBegin", IdempotencyBeginSHA1, idempotencyBeginSource, nil),
+		idempotencyFinishScript: pkg.Retryable("IdempotencyFinish", IdempotencyFinishSHA1, idempotencyFinishSource, map[string]error{"NOT_OWNER": ErrNotOwner}),
+		inFlightScript:          pkg.Once("InFlight", InFlightSHA1, inFlightSource, nil),
+		inventoryReserveScript: pkg.Once("InventoryReserve", InventoryReserveSHA1, inventoryReserveSource, map[string]error{
 			"BAD_ORDER": ErrBadOrder,
 			"NO_STOCK":  ErrNoStock,
-		}, o.lua),
-		jobsAppendScript:        newLuaScript("JobsAppend", JobsAppendSHA1, jobsAppendSource, false, nil, o.lua),
-		jobsListScript:          newLuaScript("JobsList", JobsListSHA1, jobsListSource, o.retry, nil, o.lua),
-		leaderboardAddScript:    newLuaScript("LeaderboardAdd", LeaderboardAddSHA1, leaderboardAddSource, false, nil, o.lua),
-		leaderboardAroundScript: newLuaScript("LeaderboardAround", LeaderboardAroundSHA1, leaderboardAroundSource, o.retry, nil, o.lua),
-		leaderboardTopScript:    newLuaScript("LeaderboardTop", LeaderboardTopSHA1, leaderboardTopSource, o.retry, nil, o.lua),
-		leakyBucketScript:       newLuaScript("LeakyBucket", LeakyBucketSHA1, leakyBucketSource, false, nil, o.lua),
-		meanAddScript:           newLuaScript("MeanAdd", MeanAddSHA1, meanAddSource, false, nil, o.lua),
-		presenceScript:          newLuaScript("Presence", PresenceSHA1, presenceSource, o.retry, nil, o.lua),
-		priorityPopScript:       newLuaScript("PriorityPop", PriorityPopSHA1, priorityPopSource, false, nil, o.lua),
-		priorityPushScript:      newLuaScript("PriorityPush", PriorityPushSHA1, priorityPushSource, false, nil, o.lua),
-		queuePopScript:          newLuaScript("QueuePop", QueuePopSHA1, queuePopSource, false, nil, o.lua),
-		queuePushScript:         newLuaScript("QueuePush", QueuePushSHA1, queuePushSource, false, map[string]error{"QUEUE_FULL": ErrQueueFull}, o.lua),
-		readFlagScript:          newLuaScript("ReadFlag", ReadFlagSHA1, readFlagSource, o.retry, nil, o.lua),
-		readFlagsScript:         newLuaScript("ReadFlags", ReadFlagsSHA1, readFlagsSource, o.retry, nil, o.lua),
-		readProfileScript:       newLuaScript("ReadProfile", ReadProfileSHA1, readProfileSource, o.retry, nil, o.lua),
-		reliableAckScript:       newLuaScript("ReliableAck", ReliableAckSHA1, reliableAckSource, false, nil, o.lua),
-		reliableSweepScript:     newLuaScript("ReliableSweep", ReliableSweepSHA1, reliableSweepSource, false, nil, o.lua),
-		reliableTakeScript:      newLuaScript("ReliableTake", ReliableTakeSHA1, reliableTakeSource, false, nil, o.lua),
-		rightsGrantScript:       newLuaScript("RightsGrant", RightsGrantSHA1, rightsGrantSource, o.retry, nil, o.lua),
-		safeIncrementScript:     newLuaScript("SafeIncrement", SafeIncrementSHA1, safeIncrementSource, false, map[string]error{"NOT_A_NUMBER": ErrNotANumber}, o.lua),
-		semaphoreAcquireScript:  newLuaScript("SemaphoreAcquire", SemaphoreAcquireSHA1, semaphoreAcquireSource, o.retry, nil, o.lua),
-		semaphoreRefreshScript:  newLuaScript("SemaphoreRefresh", SemaphoreRefreshSHA1, semaphoreRefreshSource, o.retry, map[string]error{"PERMIT_LOST": ErrPermitLost}, o.lua),
-		semaphoreReleaseScript:  newLuaScript("SemaphoreRelease", SemaphoreReleaseSHA1, semaphoreReleaseSource, o.retry, nil, o.lua),
-		sessionOpenScript:       newLuaScript("SessionOpen", SessionOpenSHA1, sessionOpenSource, o.retry, nil, o.lua),
-		sessionTouchScript:      newLuaScript("SessionTouch", SessionTouchSHA1, sessionTouchSource, o.retry, map[string]error{"NO_SESSION": ErrNoSession}, o.lua),
-		setAndNotifyScript:      newLuaScript("SetAndNotify", SetAndNotifySHA1, setAndNotifySource, false, nil, o.lua),
-		setManyScript:           newLuaScript("SetMany", SetManySHA1, setManySource, false, nil, o.lua),
-		shardAddScript:          newLuaScript("ShardAdd", ShardAddSHA1, shardAddSource, o.retry, nil, o.lua),
-		sharedPutScript:         newLuaScript("SharedPut", SharedPutSHA1, sharedPutSource, false, map[string]error{"NOT_SHARED": ErrNotShared}, o.lua),
-		slidingCounterScript:    newLuaScript("SlidingCounter", SlidingCounterSHA1, slidingCounterSource, false, nil, o.lua),
-		slidingLogScript:        newLuaScript("SlidingLog", SlidingLogSHA1, slidingLogSource, false, nil, o.lua),
-		stockReportScript:       newLuaScript("StockReport", StockReportSHA1, stockReportSource, o.retry, nil, o.lua),
-		streamAddScript:         newLuaScript("StreamAdd", StreamAddSHA1, streamAddSource, false, nil, o.lua),
-		streamClaimScript:       newLuaScript("StreamClaim", StreamClaimSHA1, streamClaimSource, false, nil, o.lua),
-		streamDoneScript:        newLuaScript("StreamDone", StreamDoneSHA1, streamDoneSource, false, nil, o.lua),
-		swapIfScript:            newLuaScript("SwapIf", SwapIfSHA1, swapIfSource, false, nil, o.lua),
-		tagAllScript:            newLuaScript("TagAll", TagAllSHA1, tagAllSource, o.retry, nil, o.lua),
-		tagsOfScript:            newLuaScript("TagsOf", TagsOfSHA1, tagsOfSource, o.retry, nil, o.lua),
-		tokenBucketScript:       newLuaScript("TokenBucket", TokenBucketSHA1, tokenBucketSource, false, map[string]error{"TOO_EXPENSIVE": ErrTooExpensive}, o.lua),
-		transferScript: newLuaScript("Transfer", TransferSHA1, transferSource, false, map[string]error{
+		}),
+		jobsAppendScript:        pkg.Once("JobsAppend", JobsAppendSHA1, jobsAppendSource, nil),
+		jobsListScript:          pkg.Retryable("JobsList", JobsListSHA1, jobsListSource, nil),
+		leaderboardAddScript:    pkg.Once("LeaderboardAdd", LeaderboardAddSHA1, leaderboardAddSource, nil),
+		leaderboardAroundScript: pkg.Retryable("LeaderboardAround", LeaderboardAroundSHA1, leaderboardAroundSource, nil),
+		leaderboardTopScript:    pkg.Retryable("LeaderboardTop", LeaderboardTopSHA1, leaderboardTopSource, nil),
+		leakyBucketScript:       pkg.Once("LeakyBucket", LeakyBucketSHA1, leakyBucketSource, nil),
+		meanAddScript:           pkg.Once("MeanAdd", MeanAddSHA1, meanAddSource, nil),
+		presenceScript:          pkg.Retryable("Presence", PresenceSHA1, presenceSource, nil),
+		priorityPopScript:       pkg.Once("PriorityPop", PriorityPopSHA1, priorityPopSource, nil),
+		priorityPushScript:      pkg.Once("PriorityPush", PriorityPushSHA1, priorityPushSource, nil),
+		queuePopScript:          pkg.Once("QueuePop", QueuePopSHA1, queuePopSource, nil),
+		queuePushScript:         pkg.Once("QueuePush", QueuePushSHA1, queuePushSource, map[string]error{"QUEUE_FULL": ErrQueueFull}),
+		readFlagScript:          pkg.Retryable("ReadFlag", ReadFlagSHA1, readFlagSource, nil),
+		readFlagsScript:         pkg.Retryable("ReadFlags", ReadFlagsSHA1, readFlagsSource, nil),
+		readProfileScript:       pkg.Retryable("ReadProfile", ReadProfileSHA1, readProfileSource, nil),
+		reliableAckScript:       pkg.Once("ReliableAck", ReliableAckSHA1, reliableAckSource, nil),
+		reliableSweepScript:     pkg.Once("ReliableSweep", ReliableSweepSHA1, reliableSweepSource, nil),
+		reliableTakeScript:      pkg.Once("ReliableTake", ReliableTakeSHA1, reliableTakeSource, nil),
+		rightsGrantScript:       pkg.Retryable("RightsGrant", RightsGrantSHA1, rightsGrantSource, nil),
+		safeIncrementScript:     pkg.Once("SafeIncrement", SafeIncrementSHA1, safeIncrementSource, map[string]error{"NOT_A_NUMBER": ErrNotANumber}),
+		semaphoreAcquireScript:  pkg.Retryable("SemaphoreAcquire", SemaphoreAcquireSHA1, semaphoreAcquireSource, nil),
+		semaphoreRefreshScript:  pkg.Retryable("SemaphoreRefresh", SemaphoreRefreshSHA1, semaphoreRefreshSource, map[string]error{"PERMIT_LOST": ErrPermitLost}),
+		semaphoreReleaseScript:  pkg.Retryable("SemaphoreRelease", SemaphoreReleaseSHA1, semaphoreReleaseSource, nil),
+		sessionOpenScript:       pkg.Retryable("SessionOpen", SessionOpenSHA1, sessionOpenSource, nil),
+		sessionTouchScript:      pkg.Retryable("SessionTouch", SessionTouchSHA1, sessionTouchSource, map[string]error{"NO_SESSION": ErrNoSession}),
+		setAndNotifyScript:      pkg.Once("SetAndNotify", SetAndNotifySHA1, setAndNotifySource, nil),
+		setManyScript:           pkg.Once("SetMany", SetManySHA1, setManySource, nil),
+		shardAddScript:          pkg.Retryable("ShardAdd", ShardAddSHA1, shardAddSource, nil),
+		sharedPutScript:         pkg.Once("SharedPut", SharedPutSHA1, sharedPutSource, map[string]error{"NOT_SHARED": ErrNotShared}),
+		slidingCounterScript:    pkg.Once("SlidingCounter", SlidingCounterSHA1, slidingCounterSource, nil),
+		slidingLogScript:        pkg.Once("SlidingLog", SlidingLogSHA1, slidingLogSource, nil),
+		stockReportScript:       pkg.Retryable("StockReport", StockReportSHA1, stockReportSource, nil),
+		streamAddScript:         pkg.Once("StreamAdd", StreamAddSHA1, streamAddSource, nil),
+		streamClaimScript:       pkg.Once("StreamClaim", StreamClaimSHA1, streamClaimSource, nil),
+		streamDoneScript:        pkg.Once("StreamDone", StreamDoneSHA1, streamDoneSource, nil),
+		swapIfScript:            pkg.Once("SwapIf", SwapIfSHA1, swapIfSource, nil),
+		tagAllScript:            pkg.Retryable("TagAll", TagAllSHA1, tagAllSource, nil),
+		tagsOfScript:            pkg.Retryable("TagsOf", TagsOfSHA1, tagsOfSource, nil),
+		tokenBucketScript:       pkg.Once("TokenBucket", TokenBucketSHA1, tokenBucketSource, map[string]error{"TOO_EXPENSIVE": ErrTooExpensive}),
+		transferScript: pkg.Once("Transfer", TransferSHA1, transferSource, map[string]error{
 			"BAD_AMOUNT": ErrBadAmount,
 			"NO_ACCOUNT": ErrNoAccount,
 			"NO_FUNDS":   ErrNoFunds,
-		}, o.lua),
-		uniqueVisitorsScript: newLuaScript("UniqueVisitors", UniqueVisitorsSHA1, uniqueVisitorsSource, o.retry, nil, o.lua),
-		valuesFetchScript:    newLuaScript("ValuesFetch", ValuesFetchSHA1, valuesFetchSource, o.retry, nil, o.lua),
-		valuesStoreScript:    newLuaScript("ValuesStore", ValuesStoreSHA1, valuesStoreSource, false, nil, o.lua),
-		weightsReadScript:    newLuaScript("WeightsRead", WeightsReadSHA1, weightsReadSource, o.retry, nil, o.lua),
-		workStealScript:      newLuaScript("WorkSteal", WorkStealSHA1, workStealSource, false, nil, o.lua),
+		}),
+		uniqueVisitorsScript: pkg.Retryable("UniqueVisitors", UniqueVisitorsSHA1, uniqueVisitorsSource, nil),
+		valuesFetchScript:    pkg.Retryable("ValuesFetch", ValuesFetchSHA1, valuesFetchSource, nil),
+		valuesStoreScript:    pkg.Once("ValuesStore", ValuesStoreSHA1, valuesStoreSource, nil),
+		weightsReadScript:    pkg.Retryable("WeightsRead", WeightsReadSHA1, weightsReadSource, nil),
+		workStealScript:      pkg.Once("WorkSteal", WorkStealSHA1, workStealSource, nil),
 	}
 }
 
@@ -210,8 +214,8 @@ func New(opts ...Option) *Scripts {
 // because a call sends the text to a server that does not know the script. The user
 // needs the right +script|load.
 func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
-	var failed error
-	for _, script := range []*luaScript{
+	return luaimpl.Load(
+		ctx, c,
 		&s.addressAdmitScript,
 		&s.announceScript,
 		&s.anythingScript,
@@ -288,169 +292,166 @@ func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 		&s.valuesStoreScript,
 		&s.weightsReadScript,
 		&s.workStealScript,
-	} {
-		failed = errors.Join(failed, script.load(ctx, c))
-	}
-	return failed
+	)
 }
 
 // Caller has the calls of [Scripts]. Code that takes a Caller can be tested with a fake, which
 // embeds a Caller and has the methods that the test needs.
 type Caller interface {
 	AddressAdmit(ctx context.Context, c rueidis.Client, p AddressAdmitParams) (AddressAdmitResult, error)
-	AddressAdmitBatch(ctx context.Context, c rueidis.Client, params []AddressAdmitParams) []Reply[AddressAdmitResult]
+	AddressAdmitBatch(ctx context.Context, c rueidis.Client, params []AddressAdmitParams) []redislua.Reply[AddressAdmitResult]
 	Announce(ctx context.Context, c rueidis.Client, p AnnounceParams) (int64, error)
-	AnnounceBatch(ctx context.Context, c rueidis.Client, params []AnnounceParams) []Reply[int64]
+	AnnounceBatch(ctx context.Context, c rueidis.Client, params []AnnounceParams) []redislua.Reply[int64]
 	Anything(ctx context.Context, c rueidis.Client, p AnythingParams) (rueidis.RedisMessage, error)
-	AnythingBatch(ctx context.Context, c rueidis.Client, params []AnythingParams) []Reply[rueidis.RedisMessage]
+	AnythingBatch(ctx context.Context, c rueidis.Client, params []AnythingParams) []redislua.Reply[rueidis.RedisMessage]
 	ApplyChange(ctx context.Context, c rueidis.Client, p ApplyChangeParams) error
-	ApplyChangeBatch(ctx context.Context, c rueidis.Client, params []ApplyChangeParams) []Reply[struct{}]
+	ApplyChangeBatch(ctx context.Context, c rueidis.Client, params []ApplyChangeParams) []redislua.Reply[struct{}]
 	BloomAdd(ctx context.Context, c rueidis.Client, p BloomAddParams) ([]bool, error)
-	BloomAddBatch(ctx context.Context, c rueidis.Client, params []BloomAddParams) []Reply[[]bool]
+	BloomAddBatch(ctx context.Context, c rueidis.Client, params []BloomAddParams) []redislua.Reply[[]bool]
 	BloomTest(ctx context.Context, c rueidis.Client, p BloomTestParams) (bool, error)
-	BloomTestBatch(ctx context.Context, c rueidis.Client, params []BloomTestParams) []Reply[bool]
-	BoardPop(ctx context.Context, c rueidis.Client, p BoardPopParams) (Null[BoardPopResult], error)
-	BoardPopBatch(ctx context.Context, c rueidis.Client, params []BoardPopParams) []Reply[Null[BoardPopResult]]
+	BloomTestBatch(ctx context.Context, c rueidis.Client, params []BloomTestParams) []redislua.Reply[bool]
+	BoardPop(ctx context.Context, c rueidis.Client, p BoardPopParams) (redislua.Null[BoardPopResult], error)
+	BoardPopBatch(ctx context.Context, c rueidis.Client, params []BoardPopParams) []redislua.Reply[redislua.Null[BoardPopResult]]
 	BoardTop(ctx context.Context, c rueidis.Client, p BoardTopParams) ([]BoardTopItem, error)
-	BoardTopBatch(ctx context.Context, c rueidis.Client, params []BoardTopParams) []Reply[[]BoardTopItem]
+	BoardTopBatch(ctx context.Context, c rueidis.Client, params []BoardTopParams) []redislua.Reply[[]BoardTopItem]
 	BoardTopPairs(ctx context.Context, c rueidis.Client, p BoardTopPairsParams) ([]BoardTopPairsItem, error)
-	BoardTopPairsBatch(ctx context.Context, c rueidis.Client, params []BoardTopPairsParams) []Reply[[]BoardTopPairsItem]
+	BoardTopPairsBatch(ctx context.Context, c rueidis.Client, params []BoardTopPairsParams) []redislua.Reply[[]BoardTopPairsItem]
 	CacheEvict(ctx context.Context, c rueidis.Client, p CacheEvictParams) ([]string, error)
-	CacheEvictBatch(ctx context.Context, c rueidis.Client, params []CacheEvictParams) []Reply[[]string]
+	CacheEvictBatch(ctx context.Context, c rueidis.Client, params []CacheEvictParams) []redislua.Reply[[]string]
 	CacheFetch(ctx context.Context, c rueidis.Client, p CacheFetchParams) (CacheFetchResult, error)
-	CacheFetchBatch(ctx context.Context, c rueidis.Client, params []CacheFetchParams) []Reply[CacheFetchResult]
+	CacheFetchBatch(ctx context.Context, c rueidis.Client, params []CacheFetchParams) []redislua.Reply[CacheFetchResult]
 	CacheStore(ctx context.Context, c rueidis.Client, p CacheStoreParams) error
-	CacheStoreBatch(ctx context.Context, c rueidis.Client, params []CacheStoreParams) []Reply[struct{}]
+	CacheStoreBatch(ctx context.Context, c rueidis.Client, params []CacheStoreParams) []redislua.Reply[struct{}]
 	CartMerge(ctx context.Context, c rueidis.Client, p CartMergeParams) (Cart, error)
-	CartMergeBatch(ctx context.Context, c rueidis.Client, params []CartMergeParams) []Reply[Cart]
+	CartMergeBatch(ctx context.Context, c rueidis.Client, params []CartMergeParams) []redislua.Reply[Cart]
 	Checkin(ctx context.Context, c rueidis.Client, p CheckinParams) (CheckinResult, error)
-	CheckinBatch(ctx context.Context, c rueidis.Client, params []CheckinParams) []Reply[CheckinResult]
+	CheckinBatch(ctx context.Context, c rueidis.Client, params []CheckinParams) []redislua.Reply[CheckinResult]
 	CounterAdd(ctx context.Context, c rueidis.Client, p CounterAddParams) (int64, error)
-	CounterAddBatch(ctx context.Context, c rueidis.Client, params []CounterAddParams) []Reply[int64]
+	CounterAddBatch(ctx context.Context, c rueidis.Client, params []CounterAddParams) []redislua.Reply[int64]
 	CountersBump(ctx context.Context, c rueidis.Client, p CountersBumpParams) (map[string]int64, error)
-	CountersBumpBatch(ctx context.Context, c rueidis.Client, params []CountersBumpParams) []Reply[map[string]int64]
+	CountersBumpBatch(ctx context.Context, c rueidis.Client, params []CountersBumpParams) []redislua.Reply[map[string]int64]
 	DailyNumber(ctx context.Context, c rueidis.Client, p DailyNumberParams) (string, error)
-	DailyNumberBatch(ctx context.Context, c rueidis.Client, params []DailyNumberParams) []Reply[string]
+	DailyNumberBatch(ctx context.Context, c rueidis.Client, params []DailyNumberParams) []redislua.Reply[string]
 	DedupWindow(ctx context.Context, c rueidis.Client, p DedupWindowParams) ([]bool, error)
-	DedupWindowBatch(ctx context.Context, c rueidis.Client, params []DedupWindowParams) []Reply[[]bool]
+	DedupWindowBatch(ctx context.Context, c rueidis.Client, params []DedupWindowParams) []redislua.Reply[[]bool]
 	DelayedMoveDue(ctx context.Context, c rueidis.Client, p DelayedMoveDueParams) ([]string, error)
-	DelayedMoveDueBatch(ctx context.Context, c rueidis.Client, params []DelayedMoveDueParams) []Reply[[]string]
+	DelayedMoveDueBatch(ctx context.Context, c rueidis.Client, params []DelayedMoveDueParams) []redislua.Reply[[]string]
 	DelayedSchedule(ctx context.Context, c rueidis.Client, p DelayedScheduleParams) error
-	DelayedScheduleBatch(ctx context.Context, c rueidis.Client, params []DelayedScheduleParams) []Reply[struct{}]
+	DelayedScheduleBatch(ctx context.Context, c rueidis.Client, params []DelayedScheduleParams) []redislua.Reply[struct{}]
 	DocumentPatch(ctx context.Context, c rueidis.Client, p DocumentPatchParams) (json.RawMessage, error)
-	DocumentPatchBatch(ctx context.Context, c rueidis.Client, params []DocumentPatchParams) []Reply[json.RawMessage]
+	DocumentPatchBatch(ctx context.Context, c rueidis.Client, params []DocumentPatchParams) []redislua.Reply[json.RawMessage]
 	EventPack(ctx context.Context, c rueidis.Client, p EventPackParams) ([]Event, error)
-	EventPackBatch(ctx context.Context, c rueidis.Client, params []EventPackParams) []Reply[[]Event]
+	EventPackBatch(ctx context.Context, c rueidis.Client, params []EventPackParams) []redislua.Reply[[]Event]
 	FencedPut(ctx context.Context, c rueidis.Client, p FencedPutParams) error
-	FencedPutBatch(ctx context.Context, c rueidis.Client, params []FencedPutParams) []Reply[struct{}]
+	FencedPutBatch(ctx context.Context, c rueidis.Client, params []FencedPutParams) []redislua.Reply[struct{}]
 	FixedWindow(ctx context.Context, c rueidis.Client, p FixedWindowParams) (FixedWindowResult, error)
-	FixedWindowBatch(ctx context.Context, c rueidis.Client, params []FixedWindowParams) []Reply[FixedWindowResult]
+	FixedWindowBatch(ctx context.Context, c rueidis.Client, params []FixedWindowParams) []redislua.Reply[FixedWindowResult]
 	GeoNearby(ctx context.Context, c rueidis.Client, p GeoNearbyParams) (GeoNearbyResult, error)
-	GeoNearbyBatch(ctx context.Context, c rueidis.Client, params []GeoNearbyParams) []Reply[GeoNearbyResult]
+	GeoNearbyBatch(ctx context.Context, c rueidis.Client, params []GeoNearbyParams) []redislua.Reply[GeoNearbyResult]
 	GuardedPut(ctx context.Context, c rueidis.Client, p GuardedPutParams) error
-	GuardedPutBatch(ctx context.Context, c rueidis.Client, params []GuardedPutParams) []Reply[struct{}]
+	GuardedPutBatch(ctx context.Context, c rueidis.Client, params []GuardedPutParams) []redislua.Reply[struct{}]
 	IDRange(ctx context.Context, c rueidis.Client, p IDRangeParams) (IDRangeResult, error)
-	IDRangeBatch(ctx context.Context, c rueidis.Client, params []IDRangeParams) []Reply[IDRangeResult]
+	IDRangeBatch(ctx context.Context, c rueidis.Client, params []IDRangeParams) []redislua.Reply[IDRangeResult]
 	IdempotencyBegin(ctx context.Context, c rueidis.Client, p IdempotencyBeginParams) (IdempotencyBeginResult, error)
-	IdempotencyBeginBatch(ctx context.Context, c rueidis.Client, params []IdempotencyBeginParams) []Reply[IdempotencyBeginResult]
+	IdempotencyBeginBatch(ctx context.Context, c rueidis.Client, params []IdempotencyBeginParams) []redislua.Reply[IdempotencyBeginResult]
 	IdempotencyFinish(ctx context.Context, c rueidis.Client, p IdempotencyFinishParams) error
-	IdempotencyFinishBatch(ctx context.Context, c rueidis.Client, params []IdempotencyFinishParams) []Reply[struct{}]
+	IdempotencyFinishBatch(ctx context.Context, c rueidis.Client, params []IdempotencyFinishParams) []redislua.Reply[struct{}]
 	InFlight(ctx context.Context, c rueidis.Client, p InFlightParams) (InFlightResult, error)
-	InFlightBatch(ctx context.Context, c rueidis.Client, params []InFlightParams) []Reply[InFlightResult]
+	InFlightBatch(ctx context.Context, c rueidis.Client, params []InFlightParams) []redislua.Reply[InFlightResult]
 	InventoryReserve(ctx context.Context, c rueidis.Client, p InventoryReserveParams) ([]int64, error)
-	InventoryReserveBatch(ctx context.Context, c rueidis.Client, params []InventoryReserveParams) []Reply[[]int64]
+	InventoryReserveBatch(ctx context.Context, c rueidis.Client, params []InventoryReserveParams) []redislua.Reply[[]int64]
 	JobsAppend(ctx context.Context, c rueidis.Client, p JobsAppendParams) (int64, error)
-	JobsAppendBatch(ctx context.Context, c rueidis.Client, params []JobsAppendParams) []Reply[int64]
+	JobsAppendBatch(ctx context.Context, c rueidis.Client, params []JobsAppendParams) []redislua.Reply[int64]
 	JobsList(ctx context.Context, c rueidis.Client, p JobsListParams) (map[string]Job, error)
-	JobsListBatch(ctx context.Context, c rueidis.Client, params []JobsListParams) []Reply[map[string]Job]
+	JobsListBatch(ctx context.Context, c rueidis.Client, params []JobsListParams) []redislua.Reply[map[string]Job]
 	LeaderboardAdd(ctx context.Context, c rueidis.Client, p LeaderboardAddParams) (LeaderboardAddResult, error)
-	LeaderboardAddBatch(ctx context.Context, c rueidis.Client, params []LeaderboardAddParams) []Reply[LeaderboardAddResult]
+	LeaderboardAddBatch(ctx context.Context, c rueidis.Client, params []LeaderboardAddParams) []redislua.Reply[LeaderboardAddResult]
 	LeaderboardAround(ctx context.Context, c rueidis.Client, p LeaderboardAroundParams) (LeaderboardAroundResult, error)
-	LeaderboardAroundBatch(ctx context.Context, c rueidis.Client, params []LeaderboardAroundParams) []Reply[LeaderboardAroundResult]
+	LeaderboardAroundBatch(ctx context.Context, c rueidis.Client, params []LeaderboardAroundParams) []redislua.Reply[LeaderboardAroundResult]
 	LeaderboardTop(ctx context.Context, c rueidis.Client, p LeaderboardTopParams) (LeaderboardTopResult, error)
-	LeaderboardTopBatch(ctx context.Context, c rueidis.Client, params []LeaderboardTopParams) []Reply[LeaderboardTopResult]
+	LeaderboardTopBatch(ctx context.Context, c rueidis.Client, params []LeaderboardTopParams) []redislua.Reply[LeaderboardTopResult]
 	LeakyBucket(ctx context.Context, c rueidis.Client, p LeakyBucketParams) (LeakyBucketResult, error)
-	LeakyBucketBatch(ctx context.Context, c rueidis.Client, params []LeakyBucketParams) []Reply[LeakyBucketResult]
+	LeakyBucketBatch(ctx context.Context, c rueidis.Client, params []LeakyBucketParams) []redislua.Reply[LeakyBucketResult]
 	MeanAdd(ctx context.Context, c rueidis.Client, p MeanAddParams) (MeanAddResult, error)
-	MeanAddBatch(ctx context.Context, c rueidis.Client, params []MeanAddParams) []Reply[MeanAddResult]
+	MeanAddBatch(ctx context.Context, c rueidis.Client, params []MeanAddParams) []redislua.Reply[MeanAddResult]
 	Presence(ctx context.Context, c rueidis.Client, p PresenceParams) (PresenceResult, error)
-	PresenceBatch(ctx context.Context, c rueidis.Client, params []PresenceParams) []Reply[PresenceResult]
+	PresenceBatch(ctx context.Context, c rueidis.Client, params []PresenceParams) []redislua.Reply[PresenceResult]
 	PriorityPop(ctx context.Context, c rueidis.Client, p PriorityPopParams) (PriorityPopResult, error)
-	PriorityPopBatch(ctx context.Context, c rueidis.Client, params []PriorityPopParams) []Reply[PriorityPopResult]
+	PriorityPopBatch(ctx context.Context, c rueidis.Client, params []PriorityPopParams) []redislua.Reply[PriorityPopResult]
 	PriorityPush(ctx context.Context, c rueidis.Client, p PriorityPushParams) (bool, error)
-	PriorityPushBatch(ctx context.Context, c rueidis.Client, params []PriorityPushParams) []Reply[bool]
+	PriorityPushBatch(ctx context.Context, c rueidis.Client, params []PriorityPushParams) []redislua.Reply[bool]
 	QueuePop(ctx context.Context, c rueidis.Client, p QueuePopParams) ([][]byte, error)
-	QueuePopBatch(ctx context.Context, c rueidis.Client, params []QueuePopParams) []Reply[[][]byte]
+	QueuePopBatch(ctx context.Context, c rueidis.Client, params []QueuePopParams) []redislua.Reply[[][]byte]
 	QueuePush(ctx context.Context, c rueidis.Client, p QueuePushParams) (int64, error)
-	QueuePushBatch(ctx context.Context, c rueidis.Client, params []QueuePushParams) []Reply[int64]
-	ReadFlag(ctx context.Context, c rueidis.Client, p ReadFlagParams) (Null[string], error)
-	ReadFlagBatch(ctx context.Context, c rueidis.Client, params []ReadFlagParams) []Reply[Null[string]]
-	ReadFlagCached(ctx context.Context, c rueidis.Client, p ReadFlagParams, ttl time.Duration) (Cached[Null[string]], error)
+	QueuePushBatch(ctx context.Context, c rueidis.Client, params []QueuePushParams) []redislua.Reply[int64]
+	ReadFlag(ctx context.Context, c rueidis.Client, p ReadFlagParams) (redislua.Null[string], error)
+	ReadFlagBatch(ctx context.Context, c rueidis.Client, params []ReadFlagParams) []redislua.Reply[redislua.Null[string]]
+	ReadFlagCached(ctx context.Context, c rueidis.Client, p ReadFlagParams, ttl time.Duration) (redislua.Cached[redislua.Null[string]], error)
 	ReadFlags(ctx context.Context, c rueidis.Client, p ReadFlagsParams) (map[string]string, error)
-	ReadFlagsBatch(ctx context.Context, c rueidis.Client, params []ReadFlagsParams) []Reply[map[string]string]
-	ReadProfile(ctx context.Context, c rueidis.Client, p ReadProfileParams) (Null[Profile], error)
-	ReadProfileBatch(ctx context.Context, c rueidis.Client, params []ReadProfileParams) []Reply[Null[Profile]]
-	ReadProfileCached(ctx context.Context, c rueidis.Client, p ReadProfileParams, ttl time.Duration) (Cached[Null[Profile]], error)
+	ReadFlagsBatch(ctx context.Context, c rueidis.Client, params []ReadFlagsParams) []redislua.Reply[map[string]string]
+	ReadProfile(ctx context.Context, c rueidis.Client, p ReadProfileParams) (redislua.Null[Profile], error)
+	ReadProfileBatch(ctx context.Context, c rueidis.Client, params []ReadProfileParams) []redislua.Reply[redislua.Null[Profile]]
+	ReadProfileCached(ctx context.Context, c rueidis.Client, p ReadProfileParams, ttl time.Duration) (redislua.Cached[redislua.Null[Profile]], error)
 	ReliableAck(ctx context.Context, c rueidis.Client, p ReliableAckParams) (bool, error)
-	ReliableAckBatch(ctx context.Context, c rueidis.Client, params []ReliableAckParams) []Reply[bool]
+	ReliableAckBatch(ctx context.Context, c rueidis.Client, params []ReliableAckParams) []redislua.Reply[bool]
 	ReliableSweep(ctx context.Context, c rueidis.Client, p ReliableSweepParams) (ReliableSweepResult, error)
-	ReliableSweepBatch(ctx context.Context, c rueidis.Client, params []ReliableSweepParams) []Reply[ReliableSweepResult]
+	ReliableSweepBatch(ctx context.Context, c rueidis.Client, params []ReliableSweepParams) []redislua.Reply[ReliableSweepResult]
 	ReliableTake(ctx context.Context, c rueidis.Client, p ReliableTakeParams) (ReliableTakeResult, error)
-	ReliableTakeBatch(ctx context.Context, c rueidis.Client, params []ReliableTakeParams) []Reply[ReliableTakeResult]
+	ReliableTakeBatch(ctx context.Context, c rueidis.Client, params []ReliableTakeParams) []redislua.Reply[ReliableTakeResult]
 	RightsGrant(ctx context.Context, c rueidis.Client, p RightsGrantParams) (RightsGrantResult, error)
-	RightsGrantBatch(ctx context.Context, c rueidis.Client, params []RightsGrantParams) []Reply[RightsGrantResult]
+	RightsGrantBatch(ctx context.Context, c rueidis.Client, params []RightsGrantParams) []redislua.Reply[RightsGrantResult]
 	SafeIncrement(ctx context.Context, c rueidis.Client, p SafeIncrementParams) (float64, error)
-	SafeIncrementBatch(ctx context.Context, c rueidis.Client, params []SafeIncrementParams) []Reply[float64]
+	SafeIncrementBatch(ctx context.Context, c rueidis.Client, params []SafeIncrementParams) []redislua.Reply[float64]
 	SemaphoreAcquire(ctx context.Context, c rueidis.Client, p SemaphoreAcquireParams) (SemaphoreAcquireResult, error)
-	SemaphoreAcquireBatch(ctx context.Context, c rueidis.Client, params []SemaphoreAcquireParams) []Reply[SemaphoreAcquireResult]
+	SemaphoreAcquireBatch(ctx context.Context, c rueidis.Client, params []SemaphoreAcquireParams) []redislua.Reply[SemaphoreAcquireResult]
 	SemaphoreRefresh(ctx context.Context, c rueidis.Client, p SemaphoreRefreshParams) (SemaphoreRefreshResult, error)
-	SemaphoreRefreshBatch(ctx context.Context, c rueidis.Client, params []SemaphoreRefreshParams) []Reply[SemaphoreRefreshResult]
+	SemaphoreRefreshBatch(ctx context.Context, c rueidis.Client, params []SemaphoreRefreshParams) []redislua.Reply[SemaphoreRefreshResult]
 	SemaphoreRelease(ctx context.Context, c rueidis.Client, p SemaphoreReleaseParams) (int64, error)
-	SemaphoreReleaseBatch(ctx context.Context, c rueidis.Client, params []SemaphoreReleaseParams) []Reply[int64]
+	SemaphoreReleaseBatch(ctx context.Context, c rueidis.Client, params []SemaphoreReleaseParams) []redislua.Reply[int64]
 	SessionOpen(ctx context.Context, c rueidis.Client, p SessionOpenParams) error
-	SessionOpenBatch(ctx context.Context, c rueidis.Client, params []SessionOpenParams) []Reply[struct{}]
+	SessionOpenBatch(ctx context.Context, c rueidis.Client, params []SessionOpenParams) []redislua.Reply[struct{}]
 	SessionTouch(ctx context.Context, c rueidis.Client, p SessionTouchParams) (SessionTouchResult, error)
-	SessionTouchBatch(ctx context.Context, c rueidis.Client, params []SessionTouchParams) []Reply[SessionTouchResult]
+	SessionTouchBatch(ctx context.Context, c rueidis.Client, params []SessionTouchParams) []redislua.Reply[SessionTouchResult]
 	SetAndNotify(ctx context.Context, c rueidis.Client, p SetAndNotifyParams) (SetAndNotifyResult, error)
-	SetAndNotifyBatch(ctx context.Context, c rueidis.Client, params []SetAndNotifyParams) []Reply[SetAndNotifyResult]
+	SetAndNotifyBatch(ctx context.Context, c rueidis.Client, params []SetAndNotifyParams) []redislua.Reply[SetAndNotifyResult]
 	SetMany(ctx context.Context, c rueidis.Client, p SetManyParams) (bool, error)
-	SetManyBatch(ctx context.Context, c rueidis.Client, params []SetManyParams) []Reply[bool]
+	SetManyBatch(ctx context.Context, c rueidis.Client, params []SetManyParams) []redislua.Reply[bool]
 	ShardAdd(ctx context.Context, c rueidis.Client, p ShardAddParams) (ShardAddResult, error)
-	ShardAddBatch(ctx context.Context, c rueidis.Client, params []ShardAddParams) []Reply[ShardAddResult]
+	ShardAddBatch(ctx context.Context, c rueidis.Client, params []ShardAddParams) []redislua.Reply[ShardAddResult]
 	SharedPut(ctx context.Context, c rueidis.Client, p SharedPutParams) error
-	SharedPutBatch(ctx context.Context, c rueidis.Client, params []SharedPutParams) []Reply[struct{}]
+	SharedPutBatch(ctx context.Context, c rueidis.Client, params []SharedPutParams) []redislua.Reply[struct{}]
 	SlidingCounter(ctx context.Context, c rueidis.Client, p SlidingCounterParams) (SlidingCounterResult, error)
-	SlidingCounterBatch(ctx context.Context, c rueidis.Client, params []SlidingCounterParams) []Reply[SlidingCounterResult]
+	SlidingCounterBatch(ctx context.Context, c rueidis.Client, params []SlidingCounterParams) []redislua.Reply[SlidingCounterResult]
 	SlidingLog(ctx context.Context, c rueidis.Client, p SlidingLogParams) (SlidingLogResult, error)
-	SlidingLogBatch(ctx context.Context, c rueidis.Client, params []SlidingLogParams) []Reply[SlidingLogResult]
+	SlidingLogBatch(ctx context.Context, c rueidis.Client, params []SlidingLogParams) []redislua.Reply[SlidingLogResult]
 	StockReport(ctx context.Context, c rueidis.Client, p StockReportParams) (StockReportResult, error)
-	StockReportBatch(ctx context.Context, c rueidis.Client, params []StockReportParams) []Reply[StockReportResult]
+	StockReportBatch(ctx context.Context, c rueidis.Client, params []StockReportParams) []redislua.Reply[StockReportResult]
 	StreamAdd(ctx context.Context, c rueidis.Client, p StreamAddParams) (StreamAddResult, error)
-	StreamAddBatch(ctx context.Context, c rueidis.Client, params []StreamAddParams) []Reply[StreamAddResult]
+	StreamAddBatch(ctx context.Context, c rueidis.Client, params []StreamAddParams) []redislua.Reply[StreamAddResult]
 	StreamClaim(ctx context.Context, c rueidis.Client, p StreamClaimParams) (StreamClaimResult, error)
-	StreamClaimBatch(ctx context.Context, c rueidis.Client, params []StreamClaimParams) []Reply[StreamClaimResult]
+	StreamClaimBatch(ctx context.Context, c rueidis.Client, params []StreamClaimParams) []redislua.Reply[StreamClaimResult]
 	StreamDone(ctx context.Context, c rueidis.Client, p StreamDoneParams) (int64, error)
-	StreamDoneBatch(ctx context.Context, c rueidis.Client, params []StreamDoneParams) []Reply[int64]
+	StreamDoneBatch(ctx context.Context, c rueidis.Client, params []StreamDoneParams) []redislua.Reply[int64]
 	SwapIf(ctx context.Context, c rueidis.Client, p SwapIfParams) (SwapIfResult, error)
-	SwapIfBatch(ctx context.Context, c rueidis.Client, params []SwapIfParams) []Reply[SwapIfResult]
+	SwapIfBatch(ctx context.Context, c rueidis.Client, params []SwapIfParams) []redislua.Reply[SwapIfResult]
 	TagAll(ctx context.Context, c rueidis.Client, p TagAllParams) (int64, error)
-	TagAllBatch(ctx context.Context, c rueidis.Client, params []TagAllParams) []Reply[int64]
+	TagAllBatch(ctx context.Context, c rueidis.Client, params []TagAllParams) []redislua.Reply[int64]
 	TagsOf(ctx context.Context, c rueidis.Client, p TagsOfParams) (map[string][]string, error)
-	TagsOfBatch(ctx context.Context, c rueidis.Client, params []TagsOfParams) []Reply[map[string][]string]
+	TagsOfBatch(ctx context.Context, c rueidis.Client, params []TagsOfParams) []redislua.Reply[map[string][]string]
 	TokenBucket(ctx context.Context, c rueidis.Client, p TokenBucketParams) (TokenBucketResult, error)
-	TokenBucketBatch(ctx context.Context, c rueidis.Client, params []TokenBucketParams) []Reply[TokenBucketResult]
+	TokenBucketBatch(ctx context.Context, c rueidis.Client, params []TokenBucketParams) []redislua.Reply[TokenBucketResult]
 	Transfer(ctx context.Context, c rueidis.Client, p TransferParams) (TransferResult, error)
-	TransferBatch(ctx context.Context, c rueidis.Client, params []TransferParams) []Reply[TransferResult]
+	TransferBatch(ctx context.Context, c rueidis.Client, params []TransferParams) []redislua.Reply[TransferResult]
 	UniqueVisitors(ctx context.Context, c rueidis.Client, p UniqueVisitorsParams) (int64, error)
-	UniqueVisitorsBatch(ctx context.Context, c rueidis.Client, params []UniqueVisitorsParams) []Reply[int64]
+	UniqueVisitorsBatch(ctx context.Context, c rueidis.Client, params []UniqueVisitorsParams) []redislua.Reply[int64]
 	ValuesFetch(ctx context.Context, c rueidis.Client, p ValuesFetchParams) (ValuesFetchResult, error)
-	ValuesFetchBatch(ctx context.Context, c rueidis.Client, params []ValuesFetchParams) []Reply[ValuesFetchResult]
+	ValuesFetchBatch(ctx context.Context, c rueidis.Client, params []ValuesFetchParams) []redislua.Reply[ValuesFetchResult]
 	ValuesStore(ctx context.Context, c rueidis.Client, p ValuesStoreParams) (ValuesStoreResult, error)
-	ValuesStoreBatch(ctx context.Context, c rueidis.Client, params []ValuesStoreParams) []Reply[ValuesStoreResult]
+	ValuesStoreBatch(ctx context.Context, c rueidis.Client, params []ValuesStoreParams) []redislua.Reply[ValuesStoreResult]
 	WeightsRead(ctx context.Context, c rueidis.Client, p WeightsReadParams) (WeightsReadResult, error)
-	WeightsReadBatch(ctx context.Context, c rueidis.Client, params []WeightsReadParams) []Reply[WeightsReadResult]
+	WeightsReadBatch(ctx context.Context, c rueidis.Client, params []WeightsReadParams) []redislua.Reply[WeightsReadResult]
 	WorkSteal(ctx context.Context, c rueidis.Client, p WorkStealParams) (WorkStealResult, error)
-	WorkStealBatch(ctx context.Context, c rueidis.Client, params []WorkStealParams) []Reply[WorkStealResult]
+	WorkStealBatch(ctx context.Context, c rueidis.Client, params []WorkStealParams) []redislua.Reply[WorkStealResult]
 	Load(ctx context.Context, c rueidis.Client) error
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of semaphore_acquire.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -39,49 +41,31 @@ type SemaphoreAcquireResult struct {
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) SemaphoreAcquire(ctx context.Context, c rueidis.Client, p SemaphoreAcquireParams) (SemaphoreAcquireResult, error) {
-	var (
-		keyArray [1]string
-		argArray [3]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return SemaphoreAcquireResult{}, err
-	}
-	return decodeSemaphoreAcquireReply(&s.semaphoreAcquireScript, s.semaphoreAcquireScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeSemaphoreAcquireReply(&s.semaphoreAcquireScript, s.semaphoreAcquireScript.Exec(ctx, c, &call))
 }
 
 // SemaphoreAcquireBatch calls [Scripts.SemaphoreAcquire] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) SemaphoreAcquireBatch(ctx context.Context, c rueidis.Client, params []SemaphoreAcquireParams) []Reply[SemaphoreAcquireResult] {
-	return batch(ctx, c, &s.semaphoreAcquireScript, params, SemaphoreAcquireParams.encode, decodeSemaphoreAcquireReply)
+func (s *Scripts) SemaphoreAcquireBatch(ctx context.Context, c rueidis.Client, params []SemaphoreAcquireParams) []redislua.Reply[SemaphoreAcquireResult] {
+	return luaimpl.Batch(ctx, c, &s.semaphoreAcquireScript, params, SemaphoreAcquireParams.encode, decodeSemaphoreAcquireReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p SemaphoreAcquireParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("SemaphoreAcquire", "permits", p.Permits); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Permits)
-	args = append(args, p.Holder)
-	args = append(args, encodeInt(p.Most))
-	leaseText, err := encodeDuration("SemaphoreAcquire", "lease", p.Lease)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, leaseText)
-	return keys, args, nil
+func (p SemaphoreAcquireParams) encode(call *luaimpl.Call) {
+	call.Key("permits", p.Permits)
+	call.Arg(p.Holder)
+	call.Int(p.Most)
+	call.Duration("lease", p.Lease)
 }
 
-func decodeSemaphoreAcquireReply(s *luaScript, reply rueidis.RedisResult) (SemaphoreAcquireResult, error) {
-	return decodeStruct(s, reply, 2, decodeSemaphoreAcquireResult)
+func decodeSemaphoreAcquireReply(s *luaimpl.Lua, reply luaimpl.Result) (SemaphoreAcquireResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeSemaphoreAcquireResult)
 }
 
-func decodeSemaphoreAcquireResult(values []rueidis.RedisMessage) (r SemaphoreAcquireResult, err error) {
-	if r.Acquired, err = decodeBool(values[0]); err != nil {
-		return SemaphoreAcquireResult{}, &fieldError{"acquired", err}
-	}
-	if r.Free, err = decodeInt(values[1]); err != nil {
-		return SemaphoreAcquireResult{}, &fieldError{"free", err}
-	}
-	return r, nil
+func decodeSemaphoreAcquireResult(values []luaimpl.Message) (r SemaphoreAcquireResult, err error) {
+	r.Acquired, err = luaimpl.DecodeField(err, "acquired", values[0], luaimpl.DecodeBool)
+	r.Free, err = luaimpl.DecodeField(err, "free", values[1], luaimpl.DecodeInt)
+	return r, err
 }

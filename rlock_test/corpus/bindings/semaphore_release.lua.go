@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of semaphore_release.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -29,33 +31,23 @@ type SemaphoreReleaseParams struct {
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) SemaphoreRelease(ctx context.Context, c rueidis.Client, p SemaphoreReleaseParams) (int64, error) {
-	var (
-		keyArray [1]string
-		argArray [3]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return 0, err
-	}
-	return decodeSemaphoreReleaseReply(&s.semaphoreReleaseScript, s.semaphoreReleaseScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeSemaphoreReleaseReply(&s.semaphoreReleaseScript, s.semaphoreReleaseScript.Exec(ctx, c, &call))
 }
 
 // SemaphoreReleaseBatch calls [Scripts.SemaphoreRelease] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) SemaphoreReleaseBatch(ctx context.Context, c rueidis.Client, params []SemaphoreReleaseParams) []Reply[int64] {
-	return batch(ctx, c, &s.semaphoreReleaseScript, params, SemaphoreReleaseParams.encode, decodeSemaphoreReleaseReply)
+func (s *Scripts) SemaphoreReleaseBatch(ctx context.Context, c rueidis.Client, params []SemaphoreReleaseParams) []redislua.Reply[int64] {
+	return luaimpl.Batch(ctx, c, &s.semaphoreReleaseScript, params, SemaphoreReleaseParams.encode, decodeSemaphoreReleaseReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p SemaphoreReleaseParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("SemaphoreRelease", "permits", p.Permits); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Permits)
-	args = append(args, p.Holders...)
-	return keys, args, nil
+func (p SemaphoreReleaseParams) encode(call *luaimpl.Call) {
+	call.Key("permits", p.Permits)
+	call.Arg(p.Holders...)
 }
 
-func decodeSemaphoreReleaseReply(s *luaScript, reply rueidis.RedisResult) (int64, error) {
-	return decodeValue(s, reply, decodeInt)
+func decodeSemaphoreReleaseReply(s *luaimpl.Lua, reply luaimpl.Result) (int64, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeInt)
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of session_touch.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -35,42 +37,28 @@ type SessionTouchResult struct {
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) SessionTouch(ctx context.Context, c rueidis.Client, p SessionTouchParams) (SessionTouchResult, error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return SessionTouchResult{}, err
-	}
-	return decodeSessionTouchReply(&s.sessionTouchScript, s.sessionTouchScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeSessionTouchReply(&s.sessionTouchScript, s.sessionTouchScript.Exec(ctx, c, &call))
 }
 
 // SessionTouchBatch calls [Scripts.SessionTouch] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) SessionTouchBatch(ctx context.Context, c rueidis.Client, params []SessionTouchParams) []Reply[SessionTouchResult] {
-	return batch(ctx, c, &s.sessionTouchScript, params, SessionTouchParams.encode, decodeSessionTouchReply)
+func (s *Scripts) SessionTouchBatch(ctx context.Context, c rueidis.Client, params []SessionTouchParams) []redislua.Reply[SessionTouchResult] {
+	return luaimpl.Batch(ctx, c, &s.sessionTouchScript, params, SessionTouchParams.encode, decodeSessionTouchReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p SessionTouchParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("SessionTouch", "session", p.Session); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Session)
-	return keys, args, nil
+func (p SessionTouchParams) encode(call *luaimpl.Call) {
+	call.Key("session", p.Session)
 }
 
-func decodeSessionTouchReply(s *luaScript, reply rueidis.RedisResult) (SessionTouchResult, error) {
-	return decodeStruct(s, reply, 2, decodeSessionTouchResult)
+func decodeSessionTouchReply(s *luaimpl.Lua, reply luaimpl.Result) (SessionTouchResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeSessionTouchResult)
 }
 
-func decodeSessionTouchResult(values []rueidis.RedisMessage) (r SessionTouchResult, err error) {
-	if r.Fields, err = mapping(decodeString)(values[0]); err != nil {
-		return SessionTouchResult{}, &fieldError{"fields", err}
-	}
-	if r.Ends, err = decodeTime(values[1]); err != nil {
-		return SessionTouchResult{}, &fieldError{"ends", err}
-	}
-	return r, nil
+func decodeSessionTouchResult(values []luaimpl.Message) (r SessionTouchResult, err error) {
+	r.Fields, err = luaimpl.DecodeField(err, "fields", values[0], luaimpl.DecodeMap(luaimpl.DecodeString))
+	r.Ends, err = luaimpl.DecodeField(err, "ends", values[1], luaimpl.DecodeTime)
+	return r, err
 }

@@ -7,13 +7,15 @@ import (
 	_ "embed"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of shared_put.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	SharedPutSHA1   = "c5ff91fcca19c510b00fd659ce4080e89747d985"
-	SharedPutSHA256 = "921e110e423001d140b058f617c14945c3d8447ae39eff84b72cbdcb25d84f6f"
+	SharedPutSHA1   = "71b1a1f24e390f4c364c2d83954213f31de12e6d"
+	SharedPutSHA256 = "44e4811ef77b48a8f15852e149f8a7e44f328a7b3e84ab22cdd9c1c1764bf5bd"
 )
 
 //go:embed shared_put.lua
@@ -21,50 +23,38 @@ var sharedPutSource string
 
 // SharedPutParams are the keys and arguments of [Scripts.SharedPut].
 type SharedPutParams struct {
-	Lock Shared // KEYS[1]
-	Copy string // KEYS[2]
-	Text string // ARGV[2]
+	Lock redislua.Held // KEYS[1]
+	Copy string        // KEYS[2]
+	Text string        // ARGV[2]
 }
 
 // SharedPut writes a copy of what readers of a lock see, as long as they share it: no writer has had the lock
-// since the caller's share was granted. In a cluster, lock and copy must share a {hash tag}.
+// since the caller's share was granted. The caller passes the Readers of its lock, and one who has the whole
+// lock is refused. In a cluster, lock and copy must share a {hash tag}.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-// It is guarded: it writes only while the readers share lock who did when the caller's share was granted.
+// It is guarded: it writes only while lock is held.
 func (s *Scripts) SharedPut(ctx context.Context, c rueidis.Client, p SharedPutParams) error {
-	var (
-		keyArray [2]string
-		argArray [2]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return err
-	}
-	_, err = decodeSharedPutReply(&s.sharedPutScript, s.sharedPutScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	_, err := decodeSharedPutReply(&s.sharedPutScript, s.sharedPutScript.Exec(ctx, c, &call))
 	return err
 }
 
 // SharedPutBatch calls [Scripts.SharedPut] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) SharedPutBatch(ctx context.Context, c rueidis.Client, params []SharedPutParams) []Reply[struct{}] {
-	return batch(ctx, c, &s.sharedPutScript, params, SharedPutParams.encode, decodeSharedPutReply)
+func (s *Scripts) SharedPutBatch(ctx context.Context, c rueidis.Client, params []SharedPutParams) []redislua.Reply[struct{}] {
+	return luaimpl.Batch(ctx, c, &s.sharedPutScript, params, SharedPutParams.encode, decodeSharedPutReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p SharedPutParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkShared("SharedPut", "lock", p.Lock); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Lock.Key())
-	if err := checkKeys("SharedPut", "copy", p.Copy); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Copy)
-	args = append(args, sharedValue(p.Lock))
-	args = append(args, p.Text)
-	return keys, args, nil
+func (p SharedPutParams) encode(call *luaimpl.Call) {
+	call.Held("lock", p.Lock)
+	call.Key("copy", p.Copy)
+	call.Token(p.Lock)
+	call.Arg(p.Text)
 }
 
-func decodeSharedPutReply(s *luaScript, reply rueidis.RedisResult) (struct{}, error) {
-	return decodeValue(s, reply, decodeOK)
+func decodeSharedPutReply(s *luaimpl.Lua, reply luaimpl.Result) (struct{}, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeOK)
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of sliding_counter.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -40,53 +42,31 @@ type SlidingCounterResult struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) SlidingCounter(ctx context.Context, c rueidis.Client, p SlidingCounterParams) (SlidingCounterResult, error) {
-	var (
-		keyArray [1]string
-		argArray [3]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return SlidingCounterResult{}, err
-	}
-	return decodeSlidingCounterReply(&s.slidingCounterScript, s.slidingCounterScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeSlidingCounterReply(&s.slidingCounterScript, s.slidingCounterScript.Exec(ctx, c, &call))
 }
 
 // SlidingCounterBatch calls [Scripts.SlidingCounter] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) SlidingCounterBatch(ctx context.Context, c rueidis.Client, params []SlidingCounterParams) []Reply[SlidingCounterResult] {
-	return batch(ctx, c, &s.slidingCounterScript, params, SlidingCounterParams.encode, decodeSlidingCounterReply)
+func (s *Scripts) SlidingCounterBatch(ctx context.Context, c rueidis.Client, params []SlidingCounterParams) []redislua.Reply[SlidingCounterResult] {
+	return luaimpl.Batch(ctx, c, &s.slidingCounterScript, params, SlidingCounterParams.encode, decodeSlidingCounterReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p SlidingCounterParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("SlidingCounter", "counts", p.Counts); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Counts)
-	args = append(args, encodeInt(p.Limit))
-	lengthText, err := encodeDuration("SlidingCounter", "length", p.Length)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, lengthText)
-	atText, err := encodeTime("SlidingCounter", "at", p.At)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, atText)
-	return keys, args, nil
+func (p SlidingCounterParams) encode(call *luaimpl.Call) {
+	call.Key("counts", p.Counts)
+	call.Int(p.Limit)
+	call.Duration("length", p.Length)
+	call.Time("at", p.At)
 }
 
-func decodeSlidingCounterReply(s *luaScript, reply rueidis.RedisResult) (SlidingCounterResult, error) {
-	return decodeStruct(s, reply, 2, decodeSlidingCounterResult)
+func decodeSlidingCounterReply(s *luaimpl.Lua, reply luaimpl.Result) (SlidingCounterResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeSlidingCounterResult)
 }
 
-func decodeSlidingCounterResult(values []rueidis.RedisMessage) (r SlidingCounterResult, err error) {
-	if r.Allowed, err = decodeBool(values[0]); err != nil {
-		return SlidingCounterResult{}, &fieldError{"allowed", err}
-	}
-	if r.Used, err = decodeFloat(values[1]); err != nil {
-		return SlidingCounterResult{}, &fieldError{"used", err}
-	}
-	return r, nil
+func decodeSlidingCounterResult(values []luaimpl.Message) (r SlidingCounterResult, err error) {
+	r.Allowed, err = luaimpl.DecodeField(err, "allowed", values[0], luaimpl.DecodeBool)
+	r.Used, err = luaimpl.DecodeField(err, "used", values[1], luaimpl.DecodeFloat)
+	return r, err
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of sliding_log.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -31,7 +33,7 @@ type SlidingLogParams struct {
 // SlidingLogResult is the answer of [Scripts.SlidingLog].
 type SlidingLogResult struct {
 	Allowed bool
-	Retry   Null[time.Duration]
+	Retry   redislua.Null[time.Duration]
 }
 
 // SlidingLog admits a request if fewer than limit were admitted in the window that ends
@@ -40,49 +42,31 @@ type SlidingLogResult struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) SlidingLog(ctx context.Context, c rueidis.Client, p SlidingLogParams) (SlidingLogResult, error) {
-	var (
-		keyArray [1]string
-		argArray [3]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return SlidingLogResult{}, err
-	}
-	return decodeSlidingLogReply(&s.slidingLogScript, s.slidingLogScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeSlidingLogReply(&s.slidingLogScript, s.slidingLogScript.Exec(ctx, c, &call))
 }
 
 // SlidingLogBatch calls [Scripts.SlidingLog] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) SlidingLogBatch(ctx context.Context, c rueidis.Client, params []SlidingLogParams) []Reply[SlidingLogResult] {
-	return batch(ctx, c, &s.slidingLogScript, params, SlidingLogParams.encode, decodeSlidingLogReply)
+func (s *Scripts) SlidingLogBatch(ctx context.Context, c rueidis.Client, params []SlidingLogParams) []redislua.Reply[SlidingLogResult] {
+	return luaimpl.Batch(ctx, c, &s.slidingLogScript, params, SlidingLogParams.encode, decodeSlidingLogReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p SlidingLogParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("SlidingLog", "log", p.Log); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Log)
-	args = append(args, encodeInt(p.Limit))
-	lengthText, err := encodeDuration("SlidingLog", "length", p.Length)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, lengthText)
-	args = append(args, p.ID)
-	return keys, args, nil
+func (p SlidingLogParams) encode(call *luaimpl.Call) {
+	call.Key("log", p.Log)
+	call.Int(p.Limit)
+	call.Duration("length", p.Length)
+	call.Arg(p.ID)
 }
 
-func decodeSlidingLogReply(s *luaScript, reply rueidis.RedisResult) (SlidingLogResult, error) {
-	return decodeStruct(s, reply, 2, decodeSlidingLogResult)
+func decodeSlidingLogReply(s *luaimpl.Lua, reply luaimpl.Result) (SlidingLogResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeSlidingLogResult)
 }
 
-func decodeSlidingLogResult(values []rueidis.RedisMessage) (r SlidingLogResult, err error) {
-	if r.Allowed, err = decodeBool(values[0]); err != nil {
-		return SlidingLogResult{}, &fieldError{"allowed", err}
-	}
-	if r.Retry, err = nullableOrEmpty(decodeDuration)(values[1]); err != nil {
-		return SlidingLogResult{}, &fieldError{"retry", err}
-	}
-	return r, nil
+func decodeSlidingLogResult(values []luaimpl.Message) (r SlidingLogResult, err error) {
+	r.Allowed, err = luaimpl.DecodeField(err, "allowed", values[0], luaimpl.DecodeBool)
+	r.Retry, err = luaimpl.DecodeField(err, "retry", values[1], luaimpl.DecodeNullOrEmpty(luaimpl.DecodeDuration))
+	return r, err
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of stream_add.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -38,43 +40,31 @@ type StreamAddResult struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) StreamAdd(ctx context.Context, c rueidis.Client, p StreamAddParams) (StreamAddResult, error) {
-	var (
-		keyArray [1]string
-		argArray [4]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return StreamAddResult{}, err
-	}
-	return decodeStreamAddReply(&s.streamAddScript, s.streamAddScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeStreamAddReply(&s.streamAddScript, s.streamAddScript.Exec(ctx, c, &call))
 }
 
 // StreamAddBatch calls [Scripts.StreamAdd] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) StreamAddBatch(ctx context.Context, c rueidis.Client, params []StreamAddParams) []Reply[StreamAddResult] {
-	return batch(ctx, c, &s.streamAddScript, params, StreamAddParams.encode, decodeStreamAddReply)
+func (s *Scripts) StreamAddBatch(ctx context.Context, c rueidis.Client, params []StreamAddParams) []redislua.Reply[StreamAddResult] {
+	return luaimpl.Batch(ctx, c, &s.streamAddScript, params, StreamAddParams.encode, decodeStreamAddReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p StreamAddParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("StreamAdd", "stream", p.Stream); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Stream)
-	args = append(args, p.Group)
-	args = append(args, encodeInt(p.Most))
-	args = append(args, p.Kind)
-	args = append(args, string(p.Body))
-	return keys, args, nil
+func (p StreamAddParams) encode(call *luaimpl.Call) {
+	call.Key("stream", p.Stream)
+	call.Arg(p.Group)
+	call.Int(p.Most)
+	call.Arg(p.Kind)
+	call.Arg(string(p.Body))
 }
 
-func decodeStreamAddReply(s *luaScript, reply rueidis.RedisResult) (StreamAddResult, error) {
-	return decodeStruct(s, reply, 1, decodeStreamAddResult)
+func decodeStreamAddReply(s *luaimpl.Lua, reply luaimpl.Result) (StreamAddResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 1, decodeStreamAddResult)
 }
 
-func decodeStreamAddResult(values []rueidis.RedisMessage) (r StreamAddResult, err error) {
-	if r.ID, err = decodeString(values[0]); err != nil {
-		return StreamAddResult{}, &fieldError{"id", err}
-	}
-	return r, nil
+func decodeStreamAddResult(values []luaimpl.Message) (r StreamAddResult, err error) {
+	r.ID, err = luaimpl.DecodeField(err, "id", values[0], luaimpl.DecodeString)
+	return r, err
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of stream_claim.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -41,53 +43,33 @@ type StreamClaimResult struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) StreamClaim(ctx context.Context, c rueidis.Client, p StreamClaimParams) (StreamClaimResult, error) {
-	var (
-		keyArray [1]string
-		argArray [4]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return StreamClaimResult{}, err
-	}
-	return decodeStreamClaimReply(&s.streamClaimScript, s.streamClaimScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeStreamClaimReply(&s.streamClaimScript, s.streamClaimScript.Exec(ctx, c, &call))
 }
 
 // StreamClaimBatch calls [Scripts.StreamClaim] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) StreamClaimBatch(ctx context.Context, c rueidis.Client, params []StreamClaimParams) []Reply[StreamClaimResult] {
-	return batch(ctx, c, &s.streamClaimScript, params, StreamClaimParams.encode, decodeStreamClaimReply)
+func (s *Scripts) StreamClaimBatch(ctx context.Context, c rueidis.Client, params []StreamClaimParams) []redislua.Reply[StreamClaimResult] {
+	return luaimpl.Batch(ctx, c, &s.streamClaimScript, params, StreamClaimParams.encode, decodeStreamClaimReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p StreamClaimParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("StreamClaim", "stream", p.Stream); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Stream)
-	args = append(args, p.Group)
-	args = append(args, p.Consumer)
-	idleText, err := encodeDuration("StreamClaim", "idle", p.Idle)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, idleText)
-	args = append(args, p.From)
-	return keys, args, nil
+func (p StreamClaimParams) encode(call *luaimpl.Call) {
+	call.Key("stream", p.Stream)
+	call.Arg(p.Group)
+	call.Arg(p.Consumer)
+	call.Duration("idle", p.Idle)
+	call.Arg(p.From)
 }
 
-func decodeStreamClaimReply(s *luaScript, reply rueidis.RedisResult) (StreamClaimResult, error) {
-	return decodeStruct(s, reply, 3, decodeStreamClaimResult)
+func decodeStreamClaimReply(s *luaimpl.Lua, reply luaimpl.Result) (StreamClaimResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 3, decodeStreamClaimResult)
 }
 
-func decodeStreamClaimResult(values []rueidis.RedisMessage) (r StreamClaimResult, err error) {
-	if r.Next, err = decodeString(values[0]); err != nil {
-		return StreamClaimResult{}, &fieldError{"next", err}
-	}
-	if r.IDs, err = list(decodeString)(values[1]); err != nil {
-		return StreamClaimResult{}, &fieldError{"ids", err}
-	}
-	if r.Fields, err = list(mapping(decodeString))(values[2]); err != nil {
-		return StreamClaimResult{}, &fieldError{"fields", err}
-	}
-	return r, nil
+func decodeStreamClaimResult(values []luaimpl.Message) (r StreamClaimResult, err error) {
+	r.Next, err = luaimpl.DecodeField(err, "next", values[0], luaimpl.DecodeString)
+	r.IDs, err = luaimpl.DecodeField(err, "ids", values[1], luaimpl.DecodeList(luaimpl.DecodeString))
+	r.Fields, err = luaimpl.DecodeField(err, "fields", values[2], luaimpl.DecodeList(luaimpl.DecodeMap(luaimpl.DecodeString)))
+	return r, err
 }

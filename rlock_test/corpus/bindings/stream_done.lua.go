@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of stream_done.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -31,34 +33,24 @@ type StreamDoneParams struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) StreamDone(ctx context.Context, c rueidis.Client, p StreamDoneParams) (int64, error) {
-	var (
-		keyArray [1]string
-		argArray [4]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return 0, err
-	}
-	return decodeStreamDoneReply(&s.streamDoneScript, s.streamDoneScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeStreamDoneReply(&s.streamDoneScript, s.streamDoneScript.Exec(ctx, c, &call))
 }
 
 // StreamDoneBatch calls [Scripts.StreamDone] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) StreamDoneBatch(ctx context.Context, c rueidis.Client, params []StreamDoneParams) []Reply[int64] {
-	return batch(ctx, c, &s.streamDoneScript, params, StreamDoneParams.encode, decodeStreamDoneReply)
+func (s *Scripts) StreamDoneBatch(ctx context.Context, c rueidis.Client, params []StreamDoneParams) []redislua.Reply[int64] {
+	return luaimpl.Batch(ctx, c, &s.streamDoneScript, params, StreamDoneParams.encode, decodeStreamDoneReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p StreamDoneParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("StreamDone", "stream", p.Stream); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Stream)
-	args = append(args, p.Group)
-	args = append(args, p.IDs...)
-	return keys, args, nil
+func (p StreamDoneParams) encode(call *luaimpl.Call) {
+	call.Key("stream", p.Stream)
+	call.Arg(p.Group)
+	call.Arg(p.IDs...)
 }
 
-func decodeStreamDoneReply(s *luaScript, reply rueidis.RedisResult) (int64, error) {
-	return decodeValue(s, reply, decodeInt)
+func decodeStreamDoneReply(s *luaimpl.Lua, reply luaimpl.Result) (int64, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeInt)
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of tag_all.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -29,33 +31,23 @@ type TagAllParams struct {
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) TagAll(ctx context.Context, c rueidis.Client, p TagAllParams) (int64, error) {
-	var (
-		keyArray [1]string
-		argArray [3]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return 0, err
-	}
-	return decodeTagAllReply(&s.tagAllScript, s.tagAllScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeTagAllReply(&s.tagAllScript, s.tagAllScript.Exec(ctx, c, &call))
 }
 
 // TagAllBatch calls [Scripts.TagAll] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) TagAllBatch(ctx context.Context, c rueidis.Client, params []TagAllParams) []Reply[int64] {
-	return batch(ctx, c, &s.tagAllScript, params, TagAllParams.encode, decodeTagAllReply)
+func (s *Scripts) TagAllBatch(ctx context.Context, c rueidis.Client, params []TagAllParams) []redislua.Reply[int64] {
+	return luaimpl.Batch(ctx, c, &s.tagAllScript, params, TagAllParams.encode, decodeTagAllReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p TagAllParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("TagAll", "tags", p.Tags); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Tags)
-	args = append(args, p.Members...)
-	return keys, args, nil
+func (p TagAllParams) encode(call *luaimpl.Call) {
+	call.Key("tags", p.Tags)
+	call.Arg(p.Members...)
 }
 
-func decodeTagAllReply(s *luaScript, reply rueidis.RedisResult) (int64, error) {
-	return decodeValue(s, reply, decodeInt)
+func decodeTagAllReply(s *luaimpl.Lua, reply luaimpl.Result) (int64, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeInt)
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of tags_of.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -28,32 +30,22 @@ type TagsOfParams struct {
 //
 // It only reads, on the primary.
 func (s *Scripts) TagsOf(ctx context.Context, c rueidis.Client, p TagsOfParams) (map[string][]string, error) {
-	var (
-		keyArray [3]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return nil, err
-	}
-	return decodeTagsOfReply(&s.tagsOfScript, s.tagsOfScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeTagsOfReply(&s.tagsOfScript, s.tagsOfScript.Exec(ctx, c, &call))
 }
 
 // TagsOfBatch calls [Scripts.TagsOf] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) TagsOfBatch(ctx context.Context, c rueidis.Client, params []TagsOfParams) []Reply[map[string][]string] {
-	return batch(ctx, c, &s.tagsOfScript, params, TagsOfParams.encode, decodeTagsOfReply)
+func (s *Scripts) TagsOfBatch(ctx context.Context, c rueidis.Client, params []TagsOfParams) []redislua.Reply[map[string][]string] {
+	return luaimpl.Batch(ctx, c, &s.tagsOfScript, params, TagsOfParams.encode, decodeTagsOfReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p TagsOfParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("TagsOf", "articles", p.Articles...); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Articles...)
-	return keys, args, nil
+func (p TagsOfParams) encode(call *luaimpl.Call) {
+	call.Key("articles", p.Articles...)
 }
 
-func decodeTagsOfReply(s *luaScript, reply rueidis.RedisResult) (map[string][]string, error) {
-	return decodeValue(s, reply, mapping(list(decodeString)))
+func decodeTagsOfReply(s *luaimpl.Lua, reply luaimpl.Result) (map[string][]string, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeMap(luaimpl.DecodeList(luaimpl.DecodeString)))
 }

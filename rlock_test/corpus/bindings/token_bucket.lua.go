@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of token_bucket.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -32,7 +34,7 @@ type TokenBucketParams struct {
 type TokenBucketResult struct {
 	Granted bool
 	Tokens  float64
-	Wait    Null[time.Duration]
+	Wait    redislua.Null[time.Duration]
 }
 
 // TokenBucket takes tokens from a bucket that fills at a constant rate up to its capacity.
@@ -40,52 +42,32 @@ type TokenBucketResult struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) TokenBucket(ctx context.Context, c rueidis.Client, p TokenBucketParams) (TokenBucketResult, error) {
-	var (
-		keyArray [1]string
-		argArray [3]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return TokenBucketResult{}, err
-	}
-	return decodeTokenBucketReply(&s.tokenBucketScript, s.tokenBucketScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeTokenBucketReply(&s.tokenBucketScript, s.tokenBucketScript.Exec(ctx, c, &call))
 }
 
 // TokenBucketBatch calls [Scripts.TokenBucket] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) TokenBucketBatch(ctx context.Context, c rueidis.Client, params []TokenBucketParams) []Reply[TokenBucketResult] {
-	return batch(ctx, c, &s.tokenBucketScript, params, TokenBucketParams.encode, decodeTokenBucketReply)
+func (s *Scripts) TokenBucketBatch(ctx context.Context, c rueidis.Client, params []TokenBucketParams) []redislua.Reply[TokenBucketResult] {
+	return luaimpl.Batch(ctx, c, &s.tokenBucketScript, params, TokenBucketParams.encode, decodeTokenBucketReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p TokenBucketParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("TokenBucket", "bucket", p.Bucket); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Bucket)
-	args = append(args, encodeInt(p.Capacity))
-	rateText, err := encodeFloat("TokenBucket", "rate", p.Rate)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, rateText)
-	args = append(args, encodeInt(p.Cost))
-	return keys, args, nil
+func (p TokenBucketParams) encode(call *luaimpl.Call) {
+	call.Key("bucket", p.Bucket)
+	call.Int(p.Capacity)
+	call.Float("rate", p.Rate)
+	call.Int(p.Cost)
 }
 
-func decodeTokenBucketReply(s *luaScript, reply rueidis.RedisResult) (TokenBucketResult, error) {
-	return decodeStruct(s, reply, 3, decodeTokenBucketResult)
+func decodeTokenBucketReply(s *luaimpl.Lua, reply luaimpl.Result) (TokenBucketResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 3, decodeTokenBucketResult)
 }
 
-func decodeTokenBucketResult(values []rueidis.RedisMessage) (r TokenBucketResult, err error) {
-	if r.Granted, err = decodeBool(values[0]); err != nil {
-		return TokenBucketResult{}, &fieldError{"granted", err}
-	}
-	if r.Tokens, err = decodeFloat(values[1]); err != nil {
-		return TokenBucketResult{}, &fieldError{"tokens", err}
-	}
-	if r.Wait, err = nullableOrEmpty(decodeDuration)(values[2]); err != nil {
-		return TokenBucketResult{}, &fieldError{"wait", err}
-	}
-	return r, nil
+func decodeTokenBucketResult(values []luaimpl.Message) (r TokenBucketResult, err error) {
+	r.Granted, err = luaimpl.DecodeField(err, "granted", values[0], luaimpl.DecodeBool)
+	r.Tokens, err = luaimpl.DecodeField(err, "tokens", values[1], luaimpl.DecodeFloat)
+	r.Wait, err = luaimpl.DecodeField(err, "wait", values[2], luaimpl.DecodeNullOrEmpty(luaimpl.DecodeDuration))
+	return r, err
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
 // The sums of unique_visitors.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -33,42 +35,25 @@ type UniqueVisitorsParams struct {
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) UniqueVisitors(ctx context.Context, c rueidis.Client, p UniqueVisitorsParams) (int64, error) {
-	var (
-		keyArray [4]string
-		argArray [2]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return 0, err
-	}
-	return decodeUniqueVisitorsReply(&s.uniqueVisitorsScript, s.uniqueVisitorsScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeUniqueVisitorsReply(&s.uniqueVisitorsScript, s.uniqueVisitorsScript.Exec(ctx, c, &call))
 }
 
 // UniqueVisitorsBatch calls [Scripts.UniqueVisitors] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) UniqueVisitorsBatch(ctx context.Context, c rueidis.Client, params []UniqueVisitorsParams) []Reply[int64] {
-	return batch(ctx, c, &s.uniqueVisitorsScript, params, UniqueVisitorsParams.encode, decodeUniqueVisitorsReply)
+func (s *Scripts) UniqueVisitorsBatch(ctx context.Context, c rueidis.Client, params []UniqueVisitorsParams) []redislua.Reply[int64] {
+	return luaimpl.Batch(ctx, c, &s.uniqueVisitorsScript, params, UniqueVisitorsParams.encode, decodeUniqueVisitorsReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p UniqueVisitorsParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("UniqueVisitors", "current", p.Current); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Current)
-	if err := checkKeys("UniqueVisitors", "earlier", p.Earlier...); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Earlier...)
-	args = append(args, p.Visitor)
-	keepText, err := encodeDuration("UniqueVisitors", "keep", p.Keep)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, keepText)
-	return keys, args, nil
+func (p UniqueVisitorsParams) encode(call *luaimpl.Call) {
+	call.Key("current", p.Current)
+	call.Key("earlier", p.Earlier...)
+	call.Arg(p.Visitor)
+	call.Duration("keep", p.Keep)
 }
 
-func decodeUniqueVisitorsReply(s *luaScript, reply rueidis.RedisResult) (int64, error) {
-	return decodeValue(s, reply, decodeInt)
+func decodeUniqueVisitorsReply(s *luaimpl.Lua, reply luaimpl.Result) (int64, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeInt)
 }

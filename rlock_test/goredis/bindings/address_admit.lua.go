@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of address_admit.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -31,7 +33,7 @@ type AddressAdmitParams struct {
 
 // AddressAdmitResult is the answer of [Scripts.AddressAdmit].
 type AddressAdmitResult struct {
-	BannedUntil Null[time.Time]
+	BannedUntil redislua.Null[time.Time]
 	Recent      []netip.Addr
 }
 
@@ -40,56 +42,31 @@ type AddressAdmitResult struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) AddressAdmit(ctx context.Context, c redis.UniversalClient, p AddressAdmitParams) (AddressAdmitResult, error) {
-	var (
-		keyArray [2]string
-		argArray [2]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return AddressAdmitResult{}, err
-	}
-	return decodeAddressAdmitReply(&s.addressAdmitScript, s.addressAdmitScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeAddressAdmitReply(&s.addressAdmitScript, s.addressAdmitScript.Exec(ctx, c, &call))
 }
 
 // AddressAdmitBatch calls [Scripts.AddressAdmit] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) AddressAdmitBatch(ctx context.Context, c redis.UniversalClient, params []AddressAdmitParams) []Reply[AddressAdmitResult] {
-	return batch(ctx, c, &s.addressAdmitScript, params, AddressAdmitParams.encode, decodeAddressAdmitReply)
+func (s *Scripts) AddressAdmitBatch(ctx context.Context, c redis.UniversalClient, params []AddressAdmitParams) []redislua.Reply[AddressAdmitResult] {
+	return luaimpl.Batch(ctx, c, &s.addressAdmitScript, params, AddressAdmitParams.encode, decodeAddressAdmitReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p AddressAdmitParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("AddressAdmit", "bans", p.Bans); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Bans)
-	if err := checkKeys("AddressAdmit", "recent", p.Recent); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Recent)
-	addressText, err := encodeJSON("AddressAdmit", "address", p.Address)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, addressText)
-	nowText, err := encodeTime("AddressAdmit", "now", p.Now)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, nowText)
-	return keys, args, nil
+func (p AddressAdmitParams) encode(call *luaimpl.Call) {
+	call.Key("bans", p.Bans)
+	call.Key("recent", p.Recent)
+	call.JSON("address", p.Address)
+	call.Time("now", p.Now)
 }
 
-func decodeAddressAdmitReply(s *luaScript, reply *redis.Cmd) (AddressAdmitResult, error) {
-	return decodeStruct(s, reply, 2, decodeAddressAdmitResult)
+func decodeAddressAdmitReply(s *luaimpl.Lua, reply luaimpl.Result) (AddressAdmitResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeAddressAdmitResult)
 }
 
-func decodeAddressAdmitResult(values []message) (r AddressAdmitResult, err error) {
-	if r.BannedUntil, err = nullableOrEmpty(decodeTime)(values[0]); err != nil {
-		return AddressAdmitResult{}, &fieldError{"banned_until", err}
-	}
-	if r.Recent, err = list(decodeJSONAs[netip.Addr])(values[1]); err != nil {
-		return AddressAdmitResult{}, &fieldError{"recent", err}
-	}
-	return r, nil
+func decodeAddressAdmitResult(values []luaimpl.Message) (r AddressAdmitResult, err error) {
+	r.BannedUntil, err = luaimpl.DecodeField(err, "banned_until", values[0], luaimpl.DecodeNullOrEmpty(luaimpl.DecodeTime))
+	r.Recent, err = luaimpl.DecodeField(err, "recent", values[1], luaimpl.DecodeList(luaimpl.DecodeJSONAs[netip.Addr]))
+	return r, err
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of bloom_add.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -32,35 +34,25 @@ type BloomAddParams struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) BloomAdd(ctx context.Context, c redis.UniversalClient, p BloomAddParams) ([]bool, error) {
-	var (
-		keyArray [1]string
-		argArray [5]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return nil, err
-	}
-	return decodeBloomAddReply(&s.bloomAddScript, s.bloomAddScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeBloomAddReply(&s.bloomAddScript, s.bloomAddScript.Exec(ctx, c, &call))
 }
 
 // BloomAddBatch calls [Scripts.BloomAdd] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) BloomAddBatch(ctx context.Context, c redis.UniversalClient, params []BloomAddParams) []Reply[[]bool] {
-	return batch(ctx, c, &s.bloomAddScript, params, BloomAddParams.encode, decodeBloomAddReply)
+func (s *Scripts) BloomAddBatch(ctx context.Context, c redis.UniversalClient, params []BloomAddParams) []redislua.Reply[[]bool] {
+	return luaimpl.Batch(ctx, c, &s.bloomAddScript, params, BloomAddParams.encode, decodeBloomAddReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p BloomAddParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("BloomAdd", "filter", p.Filter); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Filter)
-	args = append(args, encodeInt(p.Bits))
-	args = append(args, encodeInt(p.Hashes))
-	args = append(args, p.Items...)
-	return keys, args, nil
+func (p BloomAddParams) encode(call *luaimpl.Call) {
+	call.Key("filter", p.Filter)
+	call.Int(p.Bits)
+	call.Int(p.Hashes)
+	call.Arg(p.Items...)
 }
 
-func decodeBloomAddReply(s *luaScript, reply *redis.Cmd) ([]bool, error) {
-	return decodeValue(s, reply, list(decodeBool))
+func decodeBloomAddReply(s *luaimpl.Lua, reply luaimpl.Result) ([]bool, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeList(luaimpl.DecodeBool))
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of bloom_test.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -31,35 +33,25 @@ type BloomTestParams struct {
 //
 // It only reads, on the primary.
 func (s *Scripts) BloomTest(ctx context.Context, c redis.UniversalClient, p BloomTestParams) (bool, error) {
-	var (
-		keyArray [1]string
-		argArray [3]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return false, err
-	}
-	return decodeBloomTestReply(&s.bloomTestScript, s.bloomTestScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeBloomTestReply(&s.bloomTestScript, s.bloomTestScript.Exec(ctx, c, &call))
 }
 
 // BloomTestBatch calls [Scripts.BloomTest] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) BloomTestBatch(ctx context.Context, c redis.UniversalClient, params []BloomTestParams) []Reply[bool] {
-	return batch(ctx, c, &s.bloomTestScript, params, BloomTestParams.encode, decodeBloomTestReply)
+func (s *Scripts) BloomTestBatch(ctx context.Context, c redis.UniversalClient, params []BloomTestParams) []redislua.Reply[bool] {
+	return luaimpl.Batch(ctx, c, &s.bloomTestScript, params, BloomTestParams.encode, decodeBloomTestReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p BloomTestParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("BloomTest", "filter", p.Filter); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Filter)
-	args = append(args, encodeInt(p.Bits))
-	args = append(args, encodeInt(p.Hashes))
-	args = append(args, p.Item)
-	return keys, args, nil
+func (p BloomTestParams) encode(call *luaimpl.Call) {
+	call.Key("filter", p.Filter)
+	call.Int(p.Bits)
+	call.Int(p.Hashes)
+	call.Arg(p.Item)
 }
 
-func decodeBloomTestReply(s *luaScript, reply *redis.Cmd) (bool, error) {
-	return decodeValue(s, reply, decodeBool)
+func decodeBloomTestReply(s *luaimpl.Lua, reply luaimpl.Result) (bool, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeBool)
 }

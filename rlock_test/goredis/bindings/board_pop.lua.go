@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of board_pop.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -28,52 +30,36 @@ type BoardPopParams struct {
 type BoardPopResult struct {
 	Member string
 	Score  float64
-	Others Null[[]string]
+	Others redislua.Null[[]string]
 }
 
 // BoardPop takes the worst off a leaderboard, if there is anybody, and tells who stays.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) BoardPop(ctx context.Context, c redis.UniversalClient, p BoardPopParams) (Null[BoardPopResult], error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return Null[BoardPopResult]{}, err
-	}
-	return decodeBoardPopReply(&s.boardPopScript, s.boardPopScript.exec(ctx, c, keys, args))
+func (s *Scripts) BoardPop(ctx context.Context, c redis.UniversalClient, p BoardPopParams) (redislua.Null[BoardPopResult], error) {
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeBoardPopReply(&s.boardPopScript, s.boardPopScript.Exec(ctx, c, &call))
 }
 
 // BoardPopBatch calls [Scripts.BoardPop] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) BoardPopBatch(ctx context.Context, c redis.UniversalClient, params []BoardPopParams) []Reply[Null[BoardPopResult]] {
-	return batch(ctx, c, &s.boardPopScript, params, BoardPopParams.encode, decodeBoardPopReply)
+func (s *Scripts) BoardPopBatch(ctx context.Context, c redis.UniversalClient, params []BoardPopParams) []redislua.Reply[redislua.Null[BoardPopResult]] {
+	return luaimpl.Batch(ctx, c, &s.boardPopScript, params, BoardPopParams.encode, decodeBoardPopReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p BoardPopParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("BoardPop", "board", p.Board); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Board)
-	return keys, args, nil
+func (p BoardPopParams) encode(call *luaimpl.Call) {
+	call.Key("board", p.Board)
 }
 
-func decodeBoardPopReply(s *luaScript, reply *redis.Cmd) (Null[BoardPopResult], error) {
-	return decodeValue(s, reply, nullable(structure(3, decodeBoardPopResult)))
+func decodeBoardPopReply(s *luaimpl.Lua, reply luaimpl.Result) (redislua.Null[BoardPopResult], error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeNull(luaimpl.DecodeStruct(3, decodeBoardPopResult)))
 }
 
-func decodeBoardPopResult(values []message) (r BoardPopResult, err error) {
-	if r.Member, err = decodeString(values[0]); err != nil {
-		return BoardPopResult{}, &fieldError{"member", err}
-	}
-	if r.Score, err = decodeFloat(values[1]); err != nil {
-		return BoardPopResult{}, &fieldError{"score", err}
-	}
-	if r.Others, err = nullable(list(decodeString))(values[2]); err != nil {
-		return BoardPopResult{}, &fieldError{"others", err}
-	}
-	return r, nil
+func decodeBoardPopResult(values []luaimpl.Message) (r BoardPopResult, err error) {
+	r.Member, err = luaimpl.DecodeField(err, "member", values[0], luaimpl.DecodeString)
+	r.Score, err = luaimpl.DecodeField(err, "score", values[1], luaimpl.DecodeFloat)
+	r.Others, err = luaimpl.DecodeField(err, "others", values[2], luaimpl.DecodeNull(luaimpl.DecodeList(luaimpl.DecodeString)))
+	return r, err
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of board_top.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -35,43 +37,29 @@ type BoardTopItem struct {
 //
 // It only reads, on the primary.
 func (s *Scripts) BoardTop(ctx context.Context, c redis.UniversalClient, p BoardTopParams) ([]BoardTopItem, error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return nil, err
-	}
-	return decodeBoardTopReply(&s.boardTopScript, s.boardTopScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeBoardTopReply(&s.boardTopScript, s.boardTopScript.Exec(ctx, c, &call))
 }
 
 // BoardTopBatch calls [Scripts.BoardTop] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) BoardTopBatch(ctx context.Context, c redis.UniversalClient, params []BoardTopParams) []Reply[[]BoardTopItem] {
-	return batch(ctx, c, &s.boardTopScript, params, BoardTopParams.encode, decodeBoardTopReply)
+func (s *Scripts) BoardTopBatch(ctx context.Context, c redis.UniversalClient, params []BoardTopParams) []redislua.Reply[[]BoardTopItem] {
+	return luaimpl.Batch(ctx, c, &s.boardTopScript, params, BoardTopParams.encode, decodeBoardTopReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p BoardTopParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("BoardTop", "board", p.Board); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Board)
-	args = append(args, encodeInt(p.Last))
-	return keys, args, nil
+func (p BoardTopParams) encode(call *luaimpl.Call) {
+	call.Key("board", p.Board)
+	call.Int(p.Last)
 }
 
-func decodeBoardTopReply(s *luaScript, reply *redis.Cmd) ([]BoardTopItem, error) {
-	return decodeValue(s, reply, structs(2, decodeBoardTopItem))
+func decodeBoardTopReply(s *luaimpl.Lua, reply luaimpl.Result) ([]BoardTopItem, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeStructs(2, decodeBoardTopItem))
 }
 
-func decodeBoardTopItem(values []message) (r BoardTopItem, err error) {
-	if r.Member, err = decodeString(values[0]); err != nil {
-		return BoardTopItem{}, &fieldError{"member", err}
-	}
-	if r.Score, err = decodeFloat(values[1]); err != nil {
-		return BoardTopItem{}, &fieldError{"score", err}
-	}
-	return r, nil
+func decodeBoardTopItem(values []luaimpl.Message) (r BoardTopItem, err error) {
+	r.Member, err = luaimpl.DecodeField(err, "member", values[0], luaimpl.DecodeString)
+	r.Score, err = luaimpl.DecodeField(err, "score", values[1], luaimpl.DecodeFloat)
+	return r, err
 }

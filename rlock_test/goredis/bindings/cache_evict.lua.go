@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of cache_evict.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -33,42 +35,25 @@ type CacheEvictParams struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) CacheEvict(ctx context.Context, c redis.UniversalClient, p CacheEvictParams) ([]string, error) {
-	var (
-		keyArray [2]string
-		argArray [2]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return nil, err
-	}
-	return decodeCacheEvictReply(&s.cacheEvictScript, s.cacheEvictScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeCacheEvictReply(&s.cacheEvictScript, s.cacheEvictScript.Exec(ctx, c, &call))
 }
 
 // CacheEvictBatch calls [Scripts.CacheEvict] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) CacheEvictBatch(ctx context.Context, c redis.UniversalClient, params []CacheEvictParams) []Reply[[]string] {
-	return batch(ctx, c, &s.cacheEvictScript, params, CacheEvictParams.encode, decodeCacheEvictReply)
+func (s *Scripts) CacheEvictBatch(ctx context.Context, c redis.UniversalClient, params []CacheEvictParams) []redislua.Reply[[]string] {
+	return luaimpl.Batch(ctx, c, &s.cacheEvictScript, params, CacheEvictParams.encode, decodeCacheEvictReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p CacheEvictParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("CacheEvict", "expiry", p.Expiry); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Expiry)
-	if err := checkKeys("CacheEvict", "entries", p.Entries); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Entries)
-	nowText, err := encodeTime("CacheEvict", "now", p.Now)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, nowText)
-	args = append(args, encodeInt(p.Most))
-	return keys, args, nil
+func (p CacheEvictParams) encode(call *luaimpl.Call) {
+	call.Key("expiry", p.Expiry)
+	call.Key("entries", p.Entries)
+	call.Time("now", p.Now)
+	call.Int(p.Most)
 }
 
-func decodeCacheEvictReply(s *luaScript, reply *redis.Cmd) ([]string, error) {
-	return decodeValue(s, reply, list(decodeString))
+func decodeCacheEvictReply(s *luaimpl.Lua, reply luaimpl.Result) ([]string, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeList(luaimpl.DecodeString))
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of cart_merge.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -30,37 +32,23 @@ type CartMergeParams struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) CartMerge(ctx context.Context, c redis.UniversalClient, p CartMergeParams) (Cart, error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return *new(Cart), err
-	}
-	return decodeCartMergeReply(&s.cartMergeScript, s.cartMergeScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeCartMergeReply(&s.cartMergeScript, s.cartMergeScript.Exec(ctx, c, &call))
 }
 
 // CartMergeBatch calls [Scripts.CartMerge] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) CartMergeBatch(ctx context.Context, c redis.UniversalClient, params []CartMergeParams) []Reply[Cart] {
-	return batch(ctx, c, &s.cartMergeScript, params, CartMergeParams.encode, decodeCartMergeReply)
+func (s *Scripts) CartMergeBatch(ctx context.Context, c redis.UniversalClient, params []CartMergeParams) []redislua.Reply[Cart] {
+	return luaimpl.Batch(ctx, c, &s.cartMergeScript, params, CartMergeParams.encode, decodeCartMergeReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p CartMergeParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("CartMerge", "cart", p.Cart); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Cart)
-	guestText, err := encodeJSON("CartMerge", "guest", p.Guest)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, guestText)
-	return keys, args, nil
+func (p CartMergeParams) encode(call *luaimpl.Call) {
+	call.Key("cart", p.Cart)
+	call.JSON("guest", p.Guest)
 }
 
-func decodeCartMergeReply(s *luaScript, reply *redis.Cmd) (Cart, error) {
-	return decodeValue(s, reply, decodeJSONAs[Cart])
+func decodeCartMergeReply(s *luaimpl.Lua, reply luaimpl.Result) (Cart, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeJSONAs[Cart])
 }

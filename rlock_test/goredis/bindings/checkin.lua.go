@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of checkin.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -36,43 +38,29 @@ type CheckinResult struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) Checkin(ctx context.Context, c redis.UniversalClient, p CheckinParams) (CheckinResult, error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return CheckinResult{}, err
-	}
-	return decodeCheckinReply(&s.checkinScript, s.checkinScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeCheckinReply(&s.checkinScript, s.checkinScript.Exec(ctx, c, &call))
 }
 
 // CheckinBatch calls [Scripts.Checkin] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) CheckinBatch(ctx context.Context, c redis.UniversalClient, params []CheckinParams) []Reply[CheckinResult] {
-	return batch(ctx, c, &s.checkinScript, params, CheckinParams.encode, decodeCheckinReply)
+func (s *Scripts) CheckinBatch(ctx context.Context, c redis.UniversalClient, params []CheckinParams) []redislua.Reply[CheckinResult] {
+	return luaimpl.Batch(ctx, c, &s.checkinScript, params, CheckinParams.encode, decodeCheckinReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p CheckinParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("Checkin", "year", p.Year); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Year)
-	args = append(args, encodeInt(p.Day))
-	return keys, args, nil
+func (p CheckinParams) encode(call *luaimpl.Call) {
+	call.Key("year", p.Year)
+	call.Int(p.Day)
 }
 
-func decodeCheckinReply(s *luaScript, reply *redis.Cmd) (CheckinResult, error) {
-	return decodeStruct(s, reply, 2, decodeCheckinResult)
+func decodeCheckinReply(s *luaimpl.Lua, reply luaimpl.Result) (CheckinResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeCheckinResult)
 }
 
-func decodeCheckinResult(values []message) (r CheckinResult, err error) {
-	if r.First, err = decodeBool(values[0]); err != nil {
-		return CheckinResult{}, &fieldError{"first", err}
-	}
-	if r.Streak, err = decodeInt(values[1]); err != nil {
-		return CheckinResult{}, &fieldError{"streak", err}
-	}
-	return r, nil
+func decodeCheckinResult(values []luaimpl.Message) (r CheckinResult, err error) {
+	r.First, err = luaimpl.DecodeField(err, "first", values[0], luaimpl.DecodeBool)
+	r.Streak, err = luaimpl.DecodeField(err, "streak", values[1], luaimpl.DecodeInt)
+	return r, err
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of counter_add.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -32,38 +34,24 @@ type CounterAddParams struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) CounterAdd(ctx context.Context, c redis.UniversalClient, p CounterAddParams) (int64, error) {
-	var (
-		keyArray [1]string
-		argArray [2]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return 0, err
-	}
-	return decodeCounterAddReply(&s.counterAddScript, s.counterAddScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeCounterAddReply(&s.counterAddScript, s.counterAddScript.Exec(ctx, c, &call))
 }
 
 // CounterAddBatch calls [Scripts.CounterAdd] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) CounterAddBatch(ctx context.Context, c redis.UniversalClient, params []CounterAddParams) []Reply[int64] {
-	return batch(ctx, c, &s.counterAddScript, params, CounterAddParams.encode, decodeCounterAddReply)
+func (s *Scripts) CounterAddBatch(ctx context.Context, c redis.UniversalClient, params []CounterAddParams) []redislua.Reply[int64] {
+	return luaimpl.Batch(ctx, c, &s.counterAddScript, params, CounterAddParams.encode, decodeCounterAddReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p CounterAddParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("CounterAdd", "counter", p.Counter); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Counter)
-	args = append(args, encodeInt(p.By))
-	keepText, err := encodeOptionalDuration("CounterAdd", "keep", p.Keep)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, keepText)
-	return keys, args, nil
+func (p CounterAddParams) encode(call *luaimpl.Call) {
+	call.Key("counter", p.Counter)
+	call.Int(p.By)
+	call.OptionalDuration("keep", p.Keep)
 }
 
-func decodeCounterAddReply(s *luaScript, reply *redis.Cmd) (int64, error) {
-	return decodeValue(s, reply, decodeInt)
+func decodeCounterAddReply(s *luaimpl.Lua, reply luaimpl.Result) (int64, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeInt)
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of dedup_window.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -33,43 +35,25 @@ type DedupWindowParams struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) DedupWindow(ctx context.Context, c redis.UniversalClient, p DedupWindowParams) ([]bool, error) {
-	var (
-		keyArray [1]string
-		argArray [5]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return nil, err
-	}
-	return decodeDedupWindowReply(&s.dedupWindowScript, s.dedupWindowScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeDedupWindowReply(&s.dedupWindowScript, s.dedupWindowScript.Exec(ctx, c, &call))
 }
 
 // DedupWindowBatch calls [Scripts.DedupWindow] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) DedupWindowBatch(ctx context.Context, c redis.UniversalClient, params []DedupWindowParams) []Reply[[]bool] {
-	return batch(ctx, c, &s.dedupWindowScript, params, DedupWindowParams.encode, decodeDedupWindowReply)
+func (s *Scripts) DedupWindowBatch(ctx context.Context, c redis.UniversalClient, params []DedupWindowParams) []redislua.Reply[[]bool] {
+	return luaimpl.Batch(ctx, c, &s.dedupWindowScript, params, DedupWindowParams.encode, decodeDedupWindowReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p DedupWindowParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("DedupWindow", "seen", p.Seen); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Seen)
-	nowText, err := encodeTime("DedupWindow", "now", p.Now)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, nowText)
-	lengthText, err := encodeDuration("DedupWindow", "length", p.Length)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, lengthText)
-	args = append(args, p.IDs...)
-	return keys, args, nil
+func (p DedupWindowParams) encode(call *luaimpl.Call) {
+	call.Key("seen", p.Seen)
+	call.Time("now", p.Now)
+	call.Duration("length", p.Length)
+	call.Arg(p.IDs...)
 }
 
-func decodeDedupWindowReply(s *luaScript, reply *redis.Cmd) ([]bool, error) {
-	return decodeValue(s, reply, list(decodeBool))
+func decodeDedupWindowReply(s *luaimpl.Lua, reply luaimpl.Result) ([]bool, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeList(luaimpl.DecodeBool))
 }

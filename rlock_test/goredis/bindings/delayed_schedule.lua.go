@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of delayed_schedule.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -34,48 +36,27 @@ type DelayedScheduleParams struct {
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) DelayedSchedule(ctx context.Context, c redis.UniversalClient, p DelayedScheduleParams) error {
-	var (
-		keyArray [2]string
-		argArray [3]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return err
-	}
-	_, err = decodeDelayedScheduleReply(&s.delayedScheduleScript, s.delayedScheduleScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	_, err := decodeDelayedScheduleReply(&s.delayedScheduleScript, s.delayedScheduleScript.Exec(ctx, c, &call))
 	return err
 }
 
 // DelayedScheduleBatch calls [Scripts.DelayedSchedule] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) DelayedScheduleBatch(ctx context.Context, c redis.UniversalClient, params []DelayedScheduleParams) []Reply[struct{}] {
-	return batch(ctx, c, &s.delayedScheduleScript, params, DelayedScheduleParams.encode, decodeDelayedScheduleReply)
+func (s *Scripts) DelayedScheduleBatch(ctx context.Context, c redis.UniversalClient, params []DelayedScheduleParams) []redislua.Reply[struct{}] {
+	return luaimpl.Batch(ctx, c, &s.delayedScheduleScript, params, DelayedScheduleParams.encode, decodeDelayedScheduleReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p DelayedScheduleParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("DelayedSchedule", "due", p.Due); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Due)
-	if err := checkKeys("DelayedSchedule", "jobs", p.Jobs); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Jobs)
-	args = append(args, p.ID)
-	jobText, err := encodeJSON("DelayedSchedule", "job", p.Job)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, jobText)
-	atText, err := encodeOptionalTime("DelayedSchedule", "at", p.At)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, atText)
-	return keys, args, nil
+func (p DelayedScheduleParams) encode(call *luaimpl.Call) {
+	call.Key("due", p.Due)
+	call.Key("jobs", p.Jobs)
+	call.Arg(p.ID)
+	call.JSON("job", p.Job)
+	call.OptionalTime("at", p.At)
 }
 
-func decodeDelayedScheduleReply(s *luaScript, reply *redis.Cmd) (struct{}, error) {
-	return decodeValue(s, reply, decodeNothing)
+func decodeDelayedScheduleReply(s *luaimpl.Lua, reply luaimpl.Result) (struct{}, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeNothing)
 }

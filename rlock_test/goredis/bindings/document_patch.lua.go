@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of document_patch.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -32,37 +34,23 @@ type DocumentPatchParams struct {
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) DocumentPatch(ctx context.Context, c redis.UniversalClient, p DocumentPatchParams) (json.RawMessage, error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return nil, err
-	}
-	return decodeDocumentPatchReply(&s.documentPatchScript, s.documentPatchScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeDocumentPatchReply(&s.documentPatchScript, s.documentPatchScript.Exec(ctx, c, &call))
 }
 
 // DocumentPatchBatch calls [Scripts.DocumentPatch] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) DocumentPatchBatch(ctx context.Context, c redis.UniversalClient, params []DocumentPatchParams) []Reply[json.RawMessage] {
-	return batch(ctx, c, &s.documentPatchScript, params, DocumentPatchParams.encode, decodeDocumentPatchReply)
+func (s *Scripts) DocumentPatchBatch(ctx context.Context, c redis.UniversalClient, params []DocumentPatchParams) []redislua.Reply[json.RawMessage] {
+	return luaimpl.Batch(ctx, c, &s.documentPatchScript, params, DocumentPatchParams.encode, decodeDocumentPatchReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p DocumentPatchParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("DocumentPatch", "document", p.Document); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Document)
-	patchText, err := encodeJSON("DocumentPatch", "patch", p.Patch)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, patchText)
-	return keys, args, nil
+func (p DocumentPatchParams) encode(call *luaimpl.Call) {
+	call.Key("document", p.Document)
+	call.JSON("patch", p.Patch)
 }
 
-func decodeDocumentPatchReply(s *luaScript, reply *redis.Cmd) (json.RawMessage, error) {
-	return decodeValue(s, reply, decodeJSON)
+func decodeDocumentPatchReply(s *luaimpl.Lua, reply luaimpl.Result) (json.RawMessage, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeJSON)
 }

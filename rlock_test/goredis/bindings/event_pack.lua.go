@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of event_pack.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -33,39 +35,25 @@ type EventPackParams struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) EventPack(ctx context.Context, c redis.UniversalClient, p EventPackParams) ([]Event, error) {
-	var (
-		keyArray [1]string
-		argArray [3]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return nil, err
-	}
-	return decodeEventPackReply(&s.eventPackScript, s.eventPackScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeEventPackReply(&s.eventPackScript, s.eventPackScript.Exec(ctx, c, &call))
 }
 
 // EventPackBatch calls [Scripts.EventPack] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) EventPackBatch(ctx context.Context, c redis.UniversalClient, params []EventPackParams) []Reply[[]Event] {
-	return batch(ctx, c, &s.eventPackScript, params, EventPackParams.encode, decodeEventPackReply)
+func (s *Scripts) EventPackBatch(ctx context.Context, c redis.UniversalClient, params []EventPackParams) []redislua.Reply[[]Event] {
+	return luaimpl.Batch(ctx, c, &s.eventPackScript, params, EventPackParams.encode, decodeEventPackReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p EventPackParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("EventPack", "history", p.History); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.History)
-	args = append(args, p.Kind)
-	atText, err := encodeTime("EventPack", "at", p.At)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, atText)
-	args = append(args, encodeInt(p.Most))
-	return keys, args, nil
+func (p EventPackParams) encode(call *luaimpl.Call) {
+	call.Key("history", p.History)
+	call.Arg(p.Kind)
+	call.Time("at", p.At)
+	call.Int(p.Most)
 }
 
-func decodeEventPackReply(s *luaScript, reply *redis.Cmd) ([]Event, error) {
-	return decodeValue(s, reply, list(decodeJSONAs[Event]))
+func decodeEventPackReply(s *luaimpl.Lua, reply luaimpl.Result) ([]Event, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeList(luaimpl.DecodeJSONAs[Event]))
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of fixed_window.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -40,51 +42,31 @@ type FixedWindowResult struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) FixedWindow(ctx context.Context, c redis.UniversalClient, p FixedWindowParams) (FixedWindowResult, error) {
-	var (
-		keyArray [1]string
-		argArray [2]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return FixedWindowResult{}, err
-	}
-	return decodeFixedWindowReply(&s.fixedWindowScript, s.fixedWindowScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeFixedWindowReply(&s.fixedWindowScript, s.fixedWindowScript.Exec(ctx, c, &call))
 }
 
 // FixedWindowBatch calls [Scripts.FixedWindow] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) FixedWindowBatch(ctx context.Context, c redis.UniversalClient, params []FixedWindowParams) []Reply[FixedWindowResult] {
-	return batch(ctx, c, &s.fixedWindowScript, params, FixedWindowParams.encode, decodeFixedWindowReply)
+func (s *Scripts) FixedWindowBatch(ctx context.Context, c redis.UniversalClient, params []FixedWindowParams) []redislua.Reply[FixedWindowResult] {
+	return luaimpl.Batch(ctx, c, &s.fixedWindowScript, params, FixedWindowParams.encode, decodeFixedWindowReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p FixedWindowParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("FixedWindow", "window", p.Window); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Window)
-	args = append(args, encodeInt(p.Limit))
-	lengthText, err := encodeDuration("FixedWindow", "length", p.Length)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, lengthText)
-	return keys, args, nil
+func (p FixedWindowParams) encode(call *luaimpl.Call) {
+	call.Key("window", p.Window)
+	call.Int(p.Limit)
+	call.Duration("length", p.Length)
 }
 
-func decodeFixedWindowReply(s *luaScript, reply *redis.Cmd) (FixedWindowResult, error) {
-	return decodeStruct(s, reply, 3, decodeFixedWindowResult)
+func decodeFixedWindowReply(s *luaimpl.Lua, reply luaimpl.Result) (FixedWindowResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 3, decodeFixedWindowResult)
 }
 
-func decodeFixedWindowResult(values []message) (r FixedWindowResult, err error) {
-	if r.Allowed, err = decodeBool(values[0]); err != nil {
-		return FixedWindowResult{}, &fieldError{"allowed", err}
-	}
-	if r.Remaining, err = decodeInt(values[1]); err != nil {
-		return FixedWindowResult{}, &fieldError{"remaining", err}
-	}
-	if r.Reset, err = decodeDuration(values[2]); err != nil {
-		return FixedWindowResult{}, &fieldError{"reset", err}
-	}
-	return r, nil
+func decodeFixedWindowResult(values []luaimpl.Message) (r FixedWindowResult, err error) {
+	r.Allowed, err = luaimpl.DecodeField(err, "allowed", values[0], luaimpl.DecodeBool)
+	r.Remaining, err = luaimpl.DecodeField(err, "remaining", values[1], luaimpl.DecodeInt)
+	r.Reset, err = luaimpl.DecodeField(err, "reset", values[2], luaimpl.DecodeDuration)
+	return r, err
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of geo_nearby.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -39,58 +41,32 @@ type GeoNearbyResult struct {
 //
 // It only reads, on the primary.
 func (s *Scripts) GeoNearby(ctx context.Context, c redis.UniversalClient, p GeoNearbyParams) (GeoNearbyResult, error) {
-	var (
-		keyArray [1]string
-		argArray [4]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return GeoNearbyResult{}, err
-	}
-	return decodeGeoNearbyReply(&s.geoNearbyScript, s.geoNearbyScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeGeoNearbyReply(&s.geoNearbyScript, s.geoNearbyScript.Exec(ctx, c, &call))
 }
 
 // GeoNearbyBatch calls [Scripts.GeoNearby] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) GeoNearbyBatch(ctx context.Context, c redis.UniversalClient, params []GeoNearbyParams) []Reply[GeoNearbyResult] {
-	return batch(ctx, c, &s.geoNearbyScript, params, GeoNearbyParams.encode, decodeGeoNearbyReply)
+func (s *Scripts) GeoNearbyBatch(ctx context.Context, c redis.UniversalClient, params []GeoNearbyParams) []redislua.Reply[GeoNearbyResult] {
+	return luaimpl.Batch(ctx, c, &s.geoNearbyScript, params, GeoNearbyParams.encode, decodeGeoNearbyReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p GeoNearbyParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("GeoNearby", "places", p.Places); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Places)
-	longitudeText, err := encodeFloat("GeoNearby", "longitude", p.Longitude)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, longitudeText)
-	latitudeText, err := encodeFloat("GeoNearby", "latitude", p.Latitude)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, latitudeText)
-	radiusText, err := encodeFloat("GeoNearby", "radius", p.Radius)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, radiusText)
-	args = append(args, encodeInt(p.Most))
-	return keys, args, nil
+func (p GeoNearbyParams) encode(call *luaimpl.Call) {
+	call.Key("places", p.Places)
+	call.Float("longitude", p.Longitude)
+	call.Float("latitude", p.Latitude)
+	call.Float("radius", p.Radius)
+	call.Int(p.Most)
 }
 
-func decodeGeoNearbyReply(s *luaScript, reply *redis.Cmd) (GeoNearbyResult, error) {
-	return decodeStruct(s, reply, 2, decodeGeoNearbyResult)
+func decodeGeoNearbyReply(s *luaimpl.Lua, reply luaimpl.Result) (GeoNearbyResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeGeoNearbyResult)
 }
 
-func decodeGeoNearbyResult(values []message) (r GeoNearbyResult, err error) {
-	if r.Names, err = list(decodeString)(values[0]); err != nil {
-		return GeoNearbyResult{}, &fieldError{"names", err}
-	}
-	if r.Meters, err = list(decodeFloat)(values[1]); err != nil {
-		return GeoNearbyResult{}, &fieldError{"meters", err}
-	}
-	return r, nil
+func decodeGeoNearbyResult(values []luaimpl.Message) (r GeoNearbyResult, err error) {
+	r.Names, err = luaimpl.DecodeField(err, "names", values[0], luaimpl.DecodeList(luaimpl.DecodeString))
+	r.Meters, err = luaimpl.DecodeField(err, "meters", values[1], luaimpl.DecodeList(luaimpl.DecodeFloat))
+	return r, err
 }

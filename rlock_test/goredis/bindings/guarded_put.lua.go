@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of guarded_put.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -21,9 +23,9 @@ var guardedPutSource string
 
 // GuardedPutParams are the keys and arguments of [Scripts.GuardedPut].
 type GuardedPutParams struct {
-	Lock  Held   // KEYS[1]
-	Value string // KEYS[2]
-	Text  string // ARGV[2]
+	Lock  redislua.Held // KEYS[1]
+	Value string        // KEYS[2]
+	Text  string        // ARGV[2]
 }
 
 // GuardedPut writes a value while a lock is held. The lock's key is looked at in the same
@@ -33,39 +35,26 @@ type GuardedPutParams struct {
 // It writes, and the client sends it once: a call that returns a network error may have run.
 // It is guarded: it writes only while lock is held.
 func (s *Scripts) GuardedPut(ctx context.Context, c redis.UniversalClient, p GuardedPutParams) error {
-	var (
-		keyArray [2]string
-		argArray [2]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return err
-	}
-	_, err = decodeGuardedPutReply(&s.guardedPutScript, s.guardedPutScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	_, err := decodeGuardedPutReply(&s.guardedPutScript, s.guardedPutScript.Exec(ctx, c, &call))
 	return err
 }
 
 // GuardedPutBatch calls [Scripts.GuardedPut] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) GuardedPutBatch(ctx context.Context, c redis.UniversalClient, params []GuardedPutParams) []Reply[struct{}] {
-	return batch(ctx, c, &s.guardedPutScript, params, GuardedPutParams.encode, decodeGuardedPutReply)
+func (s *Scripts) GuardedPutBatch(ctx context.Context, c redis.UniversalClient, params []GuardedPutParams) []redislua.Reply[struct{}] {
+	return luaimpl.Batch(ctx, c, &s.guardedPutScript, params, GuardedPutParams.encode, decodeGuardedPutReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p GuardedPutParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkHeld("GuardedPut", "lock", p.Lock); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Lock.Key())
-	if err := checkKeys("GuardedPut", "value", p.Value); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Value)
-	args = append(args, p.Lock.Token())
-	args = append(args, p.Text)
-	return keys, args, nil
+func (p GuardedPutParams) encode(call *luaimpl.Call) {
+	call.Held("lock", p.Lock)
+	call.Key("value", p.Value)
+	call.Token(p.Lock)
+	call.Arg(p.Text)
 }
 
-func decodeGuardedPutReply(s *luaScript, reply *redis.Cmd) (struct{}, error) {
-	return decodeValue(s, reply, decodeOK)
+func decodeGuardedPutReply(s *luaimpl.Lua, reply luaimpl.Result) (struct{}, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeOK)
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of in_flight.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -40,49 +42,31 @@ type InFlightResult struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) InFlight(ctx context.Context, c redis.UniversalClient, p InFlightParams) (InFlightResult, error) {
-	var (
-		keyArray [1]string
-		argArray [3]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return InFlightResult{}, err
-	}
-	return decodeInFlightReply(&s.inFlightScript, s.inFlightScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeInFlightReply(&s.inFlightScript, s.inFlightScript.Exec(ctx, c, &call))
 }
 
 // InFlightBatch calls [Scripts.InFlight] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) InFlightBatch(ctx context.Context, c redis.UniversalClient, params []InFlightParams) []Reply[InFlightResult] {
-	return batch(ctx, c, &s.inFlightScript, params, InFlightParams.encode, decodeInFlightReply)
+func (s *Scripts) InFlightBatch(ctx context.Context, c redis.UniversalClient, params []InFlightParams) []redislua.Reply[InFlightResult] {
+	return luaimpl.Batch(ctx, c, &s.inFlightScript, params, InFlightParams.encode, decodeInFlightReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p InFlightParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("InFlight", "count", p.Count); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Count)
-	args = append(args, encodeBool(p.Enter))
-	args = append(args, encodeInt(p.Limit))
-	forgetText, err := encodeOptionalDuration("InFlight", "forget", p.Forget)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, forgetText)
-	return keys, args, nil
+func (p InFlightParams) encode(call *luaimpl.Call) {
+	call.Key("count", p.Count)
+	call.Bool(p.Enter)
+	call.Int(p.Limit)
+	call.OptionalDuration("forget", p.Forget)
 }
 
-func decodeInFlightReply(s *luaScript, reply *redis.Cmd) (InFlightResult, error) {
-	return decodeStruct(s, reply, 2, decodeInFlightResult)
+func decodeInFlightReply(s *luaimpl.Lua, reply luaimpl.Result) (InFlightResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeInFlightResult)
 }
 
-func decodeInFlightResult(values []message) (r InFlightResult, err error) {
-	if r.OK, err = decodeBool(values[0]); err != nil {
-		return InFlightResult{}, &fieldError{"ok", err}
-	}
-	if r.Count, err = decodeInt(values[1]); err != nil {
-		return InFlightResult{}, &fieldError{"count", err}
-	}
-	return r, nil
+func decodeInFlightResult(values []luaimpl.Message) (r InFlightResult, err error) {
+	r.OK, err = luaimpl.DecodeField(err, "ok", values[0], luaimpl.DecodeBool)
+	r.Count, err = luaimpl.DecodeField(err, "count", values[1], luaimpl.DecodeInt)
+	return r, err
 }

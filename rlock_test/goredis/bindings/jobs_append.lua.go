@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of jobs_append.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -29,39 +31,25 @@ type JobsAppendParams struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) JobsAppend(ctx context.Context, c redis.UniversalClient, p JobsAppendParams) (int64, error) {
-	var (
-		keyArray [1]string
-		argArray [3]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return 0, err
-	}
-	return decodeJobsAppendReply(&s.jobsAppendScript, s.jobsAppendScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeJobsAppendReply(&s.jobsAppendScript, s.jobsAppendScript.Exec(ctx, c, &call))
 }
 
 // JobsAppendBatch calls [Scripts.JobsAppend] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) JobsAppendBatch(ctx context.Context, c redis.UniversalClient, params []JobsAppendParams) []Reply[int64] {
-	return batch(ctx, c, &s.jobsAppendScript, params, JobsAppendParams.encode, decodeJobsAppendReply)
+func (s *Scripts) JobsAppendBatch(ctx context.Context, c redis.UniversalClient, params []JobsAppendParams) []redislua.Reply[int64] {
+	return luaimpl.Batch(ctx, c, &s.jobsAppendScript, params, JobsAppendParams.encode, decodeJobsAppendReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p JobsAppendParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("JobsAppend", "list", p.List); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.List)
+func (p JobsAppendParams) encode(call *luaimpl.Call) {
+	call.Key("list", p.List)
 	for _, v := range p.Jobs {
-		jobsText, err := encodeJSON("JobsAppend", "jobs", v)
-		if err != nil {
-			return nil, nil, err
-		}
-		args = append(args, jobsText)
+		call.JSON("jobs", v)
 	}
-	return keys, args, nil
 }
 
-func decodeJobsAppendReply(s *luaScript, reply *redis.Cmd) (int64, error) {
-	return decodeValue(s, reply, decodeInt)
+func decodeJobsAppendReply(s *luaimpl.Lua, reply luaimpl.Result) (int64, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeInt)
 }

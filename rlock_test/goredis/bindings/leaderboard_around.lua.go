@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of leaderboard_around.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -28,7 +30,7 @@ type LeaderboardAroundParams struct {
 
 // LeaderboardAroundResult is the answer of [Scripts.LeaderboardAround].
 type LeaderboardAroundResult struct {
-	Rank Null[int64]
+	Rank redislua.Null[int64]
 	Rows [][]string
 }
 
@@ -37,44 +39,30 @@ type LeaderboardAroundResult struct {
 //
 // It only reads, on the primary.
 func (s *Scripts) LeaderboardAround(ctx context.Context, c redis.UniversalClient, p LeaderboardAroundParams) (LeaderboardAroundResult, error) {
-	var (
-		keyArray [1]string
-		argArray [2]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return LeaderboardAroundResult{}, err
-	}
-	return decodeLeaderboardAroundReply(&s.leaderboardAroundScript, s.leaderboardAroundScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeLeaderboardAroundReply(&s.leaderboardAroundScript, s.leaderboardAroundScript.Exec(ctx, c, &call))
 }
 
 // LeaderboardAroundBatch calls [Scripts.LeaderboardAround] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) LeaderboardAroundBatch(ctx context.Context, c redis.UniversalClient, params []LeaderboardAroundParams) []Reply[LeaderboardAroundResult] {
-	return batch(ctx, c, &s.leaderboardAroundScript, params, LeaderboardAroundParams.encode, decodeLeaderboardAroundReply)
+func (s *Scripts) LeaderboardAroundBatch(ctx context.Context, c redis.UniversalClient, params []LeaderboardAroundParams) []redislua.Reply[LeaderboardAroundResult] {
+	return luaimpl.Batch(ctx, c, &s.leaderboardAroundScript, params, LeaderboardAroundParams.encode, decodeLeaderboardAroundReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p LeaderboardAroundParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("LeaderboardAround", "board", p.Board); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Board)
-	args = append(args, p.Player)
-	args = append(args, encodeInt(p.Radius))
-	return keys, args, nil
+func (p LeaderboardAroundParams) encode(call *luaimpl.Call) {
+	call.Key("board", p.Board)
+	call.Arg(p.Player)
+	call.Int(p.Radius)
 }
 
-func decodeLeaderboardAroundReply(s *luaScript, reply *redis.Cmd) (LeaderboardAroundResult, error) {
-	return decodeStruct(s, reply, 2, decodeLeaderboardAroundResult)
+func decodeLeaderboardAroundReply(s *luaimpl.Lua, reply luaimpl.Result) (LeaderboardAroundResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeLeaderboardAroundResult)
 }
 
-func decodeLeaderboardAroundResult(values []message) (r LeaderboardAroundResult, err error) {
-	if r.Rank, err = nullable(decodeInt)(values[0]); err != nil {
-		return LeaderboardAroundResult{}, &fieldError{"rank", err}
-	}
-	if r.Rows, err = list(list(decodeString))(values[1]); err != nil {
-		return LeaderboardAroundResult{}, &fieldError{"rows", err}
-	}
-	return r, nil
+func decodeLeaderboardAroundResult(values []luaimpl.Message) (r LeaderboardAroundResult, err error) {
+	r.Rank, err = luaimpl.DecodeField(err, "rank", values[0], luaimpl.DecodeNull(luaimpl.DecodeInt))
+	r.Rows, err = luaimpl.DecodeField(err, "rows", values[1], luaimpl.DecodeList(luaimpl.DecodeList(luaimpl.DecodeString)))
+	return r, err
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of leaderboard_top.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -36,43 +38,29 @@ type LeaderboardTopResult struct {
 //
 // It only reads, on the primary.
 func (s *Scripts) LeaderboardTop(ctx context.Context, c redis.UniversalClient, p LeaderboardTopParams) (LeaderboardTopResult, error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return LeaderboardTopResult{}, err
-	}
-	return decodeLeaderboardTopReply(&s.leaderboardTopScript, s.leaderboardTopScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeLeaderboardTopReply(&s.leaderboardTopScript, s.leaderboardTopScript.Exec(ctx, c, &call))
 }
 
 // LeaderboardTopBatch calls [Scripts.LeaderboardTop] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) LeaderboardTopBatch(ctx context.Context, c redis.UniversalClient, params []LeaderboardTopParams) []Reply[LeaderboardTopResult] {
-	return batch(ctx, c, &s.leaderboardTopScript, params, LeaderboardTopParams.encode, decodeLeaderboardTopReply)
+func (s *Scripts) LeaderboardTopBatch(ctx context.Context, c redis.UniversalClient, params []LeaderboardTopParams) []redislua.Reply[LeaderboardTopResult] {
+	return luaimpl.Batch(ctx, c, &s.leaderboardTopScript, params, LeaderboardTopParams.encode, decodeLeaderboardTopReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p LeaderboardTopParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("LeaderboardTop", "board", p.Board); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Board)
-	args = append(args, encodeInt(p.Most))
-	return keys, args, nil
+func (p LeaderboardTopParams) encode(call *luaimpl.Call) {
+	call.Key("board", p.Board)
+	call.Int(p.Most)
 }
 
-func decodeLeaderboardTopReply(s *luaScript, reply *redis.Cmd) (LeaderboardTopResult, error) {
-	return decodeStruct(s, reply, 2, decodeLeaderboardTopResult)
+func decodeLeaderboardTopReply(s *luaimpl.Lua, reply luaimpl.Result) (LeaderboardTopResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeLeaderboardTopResult)
 }
 
-func decodeLeaderboardTopResult(values []message) (r LeaderboardTopResult, err error) {
-	if r.Scores, err = mapping(decodeFloat)(values[0]); err != nil {
-		return LeaderboardTopResult{}, &fieldError{"scores", err}
-	}
-	if r.Players, err = decodeInt(values[1]); err != nil {
-		return LeaderboardTopResult{}, &fieldError{"players", err}
-	}
-	return r, nil
+func decodeLeaderboardTopResult(values []luaimpl.Message) (r LeaderboardTopResult, err error) {
+	r.Scores, err = luaimpl.DecodeField(err, "scores", values[0], luaimpl.DecodeMap(luaimpl.DecodeFloat))
+	r.Players, err = luaimpl.DecodeField(err, "players", values[1], luaimpl.DecodeInt)
+	return r, err
 }

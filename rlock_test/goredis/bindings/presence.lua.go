@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of presence.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -27,8 +29,8 @@ type PresenceParams struct {
 
 // PresenceResult is the answer of [Scripts.Presence].
 type PresenceResult struct {
-	Since []Null[time.Time]
-	Left  []Null[time.Duration]
+	Since []redislua.Null[time.Time]
+	Left  []redislua.Null[time.Duration]
 }
 
 // Presence tells for several users since when they are online and for how long that still
@@ -36,42 +38,28 @@ type PresenceResult struct {
 //
 // It only reads, on the primary.
 func (s *Scripts) Presence(ctx context.Context, c redis.UniversalClient, p PresenceParams) (PresenceResult, error) {
-	var (
-		keyArray [3]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return PresenceResult{}, err
-	}
-	return decodePresenceReply(&s.presenceScript, s.presenceScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodePresenceReply(&s.presenceScript, s.presenceScript.Exec(ctx, c, &call))
 }
 
 // PresenceBatch calls [Scripts.Presence] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) PresenceBatch(ctx context.Context, c redis.UniversalClient, params []PresenceParams) []Reply[PresenceResult] {
-	return batch(ctx, c, &s.presenceScript, params, PresenceParams.encode, decodePresenceReply)
+func (s *Scripts) PresenceBatch(ctx context.Context, c redis.UniversalClient, params []PresenceParams) []redislua.Reply[PresenceResult] {
+	return luaimpl.Batch(ctx, c, &s.presenceScript, params, PresenceParams.encode, decodePresenceReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p PresenceParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("Presence", "users", p.Users...); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Users...)
-	return keys, args, nil
+func (p PresenceParams) encode(call *luaimpl.Call) {
+	call.Key("users", p.Users...)
 }
 
-func decodePresenceReply(s *luaScript, reply *redis.Cmd) (PresenceResult, error) {
-	return decodeStruct(s, reply, 2, decodePresenceResult)
+func decodePresenceReply(s *luaimpl.Lua, reply luaimpl.Result) (PresenceResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodePresenceResult)
 }
 
-func decodePresenceResult(values []message) (r PresenceResult, err error) {
-	if r.Since, err = list(nullableOrEmpty(decodeTime))(values[0]); err != nil {
-		return PresenceResult{}, &fieldError{"since", err}
-	}
-	if r.Left, err = list(nullableOrEmpty(decodeDuration))(values[1]); err != nil {
-		return PresenceResult{}, &fieldError{"left", err}
-	}
-	return r, nil
+func decodePresenceResult(values []luaimpl.Message) (r PresenceResult, err error) {
+	r.Since, err = luaimpl.DecodeField(err, "since", values[0], luaimpl.DecodeList(luaimpl.DecodeNullOrEmpty(luaimpl.DecodeTime)))
+	r.Left, err = luaimpl.DecodeField(err, "left", values[1], luaimpl.DecodeList(luaimpl.DecodeNullOrEmpty(luaimpl.DecodeDuration)))
+	return r, err
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of priority_pop.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -26,50 +28,36 @@ type PriorityPopParams struct {
 
 // PriorityPopResult is the answer of [Scripts.PriorityPop].
 type PriorityPopResult struct {
-	Item     Null[string]
-	Priority Null[float64]
+	Item     redislua.Null[string]
+	Priority redislua.Null[float64]
 }
 
 // PriorityPop takes the item with the highest priority; nil means that there is none.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) PriorityPop(ctx context.Context, c redis.UniversalClient, p PriorityPopParams) (PriorityPopResult, error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return PriorityPopResult{}, err
-	}
-	return decodePriorityPopReply(&s.priorityPopScript, s.priorityPopScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodePriorityPopReply(&s.priorityPopScript, s.priorityPopScript.Exec(ctx, c, &call))
 }
 
 // PriorityPopBatch calls [Scripts.PriorityPop] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) PriorityPopBatch(ctx context.Context, c redis.UniversalClient, params []PriorityPopParams) []Reply[PriorityPopResult] {
-	return batch(ctx, c, &s.priorityPopScript, params, PriorityPopParams.encode, decodePriorityPopReply)
+func (s *Scripts) PriorityPopBatch(ctx context.Context, c redis.UniversalClient, params []PriorityPopParams) []redislua.Reply[PriorityPopResult] {
+	return luaimpl.Batch(ctx, c, &s.priorityPopScript, params, PriorityPopParams.encode, decodePriorityPopReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p PriorityPopParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("PriorityPop", "queue", p.Queue); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Queue)
-	return keys, args, nil
+func (p PriorityPopParams) encode(call *luaimpl.Call) {
+	call.Key("queue", p.Queue)
 }
 
-func decodePriorityPopReply(s *luaScript, reply *redis.Cmd) (PriorityPopResult, error) {
-	return decodeStruct(s, reply, 2, decodePriorityPopResult)
+func decodePriorityPopReply(s *luaimpl.Lua, reply luaimpl.Result) (PriorityPopResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodePriorityPopResult)
 }
 
-func decodePriorityPopResult(values []message) (r PriorityPopResult, err error) {
-	if r.Item, err = nullable(decodeString)(values[0]); err != nil {
-		return PriorityPopResult{}, &fieldError{"item", err}
-	}
-	if r.Priority, err = nullable(decodeFloat)(values[1]); err != nil {
-		return PriorityPopResult{}, &fieldError{"priority", err}
-	}
-	return r, nil
+func decodePriorityPopResult(values []luaimpl.Message) (r PriorityPopResult, err error) {
+	r.Item, err = luaimpl.DecodeField(err, "item", values[0], luaimpl.DecodeNull(luaimpl.DecodeString))
+	r.Priority, err = luaimpl.DecodeField(err, "priority", values[1], luaimpl.DecodeNull(luaimpl.DecodeFloat))
+	return r, err
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of read_flag.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -29,34 +31,24 @@ type ReadFlagParams struct {
 // request and seldom changes, so it is worth a place in the client-side cache.
 //
 // It only reads, on the primary.
-func (s *Scripts) ReadFlag(ctx context.Context, c redis.UniversalClient, p ReadFlagParams) (Null[string], error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return Null[string]{}, err
-	}
-	return decodeReadFlagReply(&s.readFlagScript, s.readFlagScript.exec(ctx, c, keys, args))
+func (s *Scripts) ReadFlag(ctx context.Context, c redis.UniversalClient, p ReadFlagParams) (redislua.Null[string], error) {
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeReadFlagReply(&s.readFlagScript, s.readFlagScript.Exec(ctx, c, &call))
 }
 
 // ReadFlagBatch calls [Scripts.ReadFlag] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ReadFlagBatch(ctx context.Context, c redis.UniversalClient, params []ReadFlagParams) []Reply[Null[string]] {
-	return batch(ctx, c, &s.readFlagScript, params, ReadFlagParams.encode, decodeReadFlagReply)
+func (s *Scripts) ReadFlagBatch(ctx context.Context, c redis.UniversalClient, params []ReadFlagParams) []redislua.Reply[redislua.Null[string]] {
+	return luaimpl.Batch(ctx, c, &s.readFlagScript, params, ReadFlagParams.encode, decodeReadFlagReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p ReadFlagParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("ReadFlag", "flags", p.Flags); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Flags)
-	args = append(args, p.Flag)
-	return keys, args, nil
+func (p ReadFlagParams) encode(call *luaimpl.Call) {
+	call.Key("flags", p.Flags)
+	call.Arg(p.Flag)
 }
 
-func decodeReadFlagReply(s *luaScript, reply *redis.Cmd) (Null[string], error) {
-	return decodeValue(s, reply, nullable(decodeString))
+func decodeReadFlagReply(s *luaimpl.Lua, reply luaimpl.Result) (redislua.Null[string], error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeNull(luaimpl.DecodeString))
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of read_profile.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -27,33 +29,23 @@ type ReadProfileParams struct {
 // ReadProfile reads a profile.
 //
 // It only reads, on the primary.
-func (s *Scripts) ReadProfile(ctx context.Context, c redis.UniversalClient, p ReadProfileParams) (Null[Profile], error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return Null[Profile]{}, err
-	}
-	return decodeReadProfileReply(&s.readProfileScript, s.readProfileScript.exec(ctx, c, keys, args))
+func (s *Scripts) ReadProfile(ctx context.Context, c redis.UniversalClient, p ReadProfileParams) (redislua.Null[Profile], error) {
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeReadProfileReply(&s.readProfileScript, s.readProfileScript.Exec(ctx, c, &call))
 }
 
 // ReadProfileBatch calls [Scripts.ReadProfile] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ReadProfileBatch(ctx context.Context, c redis.UniversalClient, params []ReadProfileParams) []Reply[Null[Profile]] {
-	return batch(ctx, c, &s.readProfileScript, params, ReadProfileParams.encode, decodeReadProfileReply)
+func (s *Scripts) ReadProfileBatch(ctx context.Context, c redis.UniversalClient, params []ReadProfileParams) []redislua.Reply[redislua.Null[Profile]] {
+	return luaimpl.Batch(ctx, c, &s.readProfileScript, params, ReadProfileParams.encode, decodeReadProfileReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p ReadProfileParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("ReadProfile", "profile", p.Profile); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Profile)
-	return keys, args, nil
+func (p ReadProfileParams) encode(call *luaimpl.Call) {
+	call.Key("profile", p.Profile)
 }
 
-func decodeReadProfileReply(s *luaScript, reply *redis.Cmd) (Null[Profile], error) {
-	return decodeValue(s, reply, nullable(decodeJSONAs[Profile]))
+func decodeReadProfileReply(s *luaimpl.Lua, reply luaimpl.Result) (redislua.Null[Profile], error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeNull(luaimpl.DecodeJSONAs[Profile]))
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of reliable_ack.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -32,41 +34,25 @@ type ReliableAckParams struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) ReliableAck(ctx context.Context, c redis.UniversalClient, p ReliableAckParams) (bool, error) {
-	var (
-		keyArray [3]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return false, err
-	}
-	return decodeReliableAckReply(&s.reliableAckScript, s.reliableAckScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeReliableAckReply(&s.reliableAckScript, s.reliableAckScript.Exec(ctx, c, &call))
 }
 
 // ReliableAckBatch calls [Scripts.ReliableAck] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ReliableAckBatch(ctx context.Context, c redis.UniversalClient, params []ReliableAckParams) []Reply[bool] {
-	return batch(ctx, c, &s.reliableAckScript, params, ReliableAckParams.encode, decodeReliableAckReply)
+func (s *Scripts) ReliableAckBatch(ctx context.Context, c redis.UniversalClient, params []ReliableAckParams) []redislua.Reply[bool] {
+	return luaimpl.Batch(ctx, c, &s.reliableAckScript, params, ReliableAckParams.encode, decodeReliableAckReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p ReliableAckParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("ReliableAck", "at_work", p.AtWork); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.AtWork)
-	if err := checkKeys("ReliableAck", "jobs", p.Jobs); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Jobs)
-	if err := checkKeys("ReliableAck", "attempts", p.Attempts); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Attempts)
-	args = append(args, p.ID)
-	return keys, args, nil
+func (p ReliableAckParams) encode(call *luaimpl.Call) {
+	call.Key("at_work", p.AtWork)
+	call.Key("jobs", p.Jobs)
+	call.Key("attempts", p.Attempts)
+	call.Arg(p.ID)
 }
 
-func decodeReliableAckReply(s *luaScript, reply *redis.Cmd) (bool, error) {
-	return decodeValue(s, reply, decodeBool)
+func decodeReliableAckReply(s *luaimpl.Lua, reply luaimpl.Result) (bool, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeBool)
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of reliable_take.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -30,8 +32,8 @@ type ReliableTakeParams struct {
 
 // ReliableTakeResult is the answer of [Scripts.ReliableTake].
 type ReliableTakeResult struct {
-	ID  Null[string]
-	Job Null[Job]
+	ID  redislua.Null[string]
+	Job redislua.Null[Job]
 }
 
 // ReliableTake takes the next job to work on it. The job stays in the list of the jobs at
@@ -39,55 +41,31 @@ type ReliableTakeResult struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) ReliableTake(ctx context.Context, c redis.UniversalClient, p ReliableTakeParams) (ReliableTakeResult, error) {
-	var (
-		keyArray [3]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return ReliableTakeResult{}, err
-	}
-	return decodeReliableTakeReply(&s.reliableTakeScript, s.reliableTakeScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeReliableTakeReply(&s.reliableTakeScript, s.reliableTakeScript.Exec(ctx, c, &call))
 }
 
 // ReliableTakeBatch calls [Scripts.ReliableTake] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ReliableTakeBatch(ctx context.Context, c redis.UniversalClient, params []ReliableTakeParams) []Reply[ReliableTakeResult] {
-	return batch(ctx, c, &s.reliableTakeScript, params, ReliableTakeParams.encode, decodeReliableTakeReply)
+func (s *Scripts) ReliableTakeBatch(ctx context.Context, c redis.UniversalClient, params []ReliableTakeParams) []redislua.Reply[ReliableTakeResult] {
+	return luaimpl.Batch(ctx, c, &s.reliableTakeScript, params, ReliableTakeParams.encode, decodeReliableTakeReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p ReliableTakeParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("ReliableTake", "ready", p.Ready); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Ready)
-	if err := checkKeys("ReliableTake", "at_work", p.AtWork); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.AtWork)
-	if err := checkKeys("ReliableTake", "jobs", p.Jobs); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Jobs)
-	deadlineText, err := encodeTime("ReliableTake", "deadline", p.Deadline)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, deadlineText)
-	return keys, args, nil
+func (p ReliableTakeParams) encode(call *luaimpl.Call) {
+	call.Key("ready", p.Ready)
+	call.Key("at_work", p.AtWork)
+	call.Key("jobs", p.Jobs)
+	call.Time("deadline", p.Deadline)
 }
 
-func decodeReliableTakeReply(s *luaScript, reply *redis.Cmd) (ReliableTakeResult, error) {
-	return decodeStruct(s, reply, 2, decodeReliableTakeResult)
+func decodeReliableTakeReply(s *luaimpl.Lua, reply luaimpl.Result) (ReliableTakeResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeReliableTakeResult)
 }
 
-func decodeReliableTakeResult(values []message) (r ReliableTakeResult, err error) {
-	if r.ID, err = nullable(decodeString)(values[0]); err != nil {
-		return ReliableTakeResult{}, &fieldError{"id", err}
-	}
-	if r.Job, err = nullable(decodeJSONAs[Job])(values[1]); err != nil {
-		return ReliableTakeResult{}, &fieldError{"job", err}
-	}
-	return r, nil
+func decodeReliableTakeResult(values []luaimpl.Message) (r ReliableTakeResult, err error) {
+	r.ID, err = luaimpl.DecodeField(err, "id", values[0], luaimpl.DecodeNull(luaimpl.DecodeString))
+	r.Job, err = luaimpl.DecodeField(err, "job", values[1], luaimpl.DecodeNull(luaimpl.DecodeJSONAs[Job]))
+	return r, err
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of rights_grant.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -38,45 +40,31 @@ type RightsGrantResult struct {
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) RightsGrant(ctx context.Context, c redis.UniversalClient, p RightsGrantParams) (RightsGrantResult, error) {
-	var (
-		keyArray [1]string
-		argArray [3]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return RightsGrantResult{}, err
-	}
-	return decodeRightsGrantReply(&s.rightsGrantScript, s.rightsGrantScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeRightsGrantReply(&s.rightsGrantScript, s.rightsGrantScript.Exec(ctx, c, &call))
 }
 
 // RightsGrantBatch calls [Scripts.RightsGrant] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) RightsGrantBatch(ctx context.Context, c redis.UniversalClient, params []RightsGrantParams) []Reply[RightsGrantResult] {
-	return batch(ctx, c, &s.rightsGrantScript, params, RightsGrantParams.encode, decodeRightsGrantReply)
+func (s *Scripts) RightsGrantBatch(ctx context.Context, c redis.UniversalClient, params []RightsGrantParams) []redislua.Reply[RightsGrantResult] {
+	return luaimpl.Batch(ctx, c, &s.rightsGrantScript, params, RightsGrantParams.encode, decodeRightsGrantReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p RightsGrantParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("RightsGrant", "rights", p.Rights); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Rights)
-	args = append(args, encodeInt(p.Grant))
-	args = append(args, encodeInt(p.Withdraw))
-	args = append(args, encodeInt(p.Wanted))
-	return keys, args, nil
+func (p RightsGrantParams) encode(call *luaimpl.Call) {
+	call.Key("rights", p.Rights)
+	call.Int(p.Grant)
+	call.Int(p.Withdraw)
+	call.Int(p.Wanted)
 }
 
-func decodeRightsGrantReply(s *luaScript, reply *redis.Cmd) (RightsGrantResult, error) {
-	return decodeStruct(s, reply, 2, decodeRightsGrantResult)
+func decodeRightsGrantReply(s *luaimpl.Lua, reply luaimpl.Result) (RightsGrantResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeRightsGrantResult)
 }
 
-func decodeRightsGrantResult(values []message) (r RightsGrantResult, err error) {
-	if r.Has, err = decodeInt(values[0]); err != nil {
-		return RightsGrantResult{}, &fieldError{"has", err}
-	}
-	if r.All, err = decodeBool(values[1]); err != nil {
-		return RightsGrantResult{}, &fieldError{"all", err}
-	}
-	return r, nil
+func decodeRightsGrantResult(values []luaimpl.Message) (r RightsGrantResult, err error) {
+	r.Has, err = luaimpl.DecodeField(err, "has", values[0], luaimpl.DecodeInt)
+	r.All, err = luaimpl.DecodeField(err, "all", values[1], luaimpl.DecodeBool)
+	return r, err
 }

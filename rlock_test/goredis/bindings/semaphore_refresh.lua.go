@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of semaphore_refresh.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -37,45 +39,29 @@ type SemaphoreRefreshResult struct {
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) SemaphoreRefresh(ctx context.Context, c redis.UniversalClient, p SemaphoreRefreshParams) (SemaphoreRefreshResult, error) {
-	var (
-		keyArray [1]string
-		argArray [2]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return SemaphoreRefreshResult{}, err
-	}
-	return decodeSemaphoreRefreshReply(&s.semaphoreRefreshScript, s.semaphoreRefreshScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeSemaphoreRefreshReply(&s.semaphoreRefreshScript, s.semaphoreRefreshScript.Exec(ctx, c, &call))
 }
 
 // SemaphoreRefreshBatch calls [Scripts.SemaphoreRefresh] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) SemaphoreRefreshBatch(ctx context.Context, c redis.UniversalClient, params []SemaphoreRefreshParams) []Reply[SemaphoreRefreshResult] {
-	return batch(ctx, c, &s.semaphoreRefreshScript, params, SemaphoreRefreshParams.encode, decodeSemaphoreRefreshReply)
+func (s *Scripts) SemaphoreRefreshBatch(ctx context.Context, c redis.UniversalClient, params []SemaphoreRefreshParams) []redislua.Reply[SemaphoreRefreshResult] {
+	return luaimpl.Batch(ctx, c, &s.semaphoreRefreshScript, params, SemaphoreRefreshParams.encode, decodeSemaphoreRefreshReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p SemaphoreRefreshParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("SemaphoreRefresh", "permits", p.Permits); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Permits)
-	args = append(args, p.Holder)
-	leaseText, err := encodeDuration("SemaphoreRefresh", "lease", p.Lease)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, leaseText)
-	return keys, args, nil
+func (p SemaphoreRefreshParams) encode(call *luaimpl.Call) {
+	call.Key("permits", p.Permits)
+	call.Arg(p.Holder)
+	call.Duration("lease", p.Lease)
 }
 
-func decodeSemaphoreRefreshReply(s *luaScript, reply *redis.Cmd) (SemaphoreRefreshResult, error) {
-	return decodeStruct(s, reply, 1, decodeSemaphoreRefreshResult)
+func decodeSemaphoreRefreshReply(s *luaimpl.Lua, reply luaimpl.Result) (SemaphoreRefreshResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 1, decodeSemaphoreRefreshResult)
 }
 
-func decodeSemaphoreRefreshResult(values []message) (r SemaphoreRefreshResult, err error) {
-	if r.Until, err = decodeTime(values[0]); err != nil {
-		return SemaphoreRefreshResult{}, &fieldError{"until", err}
-	}
-	return r, nil
+func decodeSemaphoreRefreshResult(values []luaimpl.Message) (r SemaphoreRefreshResult, err error) {
+	r.Until, err = luaimpl.DecodeField(err, "until", values[0], luaimpl.DecodeTime)
+	return r, err
 }

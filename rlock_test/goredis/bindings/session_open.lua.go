@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of session_open.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -33,49 +35,27 @@ type SessionOpenParams struct {
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) SessionOpen(ctx context.Context, c redis.UniversalClient, p SessionOpenParams) error {
-	var (
-		keyArray [1]string
-		argArray [4]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return err
-	}
-	_, err = decodeSessionOpenReply(&s.sessionOpenScript, s.sessionOpenScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	_, err := decodeSessionOpenReply(&s.sessionOpenScript, s.sessionOpenScript.Exec(ctx, c, &call))
 	return err
 }
 
 // SessionOpenBatch calls [Scripts.SessionOpen] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) SessionOpenBatch(ctx context.Context, c redis.UniversalClient, params []SessionOpenParams) []Reply[struct{}] {
-	return batch(ctx, c, &s.sessionOpenScript, params, SessionOpenParams.encode, decodeSessionOpenReply)
+func (s *Scripts) SessionOpenBatch(ctx context.Context, c redis.UniversalClient, params []SessionOpenParams) []redislua.Reply[struct{}] {
+	return luaimpl.Batch(ctx, c, &s.sessionOpenScript, params, SessionOpenParams.encode, decodeSessionOpenReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p SessionOpenParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("SessionOpen", "session", p.Session); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Session)
-	args = append(args, p.User)
-	atText, err := encodeTime("SessionOpen", "at", p.At)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, atText)
-	idleText, err := encodeDuration("SessionOpen", "idle", p.Idle)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, idleText)
-	untilText, err := encodeOptionalTime("SessionOpen", "until", p.Until)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, untilText)
-	return keys, args, nil
+func (p SessionOpenParams) encode(call *luaimpl.Call) {
+	call.Key("session", p.Session)
+	call.Arg(p.User)
+	call.Time("at", p.At)
+	call.Duration("idle", p.Idle)
+	call.OptionalTime("until", p.Until)
 }
 
-func decodeSessionOpenReply(s *luaScript, reply *redis.Cmd) (struct{}, error) {
-	return decodeValue(s, reply, decodeNothing)
+func decodeSessionOpenReply(s *luaimpl.Lua, reply luaimpl.Result) (struct{}, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeNothing)
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of set_and_notify.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -37,48 +39,30 @@ type SetAndNotifyResult struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) SetAndNotify(ctx context.Context, c redis.UniversalClient, p SetAndNotifyParams) (SetAndNotifyResult, error) {
-	var (
-		keyArray [1]string
-		argArray [2]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return SetAndNotifyResult{}, err
-	}
-	return decodeSetAndNotifyReply(&s.setAndNotifyScript, s.setAndNotifyScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeSetAndNotifyReply(&s.setAndNotifyScript, s.setAndNotifyScript.Exec(ctx, c, &call))
 }
 
 // SetAndNotifyBatch calls [Scripts.SetAndNotify] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) SetAndNotifyBatch(ctx context.Context, c redis.UniversalClient, params []SetAndNotifyParams) []Reply[SetAndNotifyResult] {
-	return batch(ctx, c, &s.setAndNotifyScript, params, SetAndNotifyParams.encode, decodeSetAndNotifyReply)
+func (s *Scripts) SetAndNotifyBatch(ctx context.Context, c redis.UniversalClient, params []SetAndNotifyParams) []redislua.Reply[SetAndNotifyResult] {
+	return luaimpl.Batch(ctx, c, &s.setAndNotifyScript, params, SetAndNotifyParams.encode, decodeSetAndNotifyReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p SetAndNotifyParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("SetAndNotify", "value", p.Value); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Value)
-	args = append(args, p.Text)
-	channelText, err := encodeChannel("SetAndNotify", "channel", p.Channel)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, channelText)
-	return keys, args, nil
+func (p SetAndNotifyParams) encode(call *luaimpl.Call) {
+	call.Key("value", p.Value)
+	call.Arg(p.Text)
+	call.Channel("channel", p.Channel)
 }
 
-func decodeSetAndNotifyReply(s *luaScript, reply *redis.Cmd) (SetAndNotifyResult, error) {
-	return decodeStruct(s, reply, 2, decodeSetAndNotifyResult)
+func decodeSetAndNotifyReply(s *luaimpl.Lua, reply luaimpl.Result) (SetAndNotifyResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeSetAndNotifyResult)
 }
 
-func decodeSetAndNotifyResult(values []message) (r SetAndNotifyResult, err error) {
-	if r.Changed, err = decodeBool(values[0]); err != nil {
-		return SetAndNotifyResult{}, &fieldError{"changed", err}
-	}
-	if r.Receivers, err = decodeInt(values[1]); err != nil {
-		return SetAndNotifyResult{}, &fieldError{"receivers", err}
-	}
-	return r, nil
+func decodeSetAndNotifyResult(values []luaimpl.Message) (r SetAndNotifyResult, err error) {
+	r.Changed, err = luaimpl.DecodeField(err, "changed", values[0], luaimpl.DecodeBool)
+	r.Receivers, err = luaimpl.DecodeField(err, "receivers", values[1], luaimpl.DecodeInt)
+	return r, err
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of set_many.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -31,40 +33,26 @@ type SetManyParams struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) SetMany(ctx context.Context, c redis.UniversalClient, p SetManyParams) (bool, error) {
-	var (
-		keyArray [3]string
-		argArray [4]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return false, err
-	}
-	return decodeSetManyReply(&s.setManyScript, s.setManyScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeSetManyReply(&s.setManyScript, s.setManyScript.Exec(ctx, c, &call))
 }
 
 // SetManyBatch calls [Scripts.SetMany] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) SetManyBatch(ctx context.Context, c redis.UniversalClient, params []SetManyParams) []Reply[bool] {
-	return batch(ctx, c, &s.setManyScript, params, SetManyParams.encode, decodeSetManyReply)
+func (s *Scripts) SetManyBatch(ctx context.Context, c redis.UniversalClient, params []SetManyParams) []redislua.Reply[bool] {
+	return luaimpl.Batch(ctx, c, &s.setManyScript, params, SetManyParams.encode, decodeSetManyReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p SetManyParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("SetMany", "values", p.Values...); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Values...)
-	keepText, err := encodeOptionalDuration("SetMany", "keep", p.Keep)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, keepText)
+func (p SetManyParams) encode(call *luaimpl.Call) {
+	call.Key("values", p.Values...)
+	call.OptionalDuration("keep", p.Keep)
 	for _, v := range p.Content {
-		args = append(args, string(v))
+		call.Arg(string(v))
 	}
-	return keys, args, nil
 }
 
-func decodeSetManyReply(s *luaScript, reply *redis.Cmd) (bool, error) {
-	return decodeValue(s, reply, decodeBool)
+func decodeSetManyReply(s *luaimpl.Lua, reply luaimpl.Result) (bool, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeBool)
 }

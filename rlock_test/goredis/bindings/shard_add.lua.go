@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of shard_add.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -37,43 +39,29 @@ type ShardAddResult struct {
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) ShardAdd(ctx context.Context, c redis.UniversalClient, p ShardAddParams) (ShardAddResult, error) {
-	var (
-		keyArray [3]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return ShardAddResult{}, err
-	}
-	return decodeShardAddReply(&s.shardAddScript, s.shardAddScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeShardAddReply(&s.shardAddScript, s.shardAddScript.Exec(ctx, c, &call))
 }
 
 // ShardAddBatch calls [Scripts.ShardAdd] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ShardAddBatch(ctx context.Context, c redis.UniversalClient, params []ShardAddParams) []Reply[ShardAddResult] {
-	return batch(ctx, c, &s.shardAddScript, params, ShardAddParams.encode, decodeShardAddReply)
+func (s *Scripts) ShardAddBatch(ctx context.Context, c redis.UniversalClient, params []ShardAddParams) []redislua.Reply[ShardAddResult] {
+	return luaimpl.Batch(ctx, c, &s.shardAddScript, params, ShardAddParams.encode, decodeShardAddReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p ShardAddParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("ShardAdd", "shards", p.Shards...); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Shards...)
-	args = append(args, p.Member)
-	return keys, args, nil
+func (p ShardAddParams) encode(call *luaimpl.Call) {
+	call.Key("shards", p.Shards...)
+	call.Arg(p.Member)
 }
 
-func decodeShardAddReply(s *luaScript, reply *redis.Cmd) (ShardAddResult, error) {
-	return decodeStruct(s, reply, 2, decodeShardAddResult)
+func decodeShardAddReply(s *luaimpl.Lua, reply luaimpl.Result) (ShardAddResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeShardAddResult)
 }
 
-func decodeShardAddResult(values []message) (r ShardAddResult, err error) {
-	if r.Added, err = decodeBool(values[0]); err != nil {
-		return ShardAddResult{}, &fieldError{"added", err}
-	}
-	if r.Shard, err = decodeInt(values[1]); err != nil {
-		return ShardAddResult{}, &fieldError{"shard", err}
-	}
-	return r, nil
+func decodeShardAddResult(values []luaimpl.Message) (r ShardAddResult, err error) {
+	r.Added, err = luaimpl.DecodeField(err, "added", values[0], luaimpl.DecodeBool)
+	r.Shard, err = luaimpl.DecodeField(err, "shard", values[1], luaimpl.DecodeInt)
+	return r, err
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of stock_report.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -26,7 +28,7 @@ type StockReportParams struct {
 
 // StockReportResult is the answer of [Scripts.StockReport].
 type StockReportResult struct {
-	Counts []Null[int64]
+	Counts []redislua.Null[int64]
 	Known  int64
 }
 
@@ -35,42 +37,28 @@ type StockReportResult struct {
 //
 // It only reads, on the primary.
 func (s *Scripts) StockReport(ctx context.Context, c redis.UniversalClient, p StockReportParams) (StockReportResult, error) {
-	var (
-		keyArray [3]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return StockReportResult{}, err
-	}
-	return decodeStockReportReply(&s.stockReportScript, s.stockReportScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeStockReportReply(&s.stockReportScript, s.stockReportScript.Exec(ctx, c, &call))
 }
 
 // StockReportBatch calls [Scripts.StockReport] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) StockReportBatch(ctx context.Context, c redis.UniversalClient, params []StockReportParams) []Reply[StockReportResult] {
-	return batch(ctx, c, &s.stockReportScript, params, StockReportParams.encode, decodeStockReportReply)
+func (s *Scripts) StockReportBatch(ctx context.Context, c redis.UniversalClient, params []StockReportParams) []redislua.Reply[StockReportResult] {
+	return luaimpl.Batch(ctx, c, &s.stockReportScript, params, StockReportParams.encode, decodeStockReportReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p StockReportParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("StockReport", "stock", p.Stock...); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Stock...)
-	return keys, args, nil
+func (p StockReportParams) encode(call *luaimpl.Call) {
+	call.Key("stock", p.Stock...)
 }
 
-func decodeStockReportReply(s *luaScript, reply *redis.Cmd) (StockReportResult, error) {
-	return decodeStruct(s, reply, 2, decodeStockReportResult)
+func decodeStockReportReply(s *luaimpl.Lua, reply luaimpl.Result) (StockReportResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeStockReportResult)
 }
 
-func decodeStockReportResult(values []message) (r StockReportResult, err error) {
-	if r.Counts, err = list(nullable(decodeInt))(values[0]); err != nil {
-		return StockReportResult{}, &fieldError{"counts", err}
-	}
-	if r.Known, err = decodeInt(values[1]); err != nil {
-		return StockReportResult{}, &fieldError{"known", err}
-	}
-	return r, nil
+func decodeStockReportResult(values []luaimpl.Message) (r StockReportResult, err error) {
+	r.Counts, err = luaimpl.DecodeField(err, "counts", values[0], luaimpl.DecodeList(luaimpl.DecodeNull(luaimpl.DecodeInt)))
+	r.Known, err = luaimpl.DecodeField(err, "known", values[1], luaimpl.DecodeInt)
+	return r, err
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of swap_if.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -29,7 +31,7 @@ type SwapIfParams struct {
 // SwapIfResult is the answer of [Scripts.SwapIf].
 type SwapIfResult struct {
 	Swapped bool
-	Present Null[[]byte]
+	Present redislua.Null[[]byte]
 }
 
 // SwapIf replaces a value if it is still the one that the caller has read. The answer
@@ -37,44 +39,30 @@ type SwapIfResult struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) SwapIf(ctx context.Context, c redis.UniversalClient, p SwapIfParams) (SwapIfResult, error) {
-	var (
-		keyArray [1]string
-		argArray [2]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return SwapIfResult{}, err
-	}
-	return decodeSwapIfReply(&s.swapIfScript, s.swapIfScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeSwapIfReply(&s.swapIfScript, s.swapIfScript.Exec(ctx, c, &call))
 }
 
 // SwapIfBatch calls [Scripts.SwapIf] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) SwapIfBatch(ctx context.Context, c redis.UniversalClient, params []SwapIfParams) []Reply[SwapIfResult] {
-	return batch(ctx, c, &s.swapIfScript, params, SwapIfParams.encode, decodeSwapIfReply)
+func (s *Scripts) SwapIfBatch(ctx context.Context, c redis.UniversalClient, params []SwapIfParams) []redislua.Reply[SwapIfResult] {
+	return luaimpl.Batch(ctx, c, &s.swapIfScript, params, SwapIfParams.encode, decodeSwapIfReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p SwapIfParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("SwapIf", "value", p.Value); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Value)
-	args = append(args, string(p.Before))
-	args = append(args, string(p.After))
-	return keys, args, nil
+func (p SwapIfParams) encode(call *luaimpl.Call) {
+	call.Key("value", p.Value)
+	call.Arg(string(p.Before))
+	call.Arg(string(p.After))
 }
 
-func decodeSwapIfReply(s *luaScript, reply *redis.Cmd) (SwapIfResult, error) {
-	return decodeStruct(s, reply, 2, decodeSwapIfResult)
+func decodeSwapIfReply(s *luaimpl.Lua, reply luaimpl.Result) (SwapIfResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeSwapIfResult)
 }
 
-func decodeSwapIfResult(values []message) (r SwapIfResult, err error) {
-	if r.Swapped, err = decodeBool(values[0]); err != nil {
-		return SwapIfResult{}, &fieldError{"swapped", err}
-	}
-	if r.Present, err = nullable(decodeBytes)(values[1]); err != nil {
-		return SwapIfResult{}, &fieldError{"present", err}
-	}
-	return r, nil
+func decodeSwapIfResult(values []luaimpl.Message) (r SwapIfResult, err error) {
+	r.Swapped, err = luaimpl.DecodeField(err, "swapped", values[0], luaimpl.DecodeBool)
+	r.Present, err = luaimpl.DecodeField(err, "present", values[1], luaimpl.DecodeNull(luaimpl.DecodeBytes))
+	return r, err
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of transfer.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -36,47 +38,30 @@ type TransferResult struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) Transfer(ctx context.Context, c redis.UniversalClient, p TransferParams) (TransferResult, error) {
-	var (
-		keyArray [2]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return TransferResult{}, err
-	}
-	return decodeTransferReply(&s.transferScript, s.transferScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeTransferReply(&s.transferScript, s.transferScript.Exec(ctx, c, &call))
 }
 
 // TransferBatch calls [Scripts.Transfer] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) TransferBatch(ctx context.Context, c redis.UniversalClient, params []TransferParams) []Reply[TransferResult] {
-	return batch(ctx, c, &s.transferScript, params, TransferParams.encode, decodeTransferReply)
+func (s *Scripts) TransferBatch(ctx context.Context, c redis.UniversalClient, params []TransferParams) []redislua.Reply[TransferResult] {
+	return luaimpl.Batch(ctx, c, &s.transferScript, params, TransferParams.encode, decodeTransferReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p TransferParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("Transfer", "from", p.From); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.From)
-	if err := checkKeys("Transfer", "to", p.To); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.To)
-	args = append(args, encodeInt(p.Amount))
-	return keys, args, nil
+func (p TransferParams) encode(call *luaimpl.Call) {
+	call.Key("from", p.From)
+	call.Key("to", p.To)
+	call.Int(p.Amount)
 }
 
-func decodeTransferReply(s *luaScript, reply *redis.Cmd) (TransferResult, error) {
-	return decodeStruct(s, reply, 2, decodeTransferResult)
+func decodeTransferReply(s *luaimpl.Lua, reply luaimpl.Result) (TransferResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeTransferResult)
 }
 
-func decodeTransferResult(values []message) (r TransferResult, err error) {
-	if r.FromBalance, err = decodeInt(values[0]); err != nil {
-		return TransferResult{}, &fieldError{"from_balance", err}
-	}
-	if r.ToBalance, err = decodeInt(values[1]); err != nil {
-		return TransferResult{}, &fieldError{"to_balance", err}
-	}
-	return r, nil
+func decodeTransferResult(values []luaimpl.Message) (r TransferResult, err error) {
+	r.FromBalance, err = luaimpl.DecodeField(err, "from_balance", values[0], luaimpl.DecodeInt)
+	r.ToBalance, err = luaimpl.DecodeField(err, "to_balance", values[1], luaimpl.DecodeInt)
+	return r, err
 }

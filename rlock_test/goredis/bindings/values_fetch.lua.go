@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of values_fetch.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -28,53 +30,37 @@ type ValuesFetchParams struct {
 // ValuesFetchResult is the answer of [Scripts.ValuesFetch].
 type ValuesFetchResult struct {
 	Flag  bool
-	Lease Null[time.Duration]
-	At    Null[time.Time]
+	Lease redislua.Null[time.Duration]
+	At    redislua.Null[time.Time]
 }
 
 // ValuesFetch reads what ValuesStore has stored.
 //
 // It only reads, on the primary.
 func (s *Scripts) ValuesFetch(ctx context.Context, c redis.UniversalClient, p ValuesFetchParams) (ValuesFetchResult, error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return ValuesFetchResult{}, err
-	}
-	return decodeValuesFetchReply(&s.valuesFetchScript, s.valuesFetchScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeValuesFetchReply(&s.valuesFetchScript, s.valuesFetchScript.Exec(ctx, c, &call))
 }
 
 // ValuesFetchBatch calls [Scripts.ValuesFetch] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ValuesFetchBatch(ctx context.Context, c redis.UniversalClient, params []ValuesFetchParams) []Reply[ValuesFetchResult] {
-	return batch(ctx, c, &s.valuesFetchScript, params, ValuesFetchParams.encode, decodeValuesFetchReply)
+func (s *Scripts) ValuesFetchBatch(ctx context.Context, c redis.UniversalClient, params []ValuesFetchParams) []redislua.Reply[ValuesFetchResult] {
+	return luaimpl.Batch(ctx, c, &s.valuesFetchScript, params, ValuesFetchParams.encode, decodeValuesFetchReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p ValuesFetchParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("ValuesFetch", "record", p.Record); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Record)
-	return keys, args, nil
+func (p ValuesFetchParams) encode(call *luaimpl.Call) {
+	call.Key("record", p.Record)
 }
 
-func decodeValuesFetchReply(s *luaScript, reply *redis.Cmd) (ValuesFetchResult, error) {
-	return decodeStruct(s, reply, 3, decodeValuesFetchResult)
+func decodeValuesFetchReply(s *luaimpl.Lua, reply luaimpl.Result) (ValuesFetchResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 3, decodeValuesFetchResult)
 }
 
-func decodeValuesFetchResult(values []message) (r ValuesFetchResult, err error) {
-	if r.Flag, err = decodeBool(values[0]); err != nil {
-		return ValuesFetchResult{}, &fieldError{"flag", err}
-	}
-	if r.Lease, err = nullableOrEmpty(decodeDuration)(values[1]); err != nil {
-		return ValuesFetchResult{}, &fieldError{"lease", err}
-	}
-	if r.At, err = nullableOrEmpty(decodeTime)(values[2]); err != nil {
-		return ValuesFetchResult{}, &fieldError{"at", err}
-	}
-	return r, nil
+func decodeValuesFetchResult(values []luaimpl.Message) (r ValuesFetchResult, err error) {
+	r.Flag, err = luaimpl.DecodeField(err, "flag", values[0], luaimpl.DecodeBool)
+	r.Lease, err = luaimpl.DecodeField(err, "lease", values[1], luaimpl.DecodeNullOrEmpty(luaimpl.DecodeDuration))
+	r.At, err = luaimpl.DecodeField(err, "at", values[2], luaimpl.DecodeNullOrEmpty(luaimpl.DecodeTime))
+	return r, err
 }

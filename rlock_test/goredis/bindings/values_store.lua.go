@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of values_store.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -43,76 +45,36 @@ type ValuesStoreResult struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) ValuesStore(ctx context.Context, c redis.UniversalClient, p ValuesStoreParams) (ValuesStoreResult, error) {
-	var (
-		keyArray [3]string
-		argArray [6]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return ValuesStoreResult{}, err
-	}
-	return decodeValuesStoreReply(&s.valuesStoreScript, s.valuesStoreScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeValuesStoreReply(&s.valuesStoreScript, s.valuesStoreScript.Exec(ctx, c, &call))
 }
 
 // ValuesStoreBatch calls [Scripts.ValuesStore] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ValuesStoreBatch(ctx context.Context, c redis.UniversalClient, params []ValuesStoreParams) []Reply[ValuesStoreResult] {
-	return batch(ctx, c, &s.valuesStoreScript, params, ValuesStoreParams.encode, decodeValuesStoreReply)
+func (s *Scripts) ValuesStoreBatch(ctx context.Context, c redis.UniversalClient, params []ValuesStoreParams) []redislua.Reply[ValuesStoreResult] {
+	return luaimpl.Batch(ctx, c, &s.valuesStoreScript, params, ValuesStoreParams.encode, decodeValuesStoreReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p ValuesStoreParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("ValuesStore", "whole", p.Whole); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Whole)
-	if err := checkKeys("ValuesStore", "broken", p.Broken); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Broken)
-	if err := checkKeys("ValuesStore", "record", p.Record); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Record)
-	byText, err := encodeFloat("ValuesStore", "by", p.By)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, byText)
-	partText, err := encodeFloat("ValuesStore", "part", p.Part)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, partText)
-	secondsText, err := encodeFloat("ValuesStore", "seconds", p.Seconds)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, secondsText)
-	args = append(args, encodeBool(p.Flag))
-	leaseText, err := encodeOptionalDuration("ValuesStore", "lease", p.Lease)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, leaseText)
-	atText, err := encodeOptionalTime("ValuesStore", "at", p.At)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, atText)
-	return keys, args, nil
+func (p ValuesStoreParams) encode(call *luaimpl.Call) {
+	call.Key("whole", p.Whole)
+	call.Key("broken", p.Broken)
+	call.Key("record", p.Record)
+	call.Float("by", p.By)
+	call.Float("part", p.Part)
+	call.Float("seconds", p.Seconds)
+	call.Bool(p.Flag)
+	call.OptionalDuration("lease", p.Lease)
+	call.OptionalTime("at", p.At)
 }
 
-func decodeValuesStoreReply(s *luaScript, reply *redis.Cmd) (ValuesStoreResult, error) {
-	return decodeStruct(s, reply, 2, decodeValuesStoreResult)
+func decodeValuesStoreReply(s *luaimpl.Lua, reply luaimpl.Result) (ValuesStoreResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeValuesStoreResult)
 }
 
-func decodeValuesStoreResult(values []message) (r ValuesStoreResult, err error) {
-	if r.Whole, err = decodeInt(values[0]); err != nil {
-		return ValuesStoreResult{}, &fieldError{"whole", err}
-	}
-	if r.Broken, err = decodeFloat(values[1]); err != nil {
-		return ValuesStoreResult{}, &fieldError{"broken", err}
-	}
-	return r, nil
+func decodeValuesStoreResult(values []luaimpl.Message) (r ValuesStoreResult, err error) {
+	r.Whole, err = luaimpl.DecodeField(err, "whole", values[0], luaimpl.DecodeInt)
+	r.Broken, err = luaimpl.DecodeField(err, "broken", values[1], luaimpl.DecodeFloat)
+	return r, err
 }

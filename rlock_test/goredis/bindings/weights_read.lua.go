@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of weights_read.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -27,7 +29,7 @@ type WeightsReadParams struct {
 
 // WeightsReadResult is the answer of [Scripts.WeightsRead].
 type WeightsReadResult struct {
-	One Null[float64]
+	One redislua.Null[float64]
 	All map[string]float64
 }
 
@@ -35,43 +37,29 @@ type WeightsReadResult struct {
 //
 // It only reads, on the primary.
 func (s *Scripts) WeightsRead(ctx context.Context, c redis.UniversalClient, p WeightsReadParams) (WeightsReadResult, error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return WeightsReadResult{}, err
-	}
-	return decodeWeightsReadReply(&s.weightsReadScript, s.weightsReadScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeWeightsReadReply(&s.weightsReadScript, s.weightsReadScript.Exec(ctx, c, &call))
 }
 
 // WeightsReadBatch calls [Scripts.WeightsRead] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) WeightsReadBatch(ctx context.Context, c redis.UniversalClient, params []WeightsReadParams) []Reply[WeightsReadResult] {
-	return batch(ctx, c, &s.weightsReadScript, params, WeightsReadParams.encode, decodeWeightsReadReply)
+func (s *Scripts) WeightsReadBatch(ctx context.Context, c redis.UniversalClient, params []WeightsReadParams) []redislua.Reply[WeightsReadResult] {
+	return luaimpl.Batch(ctx, c, &s.weightsReadScript, params, WeightsReadParams.encode, decodeWeightsReadReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p WeightsReadParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("WeightsRead", "weights", p.Weights); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Weights)
-	args = append(args, p.One)
-	return keys, args, nil
+func (p WeightsReadParams) encode(call *luaimpl.Call) {
+	call.Key("weights", p.Weights)
+	call.Arg(p.One)
 }
 
-func decodeWeightsReadReply(s *luaScript, reply *redis.Cmd) (WeightsReadResult, error) {
-	return decodeStruct(s, reply, 2, decodeWeightsReadResult)
+func decodeWeightsReadReply(s *luaimpl.Lua, reply luaimpl.Result) (WeightsReadResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeWeightsReadResult)
 }
 
-func decodeWeightsReadResult(values []message) (r WeightsReadResult, err error) {
-	if r.One, err = nullable(decodeFloat)(values[0]); err != nil {
-		return WeightsReadResult{}, &fieldError{"one", err}
-	}
-	if r.All, err = mapping(decodeFloat)(values[1]); err != nil {
-		return WeightsReadResult{}, &fieldError{"all", err}
-	}
-	return r, nil
+func decodeWeightsReadResult(values []luaimpl.Message) (r WeightsReadResult, err error) {
+	r.One, err = luaimpl.DecodeField(err, "one", values[0], luaimpl.DecodeNull(luaimpl.DecodeFloat))
+	r.All, err = luaimpl.DecodeField(err, "all", values[1], luaimpl.DecodeMap(luaimpl.DecodeFloat))
+	return r, err
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of work_steal.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -36,46 +38,29 @@ type WorkStealResult struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) WorkSteal(ctx context.Context, c redis.UniversalClient, p WorkStealParams) (WorkStealResult, error) {
-	var (
-		keyArray [4]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return WorkStealResult{}, err
-	}
-	return decodeWorkStealReply(&s.workStealScript, s.workStealScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeWorkStealReply(&s.workStealScript, s.workStealScript.Exec(ctx, c, &call))
 }
 
 // WorkStealBatch calls [Scripts.WorkSteal] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) WorkStealBatch(ctx context.Context, c redis.UniversalClient, params []WorkStealParams) []Reply[WorkStealResult] {
-	return batch(ctx, c, &s.workStealScript, params, WorkStealParams.encode, decodeWorkStealReply)
+func (s *Scripts) WorkStealBatch(ctx context.Context, c redis.UniversalClient, params []WorkStealParams) []redislua.Reply[WorkStealResult] {
+	return luaimpl.Batch(ctx, c, &s.workStealScript, params, WorkStealParams.encode, decodeWorkStealReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p WorkStealParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("WorkSteal", "idle", p.Idle); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Idle)
-	if err := checkKeys("WorkSteal", "queues", p.Queues...); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Queues...)
-	return keys, args, nil
+func (p WorkStealParams) encode(call *luaimpl.Call) {
+	call.Key("idle", p.Idle)
+	call.Key("queues", p.Queues...)
 }
 
-func decodeWorkStealReply(s *luaScript, reply *redis.Cmd) (WorkStealResult, error) {
-	return decodeStruct(s, reply, 2, decodeWorkStealResult)
+func decodeWorkStealReply(s *luaimpl.Lua, reply luaimpl.Result) (WorkStealResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeWorkStealResult)
 }
 
-func decodeWorkStealResult(values []message) (r WorkStealResult, err error) {
-	if r.Queue, err = decodeInt(values[0]); err != nil {
-		return WorkStealResult{}, &fieldError{"queue", err}
-	}
-	if r.Moved, err = decodeInt(values[1]); err != nil {
-		return WorkStealResult{}, &fieldError{"moved", err}
-	}
-	return r, nil
+func decodeWorkStealResult(values []luaimpl.Message) (r WorkStealResult, err error) {
+	r.Queue, err = luaimpl.DecodeField(err, "queue", values[0], luaimpl.DecodeInt)
+	r.Moved, err = luaimpl.DecodeField(err, "moved", values[1], luaimpl.DecodeInt)
+	return r, err
 }

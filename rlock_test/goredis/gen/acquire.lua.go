@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of acquire.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -42,56 +44,32 @@ type AcquireResult struct {
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) Acquire(ctx context.Context, c redis.UniversalClient, p AcquireParams) (AcquireResult, error) {
-	var (
-		keyArray [5]string
-		argArray [2]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return AcquireResult{}, err
-	}
-	return decodeAcquireReply(&s.acquireScript, s.acquireScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeAcquireReply(&s.acquireScript, s.acquireScript.Exec(ctx, c, &call))
 }
 
 // AcquireBatch calls [Scripts.Acquire] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) AcquireBatch(ctx context.Context, c redis.UniversalClient, params []AcquireParams) []Reply[AcquireResult] {
-	return batch(ctx, c, &s.acquireScript, params, AcquireParams.encode, decodeAcquireReply)
+func (s *Scripts) AcquireBatch(ctx context.Context, c redis.UniversalClient, params []AcquireParams) []redislua.Reply[AcquireResult] {
+	return luaimpl.Batch(ctx, c, &s.acquireScript, params, AcquireParams.encode, decodeAcquireReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p AcquireParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("Acquire", "lock", p.Lock); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Lock)
-	if err := checkKeys("Acquire", "queue", p.Queue); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Queue)
-	if err := checkKeys("Acquire", "counter", p.Counter...); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Counter...)
-	args = append(args, p.Token)
-	ttlText, err := encodeOptionalDuration("Acquire", "ttl", p.TTL)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, ttlText)
-	return keys, args, nil
+func (p AcquireParams) encode(call *luaimpl.Call) {
+	call.Key("lock", p.Lock)
+	call.Key("queue", p.Queue)
+	call.Key("counter", p.Counter...)
+	call.Arg(p.Token)
+	call.OptionalDuration("ttl", p.TTL)
 }
 
-func decodeAcquireReply(s *luaScript, reply *redis.Cmd) (AcquireResult, error) {
-	return decodeStruct(s, reply, 2, decodeAcquireResult)
+func decodeAcquireReply(s *luaimpl.Lua, reply luaimpl.Result) (AcquireResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeAcquireResult)
 }
 
-func decodeAcquireResult(values []message) (r AcquireResult, err error) {
-	if r.Outcome, err = decodeInt(values[0]); err != nil {
-		return AcquireResult{}, &fieldError{"outcome", err}
-	}
-	if r.Value, err = decodeInt(values[1]); err != nil {
-		return AcquireResult{}, &fieldError{"value", err}
-	}
-	return r, nil
+func decodeAcquireResult(values []luaimpl.Message) (r AcquireResult, err error) {
+	r.Outcome, err = luaimpl.DecodeField(err, "outcome", values[0], luaimpl.DecodeInt)
+	r.Value, err = luaimpl.DecodeField(err, "value", values[1], luaimpl.DecodeInt)
+	return r, err
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of acquire_all.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -48,57 +50,35 @@ type AcquireAllResult struct {
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) AcquireAll(ctx context.Context, c redis.UniversalClient, p AcquireAllParams) (AcquireAllResult, error) {
-	var (
-		keyArray [3]string
-		argArray [5]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return AcquireAllResult{}, err
-	}
-	return decodeAcquireAllReply(&s.acquireAllScript, s.acquireAllScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeAcquireAllReply(&s.acquireAllScript, s.acquireAllScript.Exec(ctx, c, &call))
 }
 
 // AcquireAllBatch calls [Scripts.AcquireAll] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) AcquireAllBatch(ctx context.Context, c redis.UniversalClient, params []AcquireAllParams) []Reply[AcquireAllResult] {
-	return batch(ctx, c, &s.acquireAllScript, params, AcquireAllParams.encode, decodeAcquireAllReply)
+func (s *Scripts) AcquireAllBatch(ctx context.Context, c redis.UniversalClient, params []AcquireAllParams) []redislua.Reply[AcquireAllResult] {
+	return luaimpl.Batch(ctx, c, &s.acquireAllScript, params, AcquireAllParams.encode, decodeAcquireAllReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p AcquireAllParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("AcquireAll", "keys", p.Keys...); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Keys...)
-	args = append(args, p.Token)
-	ttlText, err := encodeOptionalDuration("AcquireAll", "ttl", p.TTL)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, ttlText)
-	args = append(args, encodeInt(p.Locks))
-	args = append(args, encodeBool(p.Partial))
-	args = append(args, encodeBool(p.Queued))
-	return keys, args, nil
+func (p AcquireAllParams) encode(call *luaimpl.Call) {
+	call.Key("keys", p.Keys...)
+	call.Arg(p.Token)
+	call.OptionalDuration("ttl", p.TTL)
+	call.Int(p.Locks)
+	call.Bool(p.Partial)
+	call.Bool(p.Queued)
 }
 
-func decodeAcquireAllReply(s *luaScript, reply *redis.Cmd) (AcquireAllResult, error) {
-	return decodeStruct(s, reply, 4, decodeAcquireAllResult)
+func decodeAcquireAllReply(s *luaimpl.Lua, reply luaimpl.Result) (AcquireAllResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 4, decodeAcquireAllResult)
 }
 
-func decodeAcquireAllResult(values []message) (r AcquireAllResult, err error) {
-	if r.Acquired, err = decodeBool(values[0]); err != nil {
-		return AcquireAllResult{}, &fieldError{"acquired", err}
-	}
-	if r.Remaining, err = decodeDuration(values[1]); err != nil {
-		return AcquireAllResult{}, &fieldError{"remaining", err}
-	}
-	if r.Fence, err = decodeInt(values[2]); err != nil {
-		return AcquireAllResult{}, &fieldError{"fence", err}
-	}
-	if r.Held, err = decodeInt(values[3]); err != nil {
-		return AcquireAllResult{}, &fieldError{"held", err}
-	}
-	return r, nil
+func decodeAcquireAllResult(values []luaimpl.Message) (r AcquireAllResult, err error) {
+	r.Acquired, err = luaimpl.DecodeField(err, "acquired", values[0], luaimpl.DecodeBool)
+	r.Remaining, err = luaimpl.DecodeField(err, "remaining", values[1], luaimpl.DecodeDuration)
+	r.Fence, err = luaimpl.DecodeField(err, "fence", values[2], luaimpl.DecodeInt)
+	r.Held, err = luaimpl.DecodeField(err, "held", values[3], luaimpl.DecodeInt)
+	return r, err
 }

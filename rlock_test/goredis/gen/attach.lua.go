@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of attach.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -45,50 +47,32 @@ type AttachResult struct {
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) Attach(ctx context.Context, c redis.UniversalClient, p AttachParams) (AttachResult, error) {
-	var (
-		keyArray [3]string
-		argArray [6]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return AttachResult{}, err
-	}
-	return decodeAttachReply(&s.attachScript, s.attachScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeAttachReply(&s.attachScript, s.attachScript.Exec(ctx, c, &call))
 }
 
 // AttachBatch calls [Scripts.Attach] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) AttachBatch(ctx context.Context, c redis.UniversalClient, params []AttachParams) []Reply[AttachResult] {
-	return batch(ctx, c, &s.attachScript, params, AttachParams.encode, decodeAttachReply)
+func (s *Scripts) AttachBatch(ctx context.Context, c redis.UniversalClient, params []AttachParams) []redislua.Reply[AttachResult] {
+	return luaimpl.Batch(ctx, c, &s.attachScript, params, AttachParams.encode, decodeAttachReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p AttachParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("Attach", "keys", p.Keys...); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Keys...)
-	args = append(args, p.Token)
-	args = append(args, encodeBool(p.Keep))
-	ttlText, err := encodeOptionalDuration("Attach", "ttl", p.TTL)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, ttlText)
-	args = append(args, p.Former...)
-	return keys, args, nil
+func (p AttachParams) encode(call *luaimpl.Call) {
+	call.Key("keys", p.Keys...)
+	call.Arg(p.Token)
+	call.Bool(p.Keep)
+	call.OptionalDuration("ttl", p.TTL)
+	call.Arg(p.Former...)
 }
 
-func decodeAttachReply(s *luaScript, reply *redis.Cmd) (AttachResult, error) {
-	return decodeStruct(s, reply, 2, decodeAttachResult)
+func decodeAttachReply(s *luaimpl.Lua, reply luaimpl.Result) (AttachResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 2, decodeAttachResult)
 }
 
-func decodeAttachResult(values []message) (r AttachResult, err error) {
-	if r.Position, err = decodeInt(values[0]); err != nil {
-		return AttachResult{}, &fieldError{"position", err}
-	}
-	if r.Remaining, err = decodeDuration(values[1]); err != nil {
-		return AttachResult{}, &fieldError{"remaining", err}
-	}
-	return r, nil
+func decodeAttachResult(values []luaimpl.Message) (r AttachResult, err error) {
+	r.Position, err = luaimpl.DecodeField(err, "position", values[0], luaimpl.DecodeInt)
+	r.Remaining, err = luaimpl.DecodeField(err, "remaining", values[1], luaimpl.DecodeDuration)
+	return r, err
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of check.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -29,33 +31,23 @@ type CheckParams struct {
 // that the key has changed.
 //
 // It only reads, on the primary.
-func (s *Scripts) Check(ctx context.Context, c redis.UniversalClient, p CheckParams) (Null[string], error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return Null[string]{}, err
-	}
-	return decodeCheckReply(&s.checkScript, s.checkScript.exec(ctx, c, keys, args))
+func (s *Scripts) Check(ctx context.Context, c redis.UniversalClient, p CheckParams) (redislua.Null[string], error) {
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeCheckReply(&s.checkScript, s.checkScript.Exec(ctx, c, &call))
 }
 
 // CheckBatch calls [Scripts.Check] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) CheckBatch(ctx context.Context, c redis.UniversalClient, params []CheckParams) []Reply[Null[string]] {
-	return batch(ctx, c, &s.checkScript, params, CheckParams.encode, decodeCheckReply)
+func (s *Scripts) CheckBatch(ctx context.Context, c redis.UniversalClient, params []CheckParams) []redislua.Reply[redislua.Null[string]] {
+	return luaimpl.Batch(ctx, c, &s.checkScript, params, CheckParams.encode, decodeCheckReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p CheckParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("Check", "lock", p.Lock); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Lock)
-	return keys, args, nil
+func (p CheckParams) encode(call *luaimpl.Call) {
+	call.Key("lock", p.Lock)
 }
 
-func decodeCheckReply(s *luaScript, reply *redis.Cmd) (Null[string], error) {
-	return decodeValue(s, reply, nullable(decodeString))
+func decodeCheckReply(s *luaimpl.Lua, reply luaimpl.Result) (redislua.Null[string], error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeNull(luaimpl.DecodeString))
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of raise_fence.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -34,35 +36,25 @@ type RaiseFenceParams struct {
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) RaiseFence(ctx context.Context, c redis.UniversalClient, p RaiseFenceParams) (int64, error) {
-	var (
-		keyArray [3]string
-		argArray [3]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return 0, err
-	}
-	return decodeRaiseFenceReply(&s.raiseFenceScript, s.raiseFenceScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeRaiseFenceReply(&s.raiseFenceScript, s.raiseFenceScript.Exec(ctx, c, &call))
 }
 
 // RaiseFenceBatch calls [Scripts.RaiseFence] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) RaiseFenceBatch(ctx context.Context, c redis.UniversalClient, params []RaiseFenceParams) []Reply[int64] {
-	return batch(ctx, c, &s.raiseFenceScript, params, RaiseFenceParams.encode, decodeRaiseFenceReply)
+func (s *Scripts) RaiseFenceBatch(ctx context.Context, c redis.UniversalClient, params []RaiseFenceParams) []redislua.Reply[int64] {
+	return luaimpl.Batch(ctx, c, &s.raiseFenceScript, params, RaiseFenceParams.encode, decodeRaiseFenceReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p RaiseFenceParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("RaiseFence", "keys", p.Keys...); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Keys...)
-	args = append(args, p.Token)
-	args = append(args, encodeInt(p.Fence))
-	args = append(args, encodeInt(p.Locks))
-	return keys, args, nil
+func (p RaiseFenceParams) encode(call *luaimpl.Call) {
+	call.Key("keys", p.Keys...)
+	call.Arg(p.Token)
+	call.Int(p.Fence)
+	call.Int(p.Locks)
 }
 
-func decodeRaiseFenceReply(s *luaScript, reply *redis.Cmd) (int64, error) {
-	return decodeValue(s, reply, decodeInt)
+func decodeRaiseFenceReply(s *luaimpl.Lua, reply luaimpl.Result) (int64, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeInt)
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of release.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -42,58 +44,29 @@ type ReleaseParams struct {
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) Release(ctx context.Context, c redis.UniversalClient, p ReleaseParams) (int64, error) {
-	var (
-		keyArray [8]string
-		argArray [2]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return 0, err
-	}
-	return decodeReleaseReply(&s.releaseScript, s.releaseScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeReleaseReply(&s.releaseScript, s.releaseScript.Exec(ctx, c, &call))
 }
 
 // ReleaseBatch calls [Scripts.Release] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ReleaseBatch(ctx context.Context, c redis.UniversalClient, params []ReleaseParams) []Reply[int64] {
-	return batch(ctx, c, &s.releaseScript, params, ReleaseParams.encode, decodeReleaseReply)
+func (s *Scripts) ReleaseBatch(ctx context.Context, c redis.UniversalClient, params []ReleaseParams) []redislua.Reply[int64] {
+	return luaimpl.Batch(ctx, c, &s.releaseScript, params, ReleaseParams.encode, decodeReleaseReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p ReleaseParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("Release", "lock", p.Lock); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Lock)
-	if err := checkKeys("Release", "queue", p.Queue); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Queue)
-	if err := checkKeys("Release", "waiters", p.Waiters); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Waiters)
-	if err := checkKeys("Release", "holders", p.Holders); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Holders)
-	if err := checkChannels("Release", "grants", p.Grants); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Grants)
-	if err := checkKeys("Release", "counter", p.Counter...); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Counter...)
-	args = append(args, p.Token)
-	bargingText, err := encodeOptionalDuration("Release", "barging", p.Barging)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, bargingText)
-	return keys, args, nil
+func (p ReleaseParams) encode(call *luaimpl.Call) {
+	call.Key("lock", p.Lock)
+	call.Key("queue", p.Queue)
+	call.Key("waiters", p.Waiters)
+	call.Key("holders", p.Holders)
+	call.Channels("grants", p.Grants)
+	call.Key("counter", p.Counter...)
+	call.Arg(p.Token)
+	call.OptionalDuration("barging", p.Barging)
 }
 
-func decodeReleaseReply(s *luaScript, reply *redis.Cmd) (int64, error) {
-	return decodeValue(s, reply, decodeInt)
+func decodeReleaseReply(s *luaimpl.Lua, reply luaimpl.Result) (int64, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeInt)
 }

@@ -7,6 +7,8 @@ import (
 	_ "embed"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of release_many.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -36,34 +38,24 @@ type ReleaseManyParams struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) ReleaseMany(ctx context.Context, c redis.UniversalClient, p ReleaseManyParams) ([]int64, error) {
-	var (
-		keyArray [3]string
-		argArray [4]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return nil, err
-	}
-	return decodeReleaseManyReply(&s.releaseManyScript, s.releaseManyScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeReleaseManyReply(&s.releaseManyScript, s.releaseManyScript.Exec(ctx, c, &call))
 }
 
 // ReleaseManyBatch calls [Scripts.ReleaseMany] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ReleaseManyBatch(ctx context.Context, c redis.UniversalClient, params []ReleaseManyParams) []Reply[[]int64] {
-	return batch(ctx, c, &s.releaseManyScript, params, ReleaseManyParams.encode, decodeReleaseManyReply)
+func (s *Scripts) ReleaseManyBatch(ctx context.Context, c redis.UniversalClient, params []ReleaseManyParams) []redislua.Reply[[]int64] {
+	return luaimpl.Batch(ctx, c, &s.releaseManyScript, params, ReleaseManyParams.encode, decodeReleaseManyReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p ReleaseManyParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("ReleaseMany", "keys", p.Keys...); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Keys...)
-	args = append(args, encodeInt(p.Locks))
-	args = append(args, p.Tokens...)
-	return keys, args, nil
+func (p ReleaseManyParams) encode(call *luaimpl.Call) {
+	call.Key("keys", p.Keys...)
+	call.Int(p.Locks)
+	call.Arg(p.Tokens...)
 }
 
-func decodeReleaseManyReply(s *luaScript, reply *redis.Cmd) ([]int64, error) {
-	return decodeValue(s, reply, list(decodeInt))
+func decodeReleaseManyReply(s *luaimpl.Lua, reply luaimpl.Result) ([]int64, error) {
+	return luaimpl.DecodeReply(s, reply, luaimpl.DecodeList(luaimpl.DecodeInt))
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
 // The sums of requeue.lua beside this file, as sha1sum and sha256sum print them. A server
@@ -52,84 +54,41 @@ type RequeueResult struct {
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) Requeue(ctx context.Context, c redis.UniversalClient, p RequeueParams) (RequeueResult, error) {
-	var (
-		keyArray [8]string
-		argArray [5]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return RequeueResult{}, err
-	}
-	return decodeRequeueReply(&s.requeueScript, s.requeueScript.exec(ctx, c, keys, args))
+	var call luaimpl.Call
+	p.encode(&call)
+	return decodeRequeueReply(&s.requeueScript, s.requeueScript.Exec(ctx, c, &call))
 }
 
 // RequeueBatch calls [Scripts.Requeue] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) RequeueBatch(ctx context.Context, c redis.UniversalClient, params []RequeueParams) []Reply[RequeueResult] {
-	return batch(ctx, c, &s.requeueScript, params, RequeueParams.encode, decodeRequeueReply)
+func (s *Scripts) RequeueBatch(ctx context.Context, c redis.UniversalClient, params []RequeueParams) []redislua.Reply[RequeueResult] {
+	return luaimpl.Batch(ctx, c, &s.requeueScript, params, RequeueParams.encode, decodeRequeueReply)
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p RequeueParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("Requeue", "lock", p.Lock); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Lock)
-	if err := checkKeys("Requeue", "queue", p.Queue); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Queue)
-	if err := checkKeys("Requeue", "waiters", p.Waiters); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Waiters)
-	if err := checkKeys("Requeue", "holders", p.Holders); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Holders)
-	if err := checkChannels("Requeue", "grants", p.Grants); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Grants)
-	if err := checkKeys("Requeue", "counter", p.Counter...); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.Counter...)
-	args = append(args, p.Token)
-	args = append(args, p.Again)
-	ttlText, err := encodeOptionalDuration("Requeue", "ttl", p.TTL)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, ttlText)
-	args = append(args, p.Process)
-	bargingText, err := encodeOptionalDuration("Requeue", "barging", p.Barging)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, bargingText)
-	return keys, args, nil
+func (p RequeueParams) encode(call *luaimpl.Call) {
+	call.Key("lock", p.Lock)
+	call.Key("queue", p.Queue)
+	call.Key("waiters", p.Waiters)
+	call.Key("holders", p.Holders)
+	call.Channels("grants", p.Grants)
+	call.Key("counter", p.Counter...)
+	call.Arg(p.Token)
+	call.Arg(p.Again)
+	call.OptionalDuration("ttl", p.TTL)
+	call.Arg(p.Process)
+	call.OptionalDuration("barging", p.Barging)
 }
 
-func decodeRequeueReply(s *luaScript, reply *redis.Cmd) (RequeueResult, error) {
-	return decodeStruct(s, reply, 5, decodeRequeueResult)
+func decodeRequeueReply(s *luaimpl.Lua, reply luaimpl.Result) (RequeueResult, error) {
+	return luaimpl.DecodeStructReply(s, reply, 5, decodeRequeueResult)
 }
 
-func decodeRequeueResult(values []message) (r RequeueResult, err error) {
-	if r.Freed, err = decodeBool(values[0]); err != nil {
-		return RequeueResult{}, &fieldError{"freed", err}
-	}
-	if r.Granted, err = decodeBool(values[1]); err != nil {
-		return RequeueResult{}, &fieldError{"granted", err}
-	}
-	if r.Fence, err = decodeInt(values[2]); err != nil {
-		return RequeueResult{}, &fieldError{"fence", err}
-	}
-	if r.Remaining, err = decodeDuration(values[3]); err != nil {
-		return RequeueResult{}, &fieldError{"remaining", err}
-	}
-	if r.Score, err = decodeInt(values[4]); err != nil {
-		return RequeueResult{}, &fieldError{"score", err}
-	}
-	return r, nil
+func decodeRequeueResult(values []luaimpl.Message) (r RequeueResult, err error) {
+	r.Freed, err = luaimpl.DecodeField(err, "freed", values[0], luaimpl.DecodeBool)
+	r.Granted, err = luaimpl.DecodeField(err, "granted", values[1], luaimpl.DecodeBool)
+	r.Fence, err = luaimpl.DecodeField(err, "fence", values[2], luaimpl.DecodeInt)
+	r.Remaining, err = luaimpl.DecodeField(err, "remaining", values[3], luaimpl.DecodeDuration)
+	r.Score, err = luaimpl.DecodeField(err, "score", values[4], luaimpl.DecodeInt)
+	return r, err
 }

@@ -4,52 +4,58 @@ package gen
 
 import (
 	"context"
-	"errors"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
+
+// If this does not compile, the generator and the module of luaimpl are not of one time: run the
+// generator of that module, or go get the module of the generator.
+const _ = luaimpl.Version1
 
 // Scripts calls the scripts. Make one with [New] and share it: it is safe for
 // concurrent use and holds no connection.
 type Scripts struct {
-	acquireScript     luaScript
-	acquireAllScript  luaScript
-	acquireManyScript luaScript
-	attachScript      luaScript
-	checkScript       luaScript
-	extendScript      luaScript
-	handOverScript    luaScript
-	inspectScript     luaScript
-	raiseFenceScript  luaScript
-	releaseScript     luaScript
-	releaseManyScript luaScript
-	requeueScript     luaScript
-	waitScript        luaScript
+	acquireScript     luaimpl.Lua
+	acquireAllScript  luaimpl.Lua
+	acquireManyScript luaimpl.Lua
+	attachScript      luaimpl.Lua
+	checkScript       luaimpl.Lua
+	extendScript      luaimpl.Lua
+	handOverScript    luaimpl.Lua
+	inspectScript     luaimpl.Lua
+	raiseFenceScript  luaimpl.Lua
+	releaseScript     luaimpl.Lua
+	releaseManyScript luaimpl.Lua
+	requeueScript     luaimpl.Lua
+	waitScript        luaimpl.Lua
 }
 
 // New returns the scripts. After a network error, or while the server loads its data,
 // the client sends a call again as often as its MaxRetries says (in a cluster: its
 // MaxRedirects), and returns the last answer. It does so for scripts that only read, and
-// for those that may be repeated, but never for others. [WithoutRetry] switches that off.
+// for those that may be repeated, but never for others. [redislua.WithoutRetry] switches
+// that off.
 //
 // A deadline of ctx ends a call that waits for the server only if the client has
 // ContextTimeoutEnabled; otherwise its ReadTimeout does. A *redis.Ring is refused.
-func New(opts ...Option) *Scripts {
-	o := newOptions(opts)
+func New(opts ...redislua.Option) *Scripts {
+	pkg := luaimpl.NewBindings("gen", opts)
 	return &Scripts{
-		acquireAllScript:  newLuaScript("AcquireAll", AcquireAllSHA1, acquireAllSource, o.retry, nil),
-		acquireManyScript: newLuaScript("AcquireMany", AcquireManySHA1, acquireManySource, false, nil),
-		acquireScript:     newLuaScript("Acquire", AcquireSHA1, acquireSource, o.retry, nil),
-		attachScript:      newLuaScript("Attach", AttachSHA1, attachSource, o.retry, nil),
-		checkScript:       newLuaScript("Check", CheckSHA1, checkSource, o.retry, nil),
-		extendScript:      newLuaScript("Extend", ExtendSHA1, extendSource, o.retry, nil),
-		handOverScript:    newLuaScript("HandOver", HandOverSHA1, handOverSource, o.retry, nil),
-		inspectScript:     newLuaScript("Inspect", InspectSHA1, inspectSource, o.retry, nil),
-		raiseFenceScript:  newLuaScript("RaiseFence", RaiseFenceSHA1, raiseFenceSource, o.retry, nil),
-		releaseManyScript: newLuaScript("ReleaseMany", ReleaseManySHA1, releaseManySource, false, nil),
-		releaseScript:     newLuaScript("Release", ReleaseSHA1, releaseSource, o.retry, nil),
-		requeueScript:     newLuaScript("Requeue", RequeueSHA1, requeueSource, o.retry, nil),
-		waitScript:        newLuaScript("Wait", WaitSHA1, waitSource, false, nil),
+		acquireAllScript:  pkg.Retryable("AcquireAll", AcquireAllSHA1, acquireAllSource, nil),
+		acquireManyScript: pkg.Once("AcquireMany", AcquireManySHA1, acquireManySource, nil),
+		acquireScript:     pkg.Retryable("Acquire", AcquireSHA1, acquireSource, nil),
+		attachScript:      pkg.Retryable("Attach", AttachSHA1, attachSource, nil),
+		checkScript:       pkg.Retryable("Check", CheckSHA1, checkSource, nil),
+		extendScript:      pkg.Retryable("Extend", ExtendSHA1, extendSource, nil),
+		handOverScript:    pkg.Retryable("HandOver", HandOverSHA1, handOverSource, nil),
+		inspectScript:     pkg.Retryable("Inspect", InspectSHA1, inspectSource, nil),
+		raiseFenceScript:  pkg.Retryable("RaiseFence", RaiseFenceSHA1, raiseFenceSource, nil),
+		releaseManyScript: pkg.Once("ReleaseMany", ReleaseManySHA1, releaseManySource, nil),
+		releaseScript:     pkg.Retryable("Release", ReleaseSHA1, releaseSource, nil),
+		requeueScript:     pkg.Retryable("Requeue", RequeueSHA1, requeueSource, nil),
+		waitScript:        pkg.Once("Wait", WaitSHA1, waitSource, nil),
 	}
 }
 
@@ -58,8 +64,8 @@ func New(opts ...Option) *Scripts {
 // because a call sends the text to a server that does not know the script. The user
 // needs the right +script|load.
 func (s *Scripts) Load(ctx context.Context, c redis.UniversalClient) error {
-	var failed error
-	for _, script := range []*luaScript{
+	return luaimpl.Load(
+		ctx, c,
 		&s.acquireScript,
 		&s.acquireAllScript,
 		&s.acquireManyScript,
@@ -73,41 +79,38 @@ func (s *Scripts) Load(ctx context.Context, c redis.UniversalClient) error {
 		&s.releaseManyScript,
 		&s.requeueScript,
 		&s.waitScript,
-	} {
-		failed = errors.Join(failed, script.load(ctx, c))
-	}
-	return failed
+	)
 }
 
 // Caller has the calls of [Scripts]. Code that takes a Caller can be tested with a fake, which
 // embeds a Caller and has the methods that the test needs.
 type Caller interface {
 	Acquire(ctx context.Context, c redis.UniversalClient, p AcquireParams) (AcquireResult, error)
-	AcquireBatch(ctx context.Context, c redis.UniversalClient, params []AcquireParams) []Reply[AcquireResult]
+	AcquireBatch(ctx context.Context, c redis.UniversalClient, params []AcquireParams) []redislua.Reply[AcquireResult]
 	AcquireAll(ctx context.Context, c redis.UniversalClient, p AcquireAllParams) (AcquireAllResult, error)
-	AcquireAllBatch(ctx context.Context, c redis.UniversalClient, params []AcquireAllParams) []Reply[AcquireAllResult]
+	AcquireAllBatch(ctx context.Context, c redis.UniversalClient, params []AcquireAllParams) []redislua.Reply[AcquireAllResult]
 	AcquireMany(ctx context.Context, c redis.UniversalClient, p AcquireManyParams) ([]AcquireManyItem, error)
-	AcquireManyBatch(ctx context.Context, c redis.UniversalClient, params []AcquireManyParams) []Reply[[]AcquireManyItem]
+	AcquireManyBatch(ctx context.Context, c redis.UniversalClient, params []AcquireManyParams) []redislua.Reply[[]AcquireManyItem]
 	Attach(ctx context.Context, c redis.UniversalClient, p AttachParams) (AttachResult, error)
-	AttachBatch(ctx context.Context, c redis.UniversalClient, params []AttachParams) []Reply[AttachResult]
-	Check(ctx context.Context, c redis.UniversalClient, p CheckParams) (Null[string], error)
-	CheckBatch(ctx context.Context, c redis.UniversalClient, params []CheckParams) []Reply[Null[string]]
+	AttachBatch(ctx context.Context, c redis.UniversalClient, params []AttachParams) []redislua.Reply[AttachResult]
+	Check(ctx context.Context, c redis.UniversalClient, p CheckParams) (redislua.Null[string], error)
+	CheckBatch(ctx context.Context, c redis.UniversalClient, params []CheckParams) []redislua.Reply[redislua.Null[string]]
 	Extend(ctx context.Context, c redis.UniversalClient, p ExtendParams) ([]int64, error)
-	ExtendBatch(ctx context.Context, c redis.UniversalClient, params []ExtendParams) []Reply[[]int64]
+	ExtendBatch(ctx context.Context, c redis.UniversalClient, params []ExtendParams) []redislua.Reply[[]int64]
 	HandOver(ctx context.Context, c redis.UniversalClient, p HandOverParams) (HandOverResult, error)
-	HandOverBatch(ctx context.Context, c redis.UniversalClient, params []HandOverParams) []Reply[HandOverResult]
+	HandOverBatch(ctx context.Context, c redis.UniversalClient, params []HandOverParams) []redislua.Reply[HandOverResult]
 	Inspect(ctx context.Context, c redis.UniversalClient, p InspectParams) (InspectResult, error)
-	InspectBatch(ctx context.Context, c redis.UniversalClient, params []InspectParams) []Reply[InspectResult]
+	InspectBatch(ctx context.Context, c redis.UniversalClient, params []InspectParams) []redislua.Reply[InspectResult]
 	RaiseFence(ctx context.Context, c redis.UniversalClient, p RaiseFenceParams) (int64, error)
-	RaiseFenceBatch(ctx context.Context, c redis.UniversalClient, params []RaiseFenceParams) []Reply[int64]
+	RaiseFenceBatch(ctx context.Context, c redis.UniversalClient, params []RaiseFenceParams) []redislua.Reply[int64]
 	Release(ctx context.Context, c redis.UniversalClient, p ReleaseParams) (int64, error)
-	ReleaseBatch(ctx context.Context, c redis.UniversalClient, params []ReleaseParams) []Reply[int64]
+	ReleaseBatch(ctx context.Context, c redis.UniversalClient, params []ReleaseParams) []redislua.Reply[int64]
 	ReleaseMany(ctx context.Context, c redis.UniversalClient, p ReleaseManyParams) ([]int64, error)
-	ReleaseManyBatch(ctx context.Context, c redis.UniversalClient, params []ReleaseManyParams) []Reply[[]int64]
+	ReleaseManyBatch(ctx context.Context, c redis.UniversalClient, params []ReleaseManyParams) []redislua.Reply[[]int64]
 	Requeue(ctx context.Context, c redis.UniversalClient, p RequeueParams) (RequeueResult, error)
-	RequeueBatch(ctx context.Context, c redis.UniversalClient, params []RequeueParams) []Reply[RequeueResult]
+	RequeueBatch(ctx context.Context, c redis.UniversalClient, params []RequeueParams) []redislua.Reply[RequeueResult]
 	Wait(ctx context.Context, c redis.UniversalClient, p WaitParams) (WaitResult, error)
-	WaitBatch(ctx context.Context, c redis.UniversalClient, params []WaitParams) []Reply[WaitResult]
+	WaitBatch(ctx context.Context, c redis.UniversalClient, params []WaitParams) []redislua.Reply[WaitResult]
 	Load(ctx context.Context, c redis.UniversalClient) error
 }
 

@@ -28,15 +28,9 @@ type CountParams struct {
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) Count(ctx context.Context, c redis.UniversalClient, p CountParams) (int64, error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return 0, err
-	}
-	return decodeCountReply(&s.countScript, s.countScript.exec(ctx, c, keys, args))
+	var call call
+	p.encode(&call)
+	return decodeCountReply(&s.countScript, s.countScript.Exec(ctx, c, &call))
 }
 
 // CountBatch calls [Scripts.Count] once for each of params, in one pipeline. It is not
@@ -46,14 +40,10 @@ func (s *Scripts) CountBatch(ctx context.Context, c redis.UniversalClient, param
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p CountParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("Count", "k", p.K); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.K)
-	return keys, args, nil
+func (p CountParams) encode(call *call) {
+	call.Key("k", p.K)
 }
 
-func decodeCountReply(s *luaScript, reply *redis.Cmd) (int64, error) {
-	return decodeValue(s, reply, decodeInt)
+func decodeCountReply(s *lua, reply result) (int64, error) {
+	return decodeReply(s, reply, decodeInt)
 }

@@ -28,15 +28,9 @@ type CountOnceParams struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) CountOnce(ctx context.Context, c redis.UniversalClient, p CountOnceParams) (int64, error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return 0, err
-	}
-	return decodeCountOnceReply(&s.countOnceScript, s.countOnceScript.exec(ctx, c, keys, args))
+	var call call
+	p.encode(&call)
+	return decodeCountOnceReply(&s.countOnceScript, s.countOnceScript.Exec(ctx, c, &call))
 }
 
 // CountOnceBatch calls [Scripts.CountOnce] once for each of params, in one pipeline. It is not
@@ -46,14 +40,10 @@ func (s *Scripts) CountOnceBatch(ctx context.Context, c redis.UniversalClient, p
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p CountOnceParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("CountOnce", "k", p.K); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.K)
-	return keys, args, nil
+func (p CountOnceParams) encode(call *call) {
+	call.Key("k", p.K)
 }
 
-func decodeCountOnceReply(s *luaScript, reply *redis.Cmd) (int64, error) {
-	return decodeValue(s, reply, decodeInt)
+func decodeCountOnceReply(s *lua, reply result) (int64, error) {
+	return decodeReply(s, reply, decodeInt)
 }

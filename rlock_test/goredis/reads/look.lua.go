@@ -28,15 +28,9 @@ type LookParams struct {
 //
 // It only reads. If the client sends reads to replicas, the answer may be older than the last write.
 func (s *Scripts) Look(ctx context.Context, c redis.UniversalClient, p LookParams) (Null[string], error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return Null[string]{}, err
-	}
-	return decodeLookReply(&s.lookScript, s.lookScript.exec(ctx, c, keys, args))
+	var call call
+	p.encode(&call)
+	return decodeLookReply(&s.lookScript, s.lookScript.Exec(ctx, c, &call))
 }
 
 // LookBatch calls [Scripts.Look] once for each of params, in one pipeline. It is not
@@ -46,14 +40,10 @@ func (s *Scripts) LookBatch(ctx context.Context, c redis.UniversalClient, params
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p LookParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("Look", "k", p.K); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.K)
-	return keys, args, nil
+func (p LookParams) encode(call *call) {
+	call.Key("k", p.K)
 }
 
-func decodeLookReply(s *luaScript, reply *redis.Cmd) (Null[string], error) {
-	return decodeValue(s, reply, nullable(decodeString))
+func decodeLookReply(s *lua, reply result) (Null[string], error) {
+	return decodeReply(s, reply, decodeNull(decodeString))
 }

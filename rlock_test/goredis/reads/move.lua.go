@@ -29,15 +29,9 @@ type MoveParams struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) Move(ctx context.Context, c redis.UniversalClient, p MoveParams) error {
-	var (
-		keyArray [2]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return err
-	}
-	_, err = decodeMoveReply(&s.moveScript, s.moveScript.exec(ctx, c, keys, args))
+	var call call
+	p.encode(&call)
+	_, err := decodeMoveReply(&s.moveScript, s.moveScript.Exec(ctx, c, &call))
 	return err
 }
 
@@ -48,18 +42,11 @@ func (s *Scripts) MoveBatch(ctx context.Context, c redis.UniversalClient, params
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p MoveParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("Move", "from", p.From); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.From)
-	if err := checkKeys("Move", "to", p.To); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.To)
-	return keys, args, nil
+func (p MoveParams) encode(call *call) {
+	call.Key("from", p.From)
+	call.Key("to", p.To)
 }
 
-func decodeMoveReply(s *luaScript, reply *redis.Cmd) (struct{}, error) {
-	return decodeValue(s, reply, decodeOK)
+func decodeMoveReply(s *lua, reply result) (struct{}, error) {
+	return decodeReply(s, reply, decodeOK)
 }

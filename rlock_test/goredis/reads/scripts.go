@@ -4,7 +4,6 @@ package reads
 
 import (
 	"context"
-	"errors"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -12,30 +11,31 @@ import (
 // Scripts calls the scripts. Make one with [New] and share it: it is safe for
 // concurrent use and holds no connection.
 type Scripts struct {
-	countScript     luaScript
-	countOnceScript luaScript
-	lookScript      luaScript
-	moveScript      luaScript
-	storeScript     luaScript
-	sumScript       luaScript
+	countScript     lua
+	countOnceScript lua
+	lookScript      lua
+	moveScript      lua
+	storeScript     lua
+	sumScript       lua
 }
 
 // New returns the scripts. After a network error, or while the server loads its data,
 // the client sends a call again as often as its MaxRetries says (in a cluster: its
 // MaxRedirects), and returns the last answer. It does so for scripts that only read, and
-// for those that may be repeated, but never for others. [WithoutRetry] switches that off.
+// for those that may be repeated, but never for others. [WithoutRetry] switches
+// that off.
 //
 // A deadline of ctx ends a call that waits for the server only if the client has
 // ContextTimeoutEnabled; otherwise its ReadTimeout does. A *redis.Ring is refused.
 func New(opts ...Option) *Scripts {
-	o := newOptions(opts)
+	pkg := newBindings("reads", opts)
 	return &Scripts{
-		countOnceScript: newLuaScript("CountOnce", CountOnceSHA1, countOnceSource, false, nil),
-		countScript:     newLuaScript("Count", CountSHA1, countSource, o.retry, nil),
-		lookScript:      newReadOnlyScript("Look", LookSHA1, lookSource, o.retry, nil),
-		moveScript:      newLuaScript("Move", MoveSHA1, moveSource, false, nil),
-		storeScript:     newLuaScript("Store", StoreSHA1, storeSource, false, nil),
-		sumScript:       newReadOnlyScript("Sum", SumSHA1, sumSource, o.retry, nil),
+		countOnceScript: pkg.Once("CountOnce", CountOnceSHA1, countOnceSource, nil),
+		countScript:     pkg.Retryable("Count", CountSHA1, countSource, nil),
+		lookScript:      pkg.Replicated("Look", LookSHA1, lookSource, nil),
+		moveScript:      pkg.Once("Move", MoveSHA1, moveSource, nil),
+		storeScript:     pkg.Once("Store", StoreSHA1, storeSource, nil),
+		sumScript:       pkg.Replicated("Sum", SumSHA1, sumSource, nil),
 	}
 }
 
@@ -44,18 +44,15 @@ func New(opts ...Option) *Scripts {
 // because a call sends the text to a server that does not know the script. The user
 // needs the right +script|load.
 func (s *Scripts) Load(ctx context.Context, c redis.UniversalClient) error {
-	var failed error
-	for _, script := range []*luaScript{
+	return load(
+		ctx, c,
 		&s.countScript,
 		&s.countOnceScript,
 		&s.lookScript,
 		&s.moveScript,
 		&s.storeScript,
 		&s.sumScript,
-	} {
-		failed = errors.Join(failed, script.load(ctx, c))
-	}
-	return failed
+	)
 }
 
 // Caller has the calls of [Scripts]. Code that takes a Caller can be tested with a fake, which

@@ -29,15 +29,9 @@ type StoreParams struct {
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) Store(ctx context.Context, c redis.UniversalClient, p StoreParams) error {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return err
-	}
-	_, err = decodeStoreReply(&s.storeScript, s.storeScript.exec(ctx, c, keys, args))
+	var call call
+	p.encode(&call)
+	_, err := decodeStoreReply(&s.storeScript, s.storeScript.Exec(ctx, c, &call))
 	return err
 }
 
@@ -48,15 +42,11 @@ func (s *Scripts) StoreBatch(ctx context.Context, c redis.UniversalClient, param
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p StoreParams) encode(keys, args []string) ([]string, []string, error) {
-	if err := checkKeys("Store", "k", p.K); err != nil {
-		return nil, nil, err
-	}
-	keys = append(keys, p.K)
-	args = append(args, p.V)
-	return keys, args, nil
+func (p StoreParams) encode(call *call) {
+	call.Key("k", p.K)
+	call.Arg(p.V)
 }
 
-func decodeStoreReply(s *luaScript, reply *redis.Cmd) (struct{}, error) {
-	return decodeValue(s, reply, decodeOK)
+func decodeStoreReply(s *lua, reply result) (struct{}, error) {
+	return decodeReply(s, reply, decodeOK)
 }

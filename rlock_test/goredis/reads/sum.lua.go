@@ -29,15 +29,9 @@ type SumParams struct {
 //
 // It only reads. If the client sends reads to replicas, the answer may be older than the last write.
 func (s *Scripts) Sum(ctx context.Context, c redis.UniversalClient, p SumParams) (int64, error) {
-	var (
-		keyArray [1]string
-		argArray [2]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return 0, err
-	}
-	return decodeSumReply(&s.sumScript, s.sumScript.exec(ctx, c, keys, args))
+	var call call
+	p.encode(&call)
+	return decodeSumReply(&s.sumScript, s.sumScript.Exec(ctx, c, &call))
 }
 
 // SumBatch calls [Scripts.Sum] once for each of params, in one pipeline. It is not
@@ -47,12 +41,11 @@ func (s *Scripts) SumBatch(ctx context.Context, c redis.UniversalClient, params 
 }
 
 // encode appends the words of the call, in the order of the header.
-func (p SumParams) encode(keys, args []string) ([]string, []string, error) {
-	args = append(args, encodeInt(p.A))
-	args = append(args, encodeInt(p.B))
-	return keys, args, nil
+func (p SumParams) encode(call *call) {
+	call.Int(p.A)
+	call.Int(p.B)
 }
 
-func decodeSumReply(s *luaScript, reply *redis.Cmd) (int64, error) {
-	return decodeValue(s, reply, decodeInt)
+func decodeSumReply(s *lua, reply result) (int64, error) {
+	return decodeReply(s, reply, decodeInt)
 }

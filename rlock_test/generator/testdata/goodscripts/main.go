@@ -9,11 +9,12 @@ import (
 	"fmt"
 	"os"
 	"reflect"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/redislua"
 
 	"example.test/good/bindings"
 )
@@ -120,8 +121,8 @@ func (s step) run(client rueidis.Client, scripts reflect.Value) error {
 }
 
 // set puts a JSON value into a parameter: a duration is written as 1m30s, a time as
-// RFC 3339, a held lock as ["key", "token"], a reader's as ["key", "fence"],
-// a fence as a number.
+// RFC 3339, a held lock as ["key", "token"], a fence as a
+// number.
 func set(field reflect.Value, value json.RawMessage) error {
 	switch p := field.Addr().Interface().(type) {
 	case *time.Duration:
@@ -132,20 +133,12 @@ func set(field reflect.Value, value json.RawMessage) error {
 		d, err := time.ParseDuration(text)
 		*p = d
 		return err
-	case *bindings.Held:
+	case *redislua.Held:
 		var pair [2]string
 		err := json.Unmarshal(value, &pair)
 		*p = lock{key: pair[0], token: pair[1]}
 		return err
-	case *bindings.Shared:
-		var pair [2]string
-		if err := json.Unmarshal(value, &pair); err != nil {
-			return err
-		}
-		fence, err := strconv.ParseUint(pair[1], 10, 64)
-		*p = lock{key: pair[0], fence: fence}
-		return err
-	case *bindings.Fenced:
+	case *redislua.Fenced:
 		l := lock{}
 		err := json.Unmarshal(value, &l.fence)
 		*p = l

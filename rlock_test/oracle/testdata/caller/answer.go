@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/rlock-go/toolkit/rlock_test/oracle/testdata/caller/bindings"
+	"github.com/rlock-go/toolkit/redislua"
 )
 
 // replyType is the type of a reply's value.
@@ -35,7 +35,7 @@ func (s step) answered(reply rueidis.RedisResult, answer reflect.Value, err erro
 		}
 		return "", "" // as a script may
 	}
-	if wrong := new(bindings.ReplyError); errors.As(err, &wrong) {
+	if wrong := new(redislua.ReplyError); errors.As(err, &wrong) {
 		if repeats(message, s.Returns) {
 			return "", "" // which a binding refuses, rather than to lose one of the values
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/rlock-go/toolkit/redislua"
 	"github.com/rlock-go/toolkit/rlock_test/oracle/testdata/caller/bindings"
 )
 
@@ -181,7 +182,7 @@ func results(form string, out []reflect.Value) (answer reflect.Value, err error)
 
 // sent returns what is wrong with what was sent.
 func (s step) sent(client *recorder, err error) string {
-	refused := new(bindings.ParamError)
+	refused := new(redislua.ParamError)
 	switch {
 	case s.Refused && len(client.sent) > 0:
 		return fmt.Sprintf("a value that its type does not take is sent: %q for %q", client.sent, s.texts())
