@@ -115,13 +115,11 @@ func main() {
 	total := must(scripts.Total(ctx, client, bindings.TotalParams{Stocks: []string{"{s}nuts", "{s}none", "{s}nuts"}}))
 	fmt.Println("total", total.Total, total.Known)
 
-	look := func() redislua.Cached[redislua.Null[int64]] {
-		return must(scripts.LookCached(ctx, client, bindings.LookParams{Stock: "{s}nuts"}, time.Minute))
-	}
-	first, second := look(), look()
+	ask := bindings.LookParams{Stock: "{s}nuts"}
+	first, second := must(scripts.LookCached(ctx, client, ask, time.Minute)), must(scripts.LookCached(ctx, client, ask, time.Minute))
 	fmt.Println("cached", first.Value, first.Hit, second.Value, second.Hit, time.Until(second.Until) > 0)
 	set("{s}nuts", "99")
-	for look().Value.V != 99 { // until the server's word has come
+	for must(scripts.LookCached(ctx, client, ask, time.Minute)).Value.V != 99 { // until the server's word has come
 		time.Sleep(time.Millisecond)
 	}
 	fmt.Println("none", must(scripts.Look(ctx, client, bindings.LookParams{Stock: "{s}none"})).Valid)
@@ -161,50 +159,75 @@ func writeFiles(t *testing.T, dir string, files map[string]string) {
 // lines splits what a program printed.
 func lines(text string) []string { return strings.Split(strings.TrimSpace(text), "\n") }
 
-// Guards, fragments, batches, cached calls and error codes, in a module that needs
-// rueidis and nothing of this one.
-func TestStrangersModule(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	writeFiles(t, dir, stock)
+// stranger makes of a directory a module that requires this one, or with standalone bindings rueidis
+// alone, all in the versions of this module.
+func stranger(t *testing.T, dir, name string, standalone bool) {
+	t.Helper()
 	copyFiles(t, root, dir, "go.sum")
-	versions, stderr, err := run(t, root, nil, "list", "-m", "-f", "{{.Path}} {{.Version}}", "github.com/redis/rueidis", "golang.org/x/sys")
-	require.NoError(t, err, stderr)
-	writeFiles(t, dir, map[string]string{"go.mod": "module example.test/stock\n\ngo 1.25.0\n\nrequire (\n" + versions + ")\n"})
-
-	_, stderr, err = run(t, root, nil, "run", "./generator", "-scripts", filepath.Join(dir, "lua"), "-out", filepath.Join(dir, "bindings"))
-	require.NoError(t, err, stderr)
-	_, stderr, err = run(t, dir, offline, "vet", "./...")
-	require.NoError(t, err, stderr)
-	packages, stderr, err := run(t, dir, offline, "list", "-deps", "./...")
-	require.NoError(t, err, stderr)
-	require.NotContains(t, packages, "rlock-go/toolkit")
-
-	env.Each(t, func(t *testing.T, e env.Engine) {
-		stdout, stderr, err := run(t, dir, offline, "run", ".", e.Start(t).Addr())
-		require.NoError(t, err, stderr)
-		require.Equal(t, stockPrints, lines(stdout))
-	})
-}
-
-// A module that names the generator as its tool has its bindings written by go
-// generate, at the version that its go.mod says.
-func TestGoTool(t *testing.T) {
-	t.Parallel()
 	top, err := filepath.Abs(root)
 	require.NoError(t, err)
 	mod, err := os.ReadFile(filepath.Join(top, "go.mod"))
 	require.NoError(t, err)
 	required := regexp.MustCompile(`(?ms)^require \(.*?^\)\n`).FindAllString(string(mod), -1)
 	require.NotEmpty(t, required)
+	text := "module " + name + "\n\ngo 1.25.0\n\n" + strings.Join(required, "\n")
+	if !standalone {
+		text += "\nrequire github.com/rlock-go/toolkit v0.0.0\n\nreplace github.com/rlock-go/toolkit => " + strconv.Quote(top) + "\n"
+	}
+	writeFiles(t, dir, map[string]string{"go.mod": text})
+}
 
+// Guards, fragments, batches, cached calls and error codes, in a module whose bindings import redislua
+// or, if they are standalone, rueidis and nothing of this module.
+func TestStrangersModule(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		flags []string
+		ours  []string // what it imports of this module
+	}{
+		"importing":  {nil, []string{"redislua", "redislua/luaimpl"}},
+		"standalone": {[]string{"-standalone"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			writeFiles(t, dir, stock)
+			stranger(t, dir, "example.test/stock", c.ours == nil)
+			_, stderr, err := run(t, root, nil, append([]string{"run", "./generator", "-scripts", filepath.Join(dir, "lua"),
+				"-out", filepath.Join(dir, "bindings")}, c.flags...)...)
+			require.NoError(t, err, stderr)
+			_, stderr, err = run(t, dir, offline, "vet", "./...")
+			require.NoError(t, err, stderr)
+			packages, stderr, err := run(t, dir, offline, "list", "-deps", "./...")
+			require.NoError(t, err, stderr)
+			var ours []string
+			for path := range strings.Lines(packages) {
+				if own, is := strings.CutPrefix(strings.TrimSpace(path), "github.com/rlock-go/toolkit/"); is {
+					ours = append(ours, own)
+				}
+			}
+			require.ElementsMatch(t, c.ours, ours)
+
+			env.Each(t, func(t *testing.T, e env.Engine) {
+				stdout, stderr, err := run(t, dir, offline, "run", ".", e.Start(t).Addr())
+				require.NoError(t, err, stderr)
+				require.Equal(t, stockPrints, lines(stdout))
+			})
+		})
+	}
+}
+
+// A module that names the generator as its tool has its bindings written by go
+// generate, at the version that its go.mod says.
+func TestGoTool(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	writeFiles(t, dir, stock)
-	copyFiles(t, root, dir, "go.sum")
+	stranger(t, dir, "example.test/stock", false)
+	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	require.NoError(t, err)
 	writeFiles(t, dir, map[string]string{
-		"go.mod": "module example.test/stock\n\ngo 1.25.0\n\ntool github.com/rlock-go/toolkit/generator\n\n" +
-			"require github.com/rlock-go/toolkit v0.0.0\n\n" + strings.Join(required, "\n") +
-			"\nreplace github.com/rlock-go/toolkit => " + strconv.Quote(top) + "\n",
+		"go.mod":      string(mod) + "\ntool github.com/rlock-go/toolkit/generator\n",
 		"generate.go": "package main\n\n//go:generate go tool generator -scripts lua -out bindings -v\n",
 	})
 	_, stderr, err := run(t, root, nil, "build", "-o", filepath.Join(dir, "unused.exe"), "./generator") // has Go fetch what it needs
@@ -228,10 +251,7 @@ func TestGoTool(t *testing.T) {
 func TestNamesInGo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	copyFiles(t, root, dir, "go.sum")
-	versions, stderr, err := run(t, root, nil, "list", "-m", "-f", "{{.Path}} {{.Version}}", "github.com/redis/rueidis", "golang.org/x/sys")
-	require.NoError(t, err, stderr)
-	writeFiles(t, dir, map[string]string{"go.mod": "module example.test/names\n\ngo 1.25.0\n\nrequire (\n" + versions + ")\n"})
+	stranger(t, dir, "example.test/names", false)
 	plain := "-- name: Plain\n-- mode: read\n-- returns: int\nreturn 1\n"
 	cases := map[string]string{} // the text of a script by the path of its file
 	for _, file := range []string{"on_windows", "on_plan9", "on_arm", "a_test", "_hidden"} {
@@ -271,11 +291,8 @@ func TestGoldensRun(t *testing.T) {
 	archive, err := txtar.ParseFile(filepath.Join(root, "generator", "testdata", "golden.txtar"))
 	require.NoError(t, err)
 	dir := t.TempDir()
-	copyFiles(t, root, dir, "go.sum")
-	versions, stderr, err := run(t, root, nil, "list", "-m", "-f", "{{.Path}} {{.Version}}", "github.com/redis/rueidis", "golang.org/x/sys")
-	require.NoError(t, err, stderr)
+	stranger(t, dir, "example.test/golden", false)
 	files := map[string]string{
-		"go.mod": "module example.test/golden\n\ngo 1.25.0\n\nrequire (\n" + versions + ")\n",
 		"main.go": `package main
 
 import (
@@ -322,7 +339,7 @@ func main() {
 		}
 	}
 	writeFiles(t, dir, files)
-	_, stderr, err = run(t, root, nil, "run", "./generator", "-scripts", filepath.Join(dir, "scripts"), "-out", filepath.Join(dir, "kv"))
+	_, stderr, err := run(t, root, nil, "run", "./generator", "-scripts", filepath.Join(dir, "scripts"), "-out", filepath.Join(dir, "kv"))
 	require.NoError(t, err, stderr)
 	for golden, generated := range map[string]string{"want_every_type": "every_type.lua.go", "want_move": "move.lua.go", "want_scripts": "scripts.go"} {
 		text, err := os.ReadFile(filepath.Join(dir, "kv", generated))
