@@ -4,5 +4,5 @@
 //
 //   - gen has the lock scripts
 //   - bindings has the corpus of rlock_test/corpus
-//   - reads has the scripts of lua, written with -replicas
+//   - reads has the scripts of lua, written with -replicas and -standalone
 package goredis
