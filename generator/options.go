@@ -41,7 +41,8 @@ func (o options) caller() audit.Client {
 // bindings returns how the bindings are written.
 func (o options) bindings() emit.Options {
 	return emit.Options{
-		Package: o.pkg, Client: o.client, Comment: !documented(o.out), Replicas: o.replicas, Standalone: o.standalone,
+		Package: o.pkg, Client: o.client, Comment: !documented(o.out),
+		Replicas: o.replicas, Standalone: o.standalone,
 	}
 }
 
@@ -96,7 +97,7 @@ func parse(args []string, stdout io.Writer) (options, error) {
 		return err
 	})
 	flags.BoolVar(&o.replicas, "replicas", false, "let the client send scripts that only read to replicas, by EVALSHA_RO")
-	flags.BoolVar(&o.standalone, "standalone", false, "write what the calls need into the package, which then imports nothing but the client")
+	flags.BoolVar(&o.standalone, "standalone", false, "write all that the calls need, so that they import only the client")
 	flags.BoolVar(&o.watch, "watch", false, "run again after each change of a script, until Ctrl-C")
 	flags.StringVar(&o.init, "init", "", "write a first header for the script in this `file`, which has none")
 	flags.StringVar((*string)(&o.format), "format", string(report.Text), "print findings as `text, github or sarif`")

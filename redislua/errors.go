@@ -24,7 +24,8 @@ type CrossSlotError struct {
 }
 
 func (e *CrossSlotError) Error() string {
-	return fmt.Sprintf("%s: %s: keys %.80q (slot %d) and %.80q (slot %d) are in different slots; give them the same {hash tag}",
+	return fmt.Sprintf(
+		"%s: %s: keys %.80q (slot %d) and %.80q (slot %d) are in different slots; give them the same {hash tag}",
 		e.Package, e.Script, e.Keys[0], e.Slots[0], e.Keys[1], e.Slots[1])
 }
 

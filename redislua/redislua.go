@@ -23,8 +23,11 @@ type Reply[T any] struct {
 // Cached is an answer that may come from the client-side cache.
 type Cached[T any] struct {
 	Value T
-	Hit   bool      // true: it came from the cache, and no server was asked
-	Until time.Time // until when the cache may serve it, by the clock of this machine: no longer than the key lasts; zero: the client has no cache
+	Hit   bool // true: it came from the cache, and no server was asked
+
+	// Until is when the cache stops serving it, by the clock of this machine: no later than the key lasts.
+	// It is zero if the client has no cache.
+	Until time.Time
 }
 
 // Option changes what the function New of a package of bindings returns. The zero Option changes nothing.

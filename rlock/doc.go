@@ -39,7 +39,7 @@
 //
 // AcquireShared takes a lock for a reader, of whom any number may hold it together. AcquirePermits takes
 // some of a limited number of permits. Both wait in the same queues, so whoever waits for the whole lock
-// stops readers who come later.
+// stops readers who come later. Lock.Readers is for a script that writes only while readers share a lock.
 //
 // # Leaders, and jobs of a period
 //

@@ -115,7 +115,8 @@ func (s *Lua) loaded(server, sha1 string, err error) error {
 	case err != nil:
 		return fmt.Errorf("%s: load %s on %s: %w", s.pkg, s.name, server, err)
 	case sha1 != s.sha1:
-		return fmt.Errorf("%s: load %s on %s: the server computes the SHA1 %s, the generator %s", s.pkg, s.name, server, sha1, s.sha1)
+		return fmt.Errorf("%s: load %s on %s: the server computes the SHA1 %s, the generator %s",
+			s.pkg, s.name, server, sha1, s.sha1)
 	}
 	return nil
 }

@@ -2,8 +2,7 @@ package oracle
 
 import "fmt"
 
-// held writes commands behind a comparison of the lock's value with the token, or with what the key has
-// while readers share it, which may be no guard.
+// held writes commands behind a comparison of the lock's value with the token, which may be no guard.
 func (w *writer) held() {
 	p := w.program
 	p.Keys = append(p.Keys, Entry{Name: "lock", Kind: "token", Bound: true})

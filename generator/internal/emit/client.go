@@ -33,7 +33,8 @@ const (
 
 // Rueidis is the client that bindings are written for by default.
 var Rueidis = &Client{
-	Name: "rueidis", Caches: true, pkg: rueidisPath, alias: "rueidis", impl: redisluaPath + "/luaimpl", copied: "rueidis",
+	Name: "rueidis", Caches: true, pkg: rueidisPath, alias: "rueidis",
+	impl: redisluaPath + "/luaimpl", copied: "rueidis",
 	handle: func() *jen.Statement { return jen.Qual(rueidisPath, "Client") },
 	raw:    func() *jen.Statement { return jen.Qual(rueidisPath, "RedisMessage") },
 	about: []string{
@@ -46,7 +47,8 @@ var Rueidis = &Client{
 
 // Goredis is github.com/redis/go-redis.
 var Goredis = &Client{
-	Name: "goredis", pkg: goredisPath, alias: "redis", impl: redisluaPath + "/goredis/luaimpl", copied: "goredis",
+	Name: "goredis", pkg: goredisPath, alias: "redis",
+	impl: redisluaPath + "/goredis/luaimpl", copied: "goredis",
 	handle: func() *jen.Statement { return jen.Qual(goredisPath, "UniversalClient") },
 	raw:    jen.Any,
 	about: []string{

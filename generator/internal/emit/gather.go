@@ -46,10 +46,14 @@ func gather(o Options, scripts []*script.Script, reserved []string) *jen.File {
 
 // packageComment says what the package is.
 func packageComment(f *jen.File, o Options, scripts []*script.Script) {
-	f.PackageComment("// Package " + o.Package + " calls Redis Lua scripts with typed parameters and answers. [New] returns the")
-	f.PackageComment("// calls, and [Caller] is an interface of them for fakes. A call returns a")
-	f.PackageComment(o.unqualified("// *[redislua.ParamError] or a *[redislua.CrossSlotError] before it sends anything, and a"))
-	f.PackageComment(o.unqualified("// *[redislua.ReplyError] if the answer has another shape."))
+	for _, line := range []string{
+		"Package " + o.Package + " calls Redis Lua scripts with typed parameters and answers. [New] returns the",
+		"calls, and [Caller] is an interface of them for fakes. A call returns a",
+		"*[redislua.ParamError] or a *[redislua.CrossSlotError] before it sends anything, and a",
+		"*[redislua.ReplyError] if the answer has another shape.",
+	} {
+		f.PackageComment("// " + o.unqualified(line))
+	}
 	f.PackageComment("//")
 	f.PackageComment("// AUDIT.md says what each script touches, and which rights it needs:")
 	f.PackageComment("//")
@@ -96,7 +100,8 @@ func (o Options) unqualified(comment string) string {
 }
 
 func constructor(f *jen.File, scripts []*script.Script, o Options) {
-	f.Func().Id("New").Params(jen.Id("opts").Op("...").Add(o.user("Option"))).Op("*").Id("Scripts").BlockFunc(func(g *jen.Group) {
+	opts := jen.Id("opts").Op("...").Add(o.user("Option"))
+	f.Func().Id("New").Params(opts).Op("*").Id("Scripts").BlockFunc(func(g *jen.Group) {
 		g.Id("pkg").Op(":=").Add(o.impl("NewBindings")).Call(jen.Lit(o.Package), jen.Id("opts"))
 		g.Return(jen.Op("&").Id("Scripts").Values(jen.DictFunc(func(d jen.Dict) {
 			for _, s := range scripts {

@@ -62,7 +62,9 @@ func copyRuntime(c *Client) (*runtime, error) {
 		}
 	}
 	// What users name comes first.
-	slices.SortStableFunc(sources, func(a, b source) int { return strings.Compare(b.file.Name.Name, a.file.Name.Name) })
+	slices.SortStableFunc(sources, func(a, b source) int {
+		return strings.Compare(b.file.Name.Name, a.file.Name.Name)
+	})
 	r := &runtime{names: map[string]bool{}, imports: map[string]bool{}}
 	for _, s := range sources {
 		for _, name := range declared(s.file) {

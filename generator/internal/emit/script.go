@@ -244,7 +244,8 @@ func encoded(g *jen.Group, o Options) {
 
 // sent is what a method of the script's returns for the call.
 func sent(s *script.Script, method string, more ...jen.Code) *jen.Statement {
-	return jen.Id("s").Dot(luaName(s)).Dot(method).Call(append([]jen.Code{jen.Id("ctx"), jen.Id("c"), jen.Op("&").Id("call")}, more...)...)
+	args := []jen.Code{jen.Id("ctx"), jen.Id("c"), jen.Op("&").Id("call")}
+	return jen.Id("s").Dot(luaName(s)).Dot(method).Call(append(args, more...)...)
 }
 
 func single(f *jen.File, s *script.Script, o Options) {

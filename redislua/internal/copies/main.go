@@ -27,13 +27,19 @@ type group struct {
 	to    string
 }
 
+const (
+	goredis = "goredis/luaimpl/"
+	runtime = "../generator/internal/emit/_runtime/"
+)
+
 var groups = []group{
-	{[]string{"luaimpl/call*.go", "luaimpl/decode*.go", "luaimpl/fuzz_test.go", "luaimpl/lua*.go", "luaimpl/version.go"}, "goredis/luaimpl"},
-	{[]string{"luaimpl/testdata/fuzz/FuzzDecode/*"}, "goredis/luaimpl/testdata/fuzz/FuzzDecode"},
-	{[]string{"redislua.go", "errors.go", "guard.go", "slot.go", "luaimpl/lua.go", "luaimpl/call.go", "luaimpl/decode.go"},
-		"../generator/internal/emit/_runtime/shared"},
-	{[]string{"luaimpl/client.go"}, "../generator/internal/emit/_runtime/rueidis"},
-	{[]string{"goredis/luaimpl/client.go"}, "../generator/internal/emit/_runtime/goredis"},
+	{[]string{"luaimpl/call*.go", "luaimpl/decode*.go", "luaimpl/lua*.go", "luaimpl/version.go"}, goredis},
+	{[]string{"luaimpl/fuzz_test.go"}, goredis},
+	{[]string{"luaimpl/testdata/fuzz/FuzzDecode/*"}, goredis + "testdata/fuzz/FuzzDecode"},
+	{[]string{"redislua.go", "errors.go", "guard.go", "slot.go"}, runtime + "shared"},
+	{[]string{"luaimpl/lua.go", "luaimpl/call.go", "luaimpl/decode.go"}, runtime + "shared"},
+	{[]string{"luaimpl/client.go"}, runtime + "rueidis"},
+	{[]string{"goredis/luaimpl/client.go"}, runtime + "goredis"},
 }
 
 // each calls f with every file and the path of its copy.

@@ -40,7 +40,8 @@ type CrossSlotError struct {
 }
 
 func (e *CrossSlotError) Error() string {
-	return fmt.Sprintf("%s: %s: keys %.80q (slot %d) and %.80q (slot %d) are in different slots; give them the same {hash tag}",
+	return fmt.Sprintf(
+		"%s: %s: keys %.80q (slot %d) and %.80q (slot %d) are in different slots; give them the same {hash tag}",
 		e.Package, e.Script, e.Keys[0], e.Slots[0], e.Keys[1], e.Slots[1])
 }
 
@@ -90,8 +91,11 @@ type Reply[T any] struct {
 // Cached is an answer that may come from the client-side cache.
 type Cached[T any] struct {
 	Value T
-	Hit   bool      // true: it came from the cache, and no server was asked
-	Until time.Time // until when the cache may serve it, by the clock of this machine: no longer than the key lasts; zero: the client has no cache
+	Hit   bool // true: it came from the cache, and no server was asked
+
+	// Until is when the cache stops serving it, by the clock of this machine: no later than the key lasts.
+	// It is zero if the client has no cache.
+	Until time.Time
 }
 
 // Option changes what the function New of a package of bindings returns. The zero Option changes nothing.
@@ -198,7 +202,8 @@ func (c *call) Key(param string, keys ...string) {
 func (c *call) Channels(param string, starts ...string) {
 	for _, start := range starts {
 		if _, behind, opened := strings.Cut(start, "{"); !opened || strings.IndexByte(behind, '}') < 1 {
-			c.refuse(param, fmt.Sprintf("%q has no hash tag, such as {1}, so channels that start with it are in many slots", start))
+			c.refuse(param, fmt.Sprintf(
+				"%q has no hash tag, such as {1}, so channels that start with it are in many slots", start))
 		}
 		c.key(start)
 	}
@@ -241,7 +246,8 @@ func (c *call) Fence(param string, lock Fenced) {
 	case lock.Fence() == 0:
 		c.refuse(param, "the lock was taken without a fence")
 	case lock.Fence() > 1<<53:
-		c.refuse(param, "the fence is above 2^53, and the script, whose numbers are doubles, could not tell it from its neighbours")
+		c.refuse(param,
+			"the fence is above 2^53, and the script, whose numbers are doubles, could not tell it from its neighbours")
 	default:
 		c.add(strconv.FormatUint(lock.Fence(), 10))
 	}
@@ -831,7 +837,8 @@ func (s *lua) loaded(server, sha1 string, err error) error {
 	case err != nil:
 		return fmt.Errorf("%s: load %s on %s: %w", s.pkg, s.name, server, err)
 	case sha1 != s.sha1:
-		return fmt.Errorf("%s: load %s on %s: the server computes the SHA1 %s, the generator %s", s.pkg, s.name, server, sha1, s.sha1)
+		return fmt.Errorf("%s: load %s on %s: the server computes the SHA1 %s, the generator %s",
+			s.pkg, s.name, server, sha1, s.sha1)
 	}
 	return nil
 }

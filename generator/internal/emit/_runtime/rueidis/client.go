@@ -103,7 +103,8 @@ func (s *Lua) Cached(ctx context.Context, c Client, call *Call, ttl time.Duratio
 	if err := s.uncacheable(c, call, ttl); err != nil {
 		return rueidis.NewErrorResult(err)
 	}
-	return c.DoCache(ctx, c.B().EvalRo().Script(s.source).Numkeys(1).Key(call.keys()...).Arg(call.args()...).Cache(), ttl)
+	command := c.B().EvalRo().Script(s.source).Numkeys(1).Key(call.keys()...).Arg(call.args()...)
+	return c.DoCache(ctx, command.Cache(), ttl)
 }
 
 // CachedGet does the same for a script that does nothing but GET its key. It sends GET,
@@ -124,7 +125,9 @@ func (s *Lua) uncacheable(c Client, call *Call, ttl time.Duration) error {
 }
 
 // DecodeCached reads a reply of Cached or CachedGet.
-func DecodeCached[T any](s *Lua, reply Result, decode func(s *Lua, reply Result) (T, error)) (redislua.Cached[T], error) {
+func DecodeCached[T any](
+	s *Lua, reply Result, decode func(s *Lua, reply Result) (T, error),
+) (redislua.Cached[T], error) {
 	value, err := decode(s, reply)
 	if err != nil {
 		return redislua.Cached[T]{}, err

@@ -77,7 +77,8 @@ func (c *Call) Key(param string, keys ...string) {
 func (c *Call) Channels(param string, starts ...string) {
 	for _, start := range starts {
 		if _, behind, opened := strings.Cut(start, "{"); !opened || strings.IndexByte(behind, '}') < 1 {
-			c.refuse(param, fmt.Sprintf("%q has no hash tag, such as {1}, so channels that start with it are in many slots", start))
+			c.refuse(param, fmt.Sprintf(
+				"%q has no hash tag, such as {1}, so channels that start with it are in many slots", start))
 		}
 		c.key(start)
 	}
@@ -120,7 +121,8 @@ func (c *Call) Fence(param string, lock redislua.Fenced) {
 	case lock.Fence() == 0:
 		c.refuse(param, "the lock was taken without a fence")
 	case lock.Fence() > 1<<53:
-		c.refuse(param, "the fence is above 2^53, and the script, whose numbers are doubles, could not tell it from its neighbours")
+		c.refuse(param,
+			"the fence is above 2^53, and the script, whose numbers are doubles, could not tell it from its neighbours")
 	default:
 		c.add(strconv.FormatUint(lock.Fence(), 10))
 	}
