@@ -5,9 +5,9 @@
 -- KEYS[1] whole    key       a count
 -- KEYS[2] broken   key       a count with a fraction
 -- KEYS[3] record   key
--- ARGV[1] by       float     whole, for the first count
+-- ARGV[1] by       int       for the first count
 -- ARGV[2] part     float     for the second
--- ARGV[3] seconds  float     whole: when the counts expire
+-- ARGV[3] seconds  int       when the counts expire
 -- ARGV[4] flag     bool
 -- ARGV[5] lease    duration?
 -- ARGV[6] at       time?

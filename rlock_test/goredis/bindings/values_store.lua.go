@@ -15,8 +15,8 @@ import (
 // The sums of values_store.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	ValuesStoreSHA1   = "3e9a566db54d5b1c5cb1fd3185563b9862b15e03"
-	ValuesStoreSHA256 = "7c56fb150608bfc032f773c7e90a3d48059c1a46194062c77e7dc7b1ca3618e0"
+	ValuesStoreSHA1   = "276e05b3f3d964c23d9974f492086e55d7ebf01a"
+	ValuesStoreSHA256 = "692ee54635a2c9e163c2859e6077af0f3eafdc75aca7ea2fd79d9f9d0e9e2f9b"
 )
 
 //go:embed values_store.lua
@@ -27,9 +27,9 @@ type ValuesStoreParams struct {
 	Whole   string        // KEYS[1]: a count
 	Broken  string        // KEYS[2]: a count with a fraction
 	Record  string        // KEYS[3]
-	By      float64       // ARGV[1]: whole, for the first count
+	By      int64         // ARGV[1]: for the first count
 	Part    float64       // ARGV[2]: for the second
-	Seconds float64       // ARGV[3]: whole: when the counts expire
+	Seconds int64         // ARGV[3]: when the counts expire
 	Flag    bool          // ARGV[4]
 	Lease   time.Duration // ARGV[5] (zero: absent)
 	At      time.Time     // ARGV[6] (zero: absent)
@@ -61,9 +61,9 @@ func (p ValuesStoreParams) encode(call *luaimpl.Call) {
 	call.Key("whole", p.Whole)
 	call.Key("broken", p.Broken)
 	call.Key("record", p.Record)
-	call.Float("by", p.By)
+	call.Int(p.By)
 	call.Float("part", p.Part)
-	call.Float("seconds", p.Seconds)
+	call.Int(p.Seconds)
 	call.Bool(p.Flag)
 	call.OptionalDuration("lease", p.Lease)
 	call.OptionalTime("at", p.At)
