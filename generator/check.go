@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/rlock-go/toolkit/generator/internal/audit"
 	"github.com/rlock-go/toolkit/generator/internal/check"
@@ -11,6 +12,7 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/output"
 	"github.com/rlock-go/toolkit/generator/internal/report"
 	"github.com/rlock-go/toolkit/generator/internal/servercheck"
+	"github.com/rlock-go/toolkit/generator/internal/try"
 )
 
 // Rules of findings that no script is to blame for.
@@ -21,7 +23,7 @@ var (
 
 // rules are all rules that findings may name.
 func rules() []finding.Rule {
-	return append([]finding.Rule{ruleFiles, ruleDrift, servercheck.Rule}, check.Rules...)
+	return slices.Concat([]finding.Rule{ruleFiles, ruleDrift, servercheck.Rule}, check.Rules, try.Rules)
 }
 
 // check judges each script by itself and all of them together. If it has no finding, the

@@ -51,6 +51,8 @@ func run(args []string, stdout, stderr io.Writer) error {
 		return initialize(o, stdout, stderr)
 	case o.watch:
 		return watchUntilInterrupted(o, stdout, stderr)
+	case o.try != "":
+		return tryScripts(o, load(o.scripts), stdout, stderr)
 	}
 	return once(o, load(o.scripts), stdout, stderr)
 }

@@ -22,6 +22,8 @@ type options struct {
 	scripts            []string
 	out, pkg, redis    string
 	init               string // the script that -init names
+	try                string // the server that -try names
+	seed               uint64
 	check, audit, json bool
 	watch, verbose     bool
 	replicas           bool
@@ -54,6 +56,7 @@ const usage = `Generator reads Redis Lua scripts with typed headers and writes G
 	generator [-scripts DIR]… [-out DIR] [-package NAME] [-client goredis] [-replicas] [-standalone] [-redis ADDR] [-watch] [-v]
 	generator [-scripts DIR]… [-out DIR] -check [-format github|sarif]
 	generator [-scripts DIR]… -audit [-json]
+	generator [-scripts DIR]… -try redis-server|ADDR|embedded [-seed N] [-format github|sarif]
 	generator -init FILE.lua
 
 An example: lua/visit.lua is
@@ -89,6 +92,8 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	flags.StringVar(&o.out, "out", "gen", "`directory` of the generated files")
 	flags.StringVar(&o.pkg, "package", "", "`name` of the generated package (default the last element of -out)")
 	flags.StringVar(&o.redis, "redis", "", "have the server at this `address` (host:port or redis://…) compile each script")
+	flags.StringVar(&o.try, "try", "", "run the scripts on the `server` of an address, on one that a program such as redis-server starts, or embedded")
+	flags.Uint64Var(&o.seed, "seed", 1, "with -try: the `number` that the values depend on which come by chance")
 	flags.BoolVar(&o.check, "check", false, "write nothing; if generated files are out of date, print a diff and exit with 1")
 	flags.BoolVar(&o.audit, "audit", false, "write nothing; print what each script is, what it touches, and its ACL rule")
 	flags.BoolVar(&o.json, "json", false, "with -audit: as JSON")
@@ -140,6 +145,10 @@ func (o options) contradiction() error {
 		return fmt.Errorf("-format %s and -audit both print to standard output; run the generator twice", o.format)
 	case o.init != "" && (o.audit || o.check || o.watch || o.redis != "" || o.client != emit.Rueidis || len(o.scripts) > 0):
 		return errors.New("-init writes a header and nothing else; run the generator again for the rest")
+	case o.try != "" && (o.audit || o.check || o.watch || o.init != "" || o.redis != "" || o.client != emit.Rueidis):
+		return errors.New("-try runs the scripts and writes nothing; run the generator again for the rest")
+	case o.seed != 1 && o.try == "":
+		return errors.New("-seed goes with -try; give both, or neither")
 	case o.watch && (o.check || o.audit):
 		return errors.New("-watch writes the bindings, but -check and -audit write nothing; leave one out")
 	case o.watch && !o.forPeople():

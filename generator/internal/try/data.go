@@ -1,0 +1,210 @@
+package try
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rlock-go/toolkit/generator/internal/analyze"
+	"github.com/rlock-go/toolkit/generator/internal/command"
+	"github.com/rlock-go/toolkit/generator/internal/script"
+)
+
+// content is what a key has before the call. Without a kind, the key is missing.
+type content struct {
+	kind    string
+	text    string // what each of its values is
+	size    int    // of a list, a set, a sorted set or a stream
+	expires bool
+	foreign bool // no program that the header knows of may have written it
+}
+
+// universal is a text that decodes as any type but a struct, so that no type is violated by the data.
+const universal = "1"
+
+// most is the number of values of a long list. The stack of Lua does not hold as many.
+const most = 10_000
+
+// hints are what the commands of a script tell of the data of each of its keys.
+type hints struct {
+	kinds  map[int][]string // by n of KEYS[n]; 0: of any
+	fields []string         // of hashes, by constants of the text
+	texts  []string         // all constants of the text
+	moody  bool             // the script asks for the time, or makes a choice
+}
+
+// families are the commands by the type of their first key, by what their names start with. The first that
+// matches counts.
+var families = []struct{ start, kind string }{
+	{"sort", ""}, {"scan", ""}, {"script", ""}, {"select", ""}, {"spublish", ""}, {"subscr", ""}, {"ssubscr", ""},
+	{"set", "string"}, {"substr", "string"}, {"strlen", "string"}, {"lcs", "string"}, {"get", "string"},
+	{"mget", "string"}, {"mset", "string"}, {"incr", "string"}, {"decr", "string"}, {"append", "string"},
+	{"bit", "string"}, {"psetex", "string"},
+	{"blm", "list"}, {"blp", "list"}, {"br", "list"}, {"bz", "zset"}, {"geo", "zset"}, {"lp", "list"},
+	{"l", "list"}, {"rp", "list"}, {"h", "hash"}, {"s", "set"}, {"z", "zset"}, {"x", "stream"},
+}
+
+func family(command string) string {
+	for _, f := range families {
+		if strings.HasPrefix(command, f.start) {
+			return f.kind
+		}
+	}
+	return ""
+}
+
+// hintsOf asks the analysis which commands touch which keys.
+func hintsOf(facts *analyze.Facts) hints {
+	h := hints{kinds: map[int][]string{}, texts: facts.Texts}
+	for _, c := range facts.Calls {
+		names, _ := c.Names()
+		for _, name := range names {
+			kind := family(strings.ToLower(name))
+			known, _ := command.Lookup(name, subcommand(c))
+			h.moody = h.moody || known.Flags&command.Random != 0
+			for _, w := range c.Words[1:] {
+				h.word(kind, w)
+			}
+		}
+	}
+	h.moody = h.moody || len(facts.Random) > 0
+	slices.Sort(h.fields)
+	h.fields = slices.Compact(h.fields)
+	return h
+}
+
+// subcommand returns the second word of a call, if it is a constant.
+func subcommand(c *analyze.Call) string {
+	if len(c.Words) > 1 {
+		for _, k := range c.Words[1].Kinds() {
+			if s, ok := k.(analyze.Str); ok {
+				return s.S
+			}
+		}
+	}
+	return ""
+}
+
+func (h *hints) word(kind string, w analyze.Word) {
+	for _, k := range w.Kinds() {
+		switch k := k.(type) {
+		case analyze.Key:
+			if kind != "" && !slices.Contains(h.kinds[k.Index], kind) {
+				h.kinds[k.Index] = append(h.kinds[k.Index], kind)
+			}
+		case analyze.Str:
+			if kind == "hash" {
+				h.fields = append(h.fields, k.S)
+			}
+		}
+	}
+}
+
+// contentsOf returns what a key may have, the plainest first.
+func (h hints) contentsOf(p script.Param) []content {
+	contents := []content{{}}
+	if p.Type.Base != script.KeyType {
+		return contents
+	}
+	kinds := slices.Clone(h.kinds[p.Index])
+	for n, more := range h.kinds {
+		if n == 0 || p.Variadic && n > p.Index {
+			kinds = append(kinds, more...)
+		}
+	}
+	slices.Sort(kinds)
+	kinds = slices.Compact(kinds)
+	if len(kinds) == 0 {
+		kinds = []string{"string"}
+	}
+	for _, kind := range kinds {
+		contents = append(contents, content{kind: kind, text: universal, size: 2},
+			content{kind: kind, text: universal, size: 1, expires: true})
+	}
+	for _, kind := range kinds {
+		if kind == "list" || kind == "set" || kind == "zset" {
+			contents = append(contents, content{kind: kind, text: universal, size: most})
+		}
+		contents = append(contents, content{kind: kind, text: "a", size: 2, foreign: true})
+	}
+	for _, kind := range []string{"string", "hash", "list", "set", "zset", "stream"} {
+		if !slices.Contains(kinds, kind) {
+			contents = append(contents, content{kind: kind, text: universal, size: 1, foreign: true})
+		}
+	}
+	return contents
+}
+
+// commands returns those that write the content. fields are the names in a hash, and members of sets.
+func (c content) commands(key string, fields []string) [][]string {
+	var commands [][]string
+	number := strconv.Itoa
+	switch c.kind {
+	case "":
+		return nil
+	case "string":
+		commands = [][]string{{"SET", key, c.text}}
+	case "hash":
+		words := []string{"HSET", key}
+		for _, f := range append(slices.Clone(fields), "1") {
+			words = append(words, f, c.text)
+		}
+		commands = [][]string{words}
+	case "list":
+		commands = [][]string{append([]string{"RPUSH", key}, slices.Repeat([]string{c.text}, c.size)...)}
+	case "set":
+		commands = [][]string{append([]string{"SADD", key}, c.members(fields)...)}
+	case "zset":
+		words := []string{"ZADD", key}
+		for i, m := range c.members(fields) {
+			words = append(words, number(i+1), m)
+		}
+		commands = [][]string{words}
+	case "stream":
+		for i := range c.size {
+			commands = append(commands, []string{"XADD", key, number(i+1) + "-1", "1", c.text})
+		}
+	}
+	if c.expires {
+		commands = append(commands, []string{"PEXPIRE", key, "3600000"})
+	}
+	return commands
+}
+
+// members returns those of a set: numbers, because a script may count with them, and those that the call names.
+func (c content) members(fields []string) []string {
+	var members []string
+	for i := range c.size {
+		members = append(members, strconv.Itoa(i+1))
+	}
+	for _, f := range fields {
+		if !slices.Contains(members, f) {
+			members = append(members, f)
+		}
+	}
+	if c.foreign {
+		members = append(members, c.text)
+	}
+	return members
+}
+
+// String says what the key has, for a message.
+func (c content) String() string {
+	text := "is missing"
+	switch c.kind {
+	case "":
+		return text
+	case "string":
+		text = "is the string " + quote(c.text)
+	case "hash":
+		text = "is a hash with the values " + quote(c.text)
+	case "list", "set", "stream":
+		text = "is a " + c.kind + " of " + strconv.Itoa(c.size)
+	case "zset":
+		text = "is a sorted set of " + strconv.Itoa(c.size)
+	}
+	if c.expires {
+		text += " with an expiry"
+	}
+	return text
+}

@@ -1,0 +1,270 @@
+package try
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rlock-go/toolkit/generator/internal/script"
+)
+
+// input is one call of a script: the data before it, earlier calls of the same script, and its words.
+type input struct {
+	keys    []keyWord
+	args    []argWord
+	earlier int   // how often the script is called before with the plainest arguments
+	level   level // of the numbers of words
+}
+
+type keyWord struct {
+	param script.Param
+	name  string
+	content
+}
+
+type argWord struct {
+	param script.Param
+	value
+}
+
+// strange returns the level of the arguments: that of the strangest.
+func (in input) strange() level {
+	most := in.level
+	for _, a := range in.args {
+		most = max(most, a.level)
+	}
+	return most
+}
+
+// foreign reports whether a key has what no program that the header knows of may have written.
+func (in input) foreign() bool {
+	return slices.ContainsFunc(in.keys, func(k keyWord) bool { return k.foreign })
+}
+
+// guessed reports whether a key has anything that the script has not written itself.
+func (in input) guessed() bool {
+	return slices.ContainsFunc(in.keys, func(k keyWord) bool { return k.kind != "" })
+}
+
+func (in input) names() []string {
+	names := []string{}
+	for _, k := range in.keys {
+		names = append(names, k.name)
+	}
+	return names
+}
+
+func (in input) words() []string {
+	words := []string{}
+	for _, a := range in.args {
+		words = append(words, a.text)
+	}
+	return words
+}
+
+// fields returns the names in the hashes, and the members of the sets, beside those that the script names.
+func (in input) fields(h hints) []string {
+	fields := slices.Clone(h.fields)
+	for _, a := range in.args {
+		if base := a.param.Type.Base; (base == "string" || base == "bytes") && !slices.Contains(fields, a.text) {
+			fields = append(fields, a.text)
+		}
+	}
+	return fields
+}
+
+// String says what the input is, for a message. It leaves out keys that are missing.
+func (in input) String() string {
+	var parts []string
+	if in.earlier > 0 {
+		parts = append(parts, fmt.Sprintf("after %d more calls", in.earlier))
+	}
+	missing := true
+	for _, k := range in.keys {
+		if k.kind != "" {
+			missing = false
+			parts = append(parts, k.param.Name+" "+k.String())
+		}
+	}
+	if missing && in.earlier == 0 && len(in.keys) > 0 {
+		parts = append(parts, "no key exists")
+	}
+	for _, a := range in.args {
+		if !a.param.Variadic && !a.param.Skipped {
+			parts = append(parts, a.param.Name+" = "+quote(a.text))
+		}
+	}
+	if n := len(in.args); variadicLast(in.args) {
+		many := slices.DeleteFunc(slices.Clone(in.args), func(a argWord) bool { return !a.param.Variadic })
+		parts = append(parts, fmt.Sprintf("%d %s = %s", len(many), many[0].param.Name, quote(in.args[n-1].text)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func variadicLast(args []argWord) bool { return len(args) > 0 && args[len(args)-1].param.Variadic }
+
+// space is all inputs of a script.
+type space struct {
+	script   *script.Script
+	counts   []count
+	contents [][]content // of each entry of KEYS
+	values   [][]value   // of each entry of ARGV
+}
+
+// spaceOf returns the inputs of a script. large has values after which the server may have to be killed.
+func spaceOf(s *script.Script, h hints, large bool) *space {
+	p := &space{script: s, counts: countsOf(s)}
+	for _, k := range s.Keys {
+		p.contents = append(p.contents, h.contentsOf(k))
+	}
+	for _, a := range s.Args {
+		values := valuesOf(a)
+		if !large {
+			values = slices.DeleteFunc(values, func(v value) bool { return v.large })
+		}
+		p.values = append(p.values, values)
+	}
+	return p
+}
+
+// choice is an input as numbers: of the earlier calls, of the count, and of what each entry has.
+type choice struct {
+	earlier, count int
+	keys, args     []int
+}
+
+func (p *space) input(c choice) input {
+	count := p.counts[c.count]
+	in := input{earlier: c.earlier, level: count.level}
+	for i, k := range p.script.Keys {
+		for n := range words(k, count) {
+			name := prefix + k.Name
+			if k.Variadic {
+				name += ":" + strconv.Itoa(n+1)
+			}
+			has := p.contents[i][c.keys[i]]
+			if n > 0 {
+				has.size = min(has.size, 2) // one long list is enough
+			}
+			in.keys = append(in.keys, keyWord{k, name, has})
+		}
+	}
+	for i, a := range p.script.Args {
+		for range words(a, count) {
+			in.args = append(in.args, argWord{a, p.values[i][c.args[i]]})
+		}
+	}
+	return in
+}
+
+func words(p script.Param, c count) int {
+	if p.Variadic {
+		return c.n
+	}
+	return 1
+}
+
+// plainest is the input of missing keys and the first value of each argument.
+func (p *space) plainest() choice {
+	return choice{keys: make([]int, len(p.contents)), args: make([]int, len(p.values))}
+}
+
+// calls is how many earlier calls are made at most.
+const calls = 2
+
+// factors returns how many values each number of a choice may have.
+func (p *space) factors() []int {
+	sizes := []int{calls + 1, len(p.counts)}
+	for _, c := range p.contents {
+		sizes = append(sizes, len(c))
+	}
+	for _, v := range p.values {
+		sizes = append(sizes, len(v))
+	}
+	return sizes
+}
+
+// with returns the choice with another number for one factor.
+func (c choice) with(factor, n int) choice {
+	c.keys, c.args = slices.Clone(c.keys), slices.Clone(c.args)
+	switch at := factor - 2; {
+	case factor == 0:
+		c.earlier = n
+	case factor == 1:
+		c.count = n
+	case at < len(c.keys):
+		c.keys[at] = n
+	default:
+		c.args[at-len(c.keys)] = n
+	}
+	return c
+}
+
+// choices returns the inputs to try. First each factor has each of its values, before three backgrounds: no key
+// exists; the script has been called before; each key has data. Then all factors have values by chance, which
+// pairs any two of them sooner or later.
+func (p *space) choices(seed uint64, most int) []choice {
+	called, filled := p.plainest(), p.plainest()
+	called.earlier = 1
+	for i := range filled.keys {
+		filled.keys[i] = min(1, len(p.contents[i])-1)
+	}
+	var all []choice
+	seen := map[string]bool{}
+	add := func(c choice) {
+		if text := fmt.Sprint(c); !seen[text] && len(all) < most {
+			seen[text] = true
+			all = append(all, c)
+		}
+	}
+	factors := p.factors()
+	for _, background := range []choice{p.plainest(), called, filled} {
+		add(background)
+		for factor, size := range factors {
+			for n := range size {
+				add(background.with(factor, n))
+			}
+		}
+	}
+	random := rand.New(rand.NewPCG(seed, 0))
+	for range 2 * most {
+		c := p.plainest()
+		for factor, size := range factors {
+			n := random.IntN(size)
+			if factor == 1 && random.IntN(4) > 0 { // most have an ordinary number of words
+				n = 0
+			}
+			c = c.with(factor, n)
+		}
+		add(c)
+	}
+	return all
+}
+
+// plain returns the call with the plainest arguments that has as many words.
+func (p *space) plain(in input) input {
+	for i, a := range p.script.Args {
+		for n := range in.args {
+			if in.args[n].param.Index == a.Index {
+				in.args = slices.Clone(in.args)
+				in.args[n].value = p.values[i][0]
+			}
+		}
+	}
+	return in
+}
+
+// keys returns all keys that any input has.
+func (p *space) keys() []keyWord {
+	c := p.plainest()
+	var keys []keyWord
+	for n := range p.counts {
+		c.count = n
+		if all := p.input(c).keys; len(all) > len(keys) {
+			keys = all
+		}
+	}
+	return keys
+}

@@ -1,0 +1,88 @@
+package try
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rlock-go/toolkit/generator/internal/command"
+)
+
+// raise is an error that a call has answered with.
+type raise struct {
+	text string // without the place
+	line int    // in the text that runs; 0: the script has returned it
+	lua  bool   // Lua has raised it, or the script by error or assert
+}
+
+var (
+	raised  = regexp.MustCompile(`^(.*?)(?: script: [0-9a-f]+, on @?user_script:(\d+)\.?)?$`)
+	inLua   = regexp.MustCompile(`^(?:Error running script.*?: )?@?(?:user_script|<string>):(\d+): (.*)$`)
+	noRight = regexp.MustCompile("NOPERM|The user executing the script can't|ACL failure in script|can't access at least one of the keys")
+	code    = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
+)
+
+func raiseOf(err error) raise {
+	text := strings.ReplaceAll(err.Error(), "\n", " ")
+	m := raised.FindStringSubmatch(text)
+	r := raise{text: m[1]}
+	r.line, _ = strconv.Atoi(m[2])
+	if m := inLua.FindStringSubmatch(r.text); m != nil {
+		r.lua, r.text = true, m[2]
+		r.line, _ = strconv.Atoi(m[1])
+	}
+	return r
+}
+
+// Errors that say what is wrong with the script, and those of servers.
+var (
+	// whatever are errors that do not depend on what the data is.
+	whatever = regexp.MustCompile(`^(?:syntax error|too many results to unpack|Unknown.* command|Wrong number of args)`)
+	// words are errors about words that the script has written.
+	ofWords = regexp.MustCompile(`^(?:value is not an integer|value is not a valid float|hash value is not|value is out of range|invalid expire time|timeout is not|min or max is not a float|bit is not)`)
+	// running are errors that Lua raises by itself.
+	running = regexp.MustCompile(`^(?:attempt to|bad argument #|too many results to unpack|invalid order function|invalid (?:key|value) |string slice too long|stack overflow|wrong number of arguments)`)
+
+	ofServers = []string{"ERR", "WRONGTYPE", "OOM", "NOSCRIPT", "NOPERM", "BUSY", "BUSYKEY", "BUSYGROUP", "NOGROUP", "READONLY",
+		"MISCONF", "CROSSSLOT", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "LOADING", "NOREPLICAS", "EXECABORT",
+		"UNKILLABLE", "NOTBUSY", "NOAUTH", "WRONGPASS", "UNBLOCKED", "INDEXBUSY"}
+)
+
+// first returns the first word, which may be a code. The client has left out the ERR of others.
+func (r raise) first() string {
+	first, _, _ := strings.Cut(r.text, " ")
+	return first
+}
+
+// undeclared returns the code of an error that the script makes itself, of its own texts, and its header does not
+// declare.
+func (r raise) undeclared(declared, texts []string) string {
+	first := r.first()
+	if _, isCommand := command.Lookup(first, ""); isCommand {
+		return "" // a command says its own name
+	}
+	if r.lua || !code.MatchString(first) || slices.Contains(ofServers, first) || slices.Contains(declared, first) ||
+		!slices.ContainsFunc(texts, func(text string) bool { return strings.HasPrefix(text+" ", first+" ") }) {
+		return ""
+	}
+	return first
+}
+
+// blames reports whether the error is the script's fault. Commands refuse what is stored, and extreme values;
+// only after a write does such an error leave half of the work.
+func (r raise) blames(in input, wrote bool) bool {
+	if in.foreign() || in.strange() == free || r.line == 0 {
+		return false
+	}
+	own := !in.guessed() // the data is what the script has written itself
+	switch {
+	case whatever.MatchString(r.text):
+		return in.strange() == ordinary || wrote
+	case r.lua:
+		return running.MatchString(r.text) && own && (in.strange() == ordinary || wrote)
+	case !slices.Contains(ofServers, r.first()):
+		return own && (wrote || in.strange() == ordinary && ofWords.MatchString(r.text))
+	}
+	return false
+}

@@ -1,0 +1,132 @@
+package try
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/generator/internal/script"
+)
+
+// longest is how long a call may take. The values are such that only a loop without an end takes longer.
+const longest = time.Second
+
+// errHung is the error of a call that was stopped because it took too long.
+var errHung = errors.New("the script does not end")
+
+// outcome is what a call has done.
+type outcome struct {
+	before, after data
+	reply         rueidis.RedisMessage
+	err           error // that the server has replied with
+	again         *outcome
+}
+
+// runner makes calls of one script.
+type runner struct {
+	*server
+	script *script.Script
+	hints  hints
+	space  *space
+	rule   []string // the rights of the user
+}
+
+// run writes the data of an input and makes its call, a second time if again says so. It returns errors of the
+// run itself, such as errHung.
+func (r *runner) run(ctx context.Context, in input, client rueidis.Client, again bool) (*outcome, error) {
+	if err := r.prepare(ctx, in); err != nil {
+		return nil, err
+	}
+	plain := r.space.plain(in)
+	for range in.earlier {
+		if _, err := r.call(ctx, client, plain); err != nil {
+			return nil, err
+		}
+	}
+	keys := in.names()
+	if r.own {
+		keys = nil // all that there are
+	}
+	before, err := dump(ctx, r.admin, keys)
+	if err != nil {
+		return nil, err
+	}
+	o, err := r.observe(ctx, client, in, keys, before)
+	if err == nil && again && o.err == nil {
+		o.again, err = r.observe(ctx, client, in, keys, o.after)
+	}
+	return o, err
+}
+
+func (r *runner) observe(ctx context.Context, client rueidis.Client, in input, keys []string, before data) (*outcome, error) {
+	o, err := r.call(ctx, client, in)
+	if err != nil {
+		return nil, err
+	}
+	o.before = before
+	o.after, err = dump(ctx, r.admin, keys)
+	return o, err
+}
+
+// prepare writes the data before the call, and removes what an earlier call has left.
+func (r *runner) prepare(ctx context.Context, in input) error {
+	var commands rueidis.Commands
+	if r.own {
+		commands = append(commands, r.admin.B().Flushall().Build())
+	} else if len(in.keys) > 0 {
+		commands = append(commands, r.admin.B().Del().Key(in.names()...).Build())
+	}
+	fields := in.fields(r.hints)
+	for _, k := range in.keys {
+		for _, words := range k.commands(k.name, fields) {
+			commands = append(commands, r.admin.B().Arbitrary(words...).Build())
+		}
+	}
+	for _, reply := range r.admin.DoMulti(ctx, commands...) {
+		if err := reply.Error(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// call makes one call, and stops it if it takes too long.
+func (r *runner) call(ctx context.Context, client rueidis.Client, in input) (*outcome, error) {
+	limited, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	keys := in.names()
+	command := client.B().Eval().Script(r.script.Source).Numkeys(int64(len(keys))).Key(keys...).Arg(in.words()...).Build()
+	m, err := client.Do(limited, command).ToMessage()
+	var refused *rueidis.RedisError
+	switch {
+	case err == nil || rueidis.IsRedisNil(err):
+		return &outcome{reply: m}, nil
+	case errors.As(err, &refused):
+		return &outcome{err: refused}, nil
+	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+		return nil, r.stop(ctx)
+	}
+	return nil, err
+}
+
+// stop ends a script that takes too long, and returns errHung if the server is of use again. One that has
+// written cannot be stopped: a server of the run's own is killed.
+func (r *runner) stop(ctx context.Context) error {
+	if r.program != nil {
+		if err := r.restart(ctx); err != nil {
+			return err
+		}
+		if err := r.allow(ctx, r.rule); err != nil {
+			return err
+		}
+		return errHung
+	}
+	limited, cancel := context.WithTimeout(ctx, 10*time.Second) // a server lets scripts run for five
+	defer cancel()
+	if err := r.admin.Do(limited, r.admin.B().ScriptKill().Build()).Error(); err != nil {
+		return errors.Join(errHung, err)
+	}
+	return errHung
+}

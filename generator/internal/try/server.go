@@ -1,0 +1,220 @@
+package try
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+)
+
+// user is the user of the server as whom the scripts run: it has the rights that the audit names, and no other.
+const user, password = "generator-try", "generator-try"
+
+// server is what the scripts run on.
+type server struct {
+	where   string
+	own     bool // the run has started it, and may do with it what it wants
+	rights  bool // it has users
+	option  rueidis.ClientOption
+	program *program
+	local   *miniredis.Miniredis
+
+	admin  rueidis.Client
+	two    rueidis.Client // calls the scripts, and speaks RESP2
+	three  rueidis.Client // speaks RESP3
+	closed bool
+}
+
+// open returns the server that -try names: embedded, an address, or a program that it starts.
+func open(ctx context.Context, where string) (*server, error) {
+	s := &server{where: where, rights: true}
+	var err error
+	switch {
+	case where == "embedded":
+		s.own, s.rights = true, false
+		s.local = miniredis.NewMiniRedis()
+		if err = s.local.Start(); err == nil {
+			s.option.InitAddress = []string{s.local.Addr()}
+		}
+	case strings.Contains(where, "://"):
+		s.option, err = rueidis.ParseURL(where)
+	case address.MatchString(where):
+		s.option.InitAddress = []string{where}
+	default:
+		s.own = true
+		err = s.start(ctx)
+	}
+	if err == nil {
+		err = s.connect(ctx)
+	}
+	if err != nil {
+		s.kill()
+		return nil, err
+	}
+	return s, nil
+}
+
+var address = regexp.MustCompile(`^[^/]*:\d+$`)
+
+// start starts the program, again if it was killed.
+func (s *server) start(ctx context.Context) (err error) {
+	if s.program, err = launch(ctx, s.where); err == nil {
+		s.option, err = rueidis.ParseURL("unix://" + s.program.socket)
+	}
+	return err
+}
+
+// connect opens the clients, and refuses a server that has data.
+func (s *server) connect(ctx context.Context) error {
+	s.option.ForceSingleClient, s.option.DisableCache, s.option.DisableRetry = true, true, true
+	s.option.ClientSetInfo = rueidis.DisableClientSetInfo
+	option := s.option
+	option.AlwaysRESP2 = true
+	var err error
+	if s.admin, err = s.client(ctx, option); err != nil {
+		return err
+	}
+	if !s.own {
+		if err := s.empty(ctx); err != nil {
+			return err
+		}
+	}
+	if s.rights {
+		if err := s.allow(ctx, nil); err != nil {
+			return err
+		}
+		s.option.Username, s.option.Password = user, password
+	}
+	option.Username, option.Password = s.option.Username, s.option.Password
+	if s.two, err = s.client(ctx, option); err != nil {
+		return err
+	}
+	s.three, err = s.client(ctx, s.option)
+	return err
+}
+
+// client connects. A program that was just started does not listen yet.
+func (s *server) client(ctx context.Context, option rueidis.ClientOption) (rueidis.Client, error) {
+	for {
+		client, err := rueidis.NewClient(option)
+		if err == nil || s.program == nil || s.program.ended() {
+			return client, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// empty refuses a server that has data, because scripts may do anything.
+func (s *server) empty(ctx context.Context) error {
+	info, err := s.admin.Do(ctx, s.admin.B().Info().Section("keyspace").Build()).ToString()
+	if err != nil {
+		return err
+	}
+	if _, databases, _ := strings.Cut(info, "\n"); strings.TrimSpace(databases) != "" {
+		return fmt.Errorf("%s has data (%s), and scripts may change it; name an empty server, or a program such as redis-server, which is started",
+			s.where, strings.Join(strings.Fields(databases), ", "))
+	}
+	return nil
+}
+
+// allow gives the user exactly these rights.
+func (s *server) allow(ctx context.Context, rule []string) error {
+	words := append([]string{"ACL", "SETUSER", user, "reset", "on", ">" + password}, rule...)
+	if err := s.admin.Do(ctx, s.admin.B().Arbitrary(words...).Build()).Error(); err != nil {
+		return fmt.Errorf("give the user %s the rights of the script: %w", user, err)
+	}
+	return nil
+}
+
+// restart ends a program that hangs in a script, and starts it again.
+func (s *server) restart(ctx context.Context) error {
+	s.kill()
+	s.closed = false
+	if err := s.start(ctx); err != nil {
+		return err
+	}
+	return s.connect(ctx)
+}
+
+// close removes what the run has left on the server, and ends it if the run has started it.
+func (s *server) close() error {
+	var err error
+	if !s.own && !s.closed {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		err = s.admin.Do(ctx, s.admin.B().Arbitrary("ACL", "DELUSER", user).Build()).Error()
+	}
+	s.kill()
+	return err
+}
+
+func (s *server) kill() {
+	s.closed = true
+	if s.program != nil {
+		s.program.kill()
+	}
+	for _, c := range []rueidis.Client{s.admin, s.two, s.three} {
+		if c != nil {
+			c.Close()
+		}
+	}
+	s.admin, s.two, s.three = nil, nil, nil
+	if s.local != nil {
+		s.local.Close()
+	}
+}
+
+// program is a server that the run has started, in an empty directory.
+type program struct {
+	dir    string
+	socket string
+	cmd    *exec.Cmd
+	gone   chan struct{}
+}
+
+// launch starts a server on a socket of its own, where nobody else can answer. It keeps no data, gives no text more than a megabyte, and lets a script
+// that runs for too long be stopped soon.
+func launch(ctx context.Context, path string) (*program, error) {
+	dir, err := os.MkdirTemp("", "generator-try-")
+	if err != nil {
+		return nil, err
+	}
+	p := &program{dir: dir, socket: filepath.Join(dir, "socket"), gone: make(chan struct{})}
+	p.cmd = exec.CommandContext(ctx, path, "--port", "0", "--unixsocket", p.socket, "--dir", p.dir,
+		"--save", "", "--appendonly", "no", "--lua-time-limit", "100", "--proto-max-bulk-len", "1mb")
+	if err := p.cmd.Start(); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w; name an address such as localhost:6379, embedded, or a program", err), os.RemoveAll(p.dir))
+	}
+	go func() {
+		_ = p.cmd.Wait() // how it ends is of no interest, because it is killed
+		close(p.gone)
+	}()
+	return p, nil
+}
+
+func (p *program) ended() bool {
+	select {
+	case <-p.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *program) kill() {
+	_ = p.cmd.Process.Kill() // fails if it has ended
+	<-p.gone
+	_ = os.RemoveAll(p.dir) // an empty directory for temporary files
+}

@@ -1,0 +1,119 @@
+// Package try runs the scripts on a server, with values made from their headers, and reports what no analysis
+// proves. It knows nothing of what a script is for: it reports only what is wrong for every script.
+package try
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rlock-go/toolkit/generator/internal/analyze"
+	"github.com/rlock-go/toolkit/generator/internal/finding"
+	"github.com/rlock-go/toolkit/generator/internal/script"
+)
+
+// Bounds of a run.
+const (
+	mostInputs = 300              // inputs of a script
+	mostTime   = 10 * time.Second // for a script
+)
+
+// Options say where the scripts run, and with which values.
+type Options struct {
+	Server  string // embedded, an address, or a program to start
+	Seed    uint64 // of the values that come by chance
+	Package string // of the bindings, for the tests
+}
+
+// Subject is a script to run.
+type Subject struct {
+	Script *script.Script
+	Rights []string // words of ACL SETUSER, as the audit has them
+	Proved bool     // it has no findings and no waivers, so it touches nothing but its keys
+}
+
+// Result is what the runs have shown.
+type Result struct {
+	Findings []finding.Finding
+	Tests    []byte   // a Go file with a test for each finding; nil: there are none
+	Notes    []string // what was not tried, and why
+}
+
+// Run runs the scripts. It changes nothing on a server that it has not started but the keys that start with
+// prefix and the user generator-try, and removes both.
+func Run(ctx context.Context, o Options, subjects []Subject) (result Result, err error) {
+	s, err := open(ctx, o.Server)
+	if err != nil {
+		return result, fmt.Errorf("-try: %w", err)
+	}
+	defer func() {
+		if left := s.close(); left != nil {
+			err = errors.Join(err, fmt.Errorf("-try: the user %s may still be on the server: %w", user, left))
+		}
+	}()
+	if !s.rights {
+		result.Notes = append(result.Notes, "the embedded server has no users, so the rights are not tried")
+	}
+	var all []fault
+	for _, subject := range subjects {
+		if !s.own && !subject.Proved {
+			result.Notes = append(result.Notes, subject.Script.Path+" is not run, because it has findings or waivers and may "+
+				"touch any key; name a program such as redis-server, which is started for the run")
+			continue
+		}
+		faults, note, err := trySubject(ctx, s, o, subject)
+		if err != nil {
+			return result, fmt.Errorf("-try: %s: %w", subject.Script.Path, err)
+		}
+		if note != "" {
+			result.Notes = append(result.Notes, subject.Script.Path+": "+note)
+		}
+		for _, f := range faults {
+			found := subject.Script.Findf(f.pos, "%s; it happens if %s", f.text, f.in)
+			found.Rule = f.rule
+			result.Findings = append(result.Findings, found)
+		}
+		all = append(all, faults...)
+	}
+	return result, nil
+}
+
+// trySubject runs one script, and returns its faults with the smallest inputs that show them.
+func trySubject(ctx context.Context, s *server, o Options, subject Subject) (faults []fault, note string, err error) {
+	h := hintsOf(analyze.Analyze(subject.Script))
+	r := &runner{
+		server: s, script: subject.Script, hints: h,
+		space: spaceOf(subject.Script, h, s.program != nil),
+		rule:  ruleFor(subject),
+	}
+	if s.rights {
+		if err := s.allow(ctx, r.rule); err != nil {
+			return nil, "", err
+		}
+	}
+	defer func() { err = errors.Join(err, r.prepare(ctx, input{keys: r.space.keys()})) }()
+	started := time.Now()
+	var record record
+	for n, c := range r.space.choices(o.Seed, mostInputs) {
+		if time.Since(started) > mostTime {
+			return faults, fmt.Sprintf("%d inputs were tried in %v, which is as long as a script may take", n, mostTime), nil
+		}
+		found, seen, err := r.faults(ctx, r.space.input(c))
+		if errors.Is(err, errHung) {
+			note = "with some arguments it does not end within " + longest.String()
+			continue
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		record.add(r.space.input(c), seen)
+		for _, f := range found {
+			if !slices.ContainsFunc(faults, f.same) {
+				faults = append(faults, r.shrink(ctx, c, f))
+			}
+		}
+	}
+	return append(faults, record.faults(r, faults)...), note, nil
+}
