@@ -1,6 +1,7 @@
 package try
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +16,9 @@ type content struct {
 	kind    string
 	text    string // what each of its values is
 	size    int    // of a list, a set, a sorted set or a stream
+	like    int    // n of the ARGV[n] that its text is; 0: none
 	expires bool
+	sparse  bool // of a variadic entry: every second key is missing
 	foreign bool // no program that the header knows of may have written it
 }
 
@@ -28,7 +31,7 @@ const most = 10_000
 // hints are what the commands of a script tell of the data of each of its keys.
 type hints struct {
 	kinds  map[int][]string // by n of KEYS[n]; 0: of any
-	fields []string         // of hashes, by constants of the text
+	fields []string         // of hashes: texts of the script that may be names
 	texts  []string         // all constants of the text
 	moody  bool             // the script asks for the time, or makes a choice
 }
@@ -53,6 +56,8 @@ func family(command string) string {
 	return ""
 }
 
+var name = regexp.MustCompile(`^[a-z_][A-Za-z0-9_:-]{0,40}$`)
+
 // hintsOf asks the analysis which commands touch which keys.
 func hintsOf(facts *analyze.Facts) hints {
 	h := hints{kinds: map[int][]string{}, texts: facts.Texts}
@@ -68,6 +73,11 @@ func hintsOf(facts *analyze.Facts) hints {
 		}
 	}
 	h.moody = h.moody || len(facts.Random) > 0
+	for _, text := range facts.Texts {
+		if name.MatchString(text) && text != "call" && text != "pcall" {
+			h.fields = append(h.fields, text)
+		}
+	}
 	slices.Sort(h.fields)
 	h.fields = slices.Compact(h.fields)
 	return h
@@ -87,21 +97,26 @@ func subcommand(c *analyze.Call) string {
 
 func (h *hints) word(kind string, w analyze.Word) {
 	for _, k := range w.Kinds() {
-		switch k := k.(type) {
-		case analyze.Key:
-			if kind != "" && !slices.Contains(h.kinds[k.Index], kind) {
-				h.kinds[k.Index] = append(h.kinds[k.Index], kind)
-			}
-		case analyze.Str:
-			if kind == "hash" {
-				h.fields = append(h.fields, k.S)
-			}
+		key, ok := k.(analyze.Key)
+		if ok && kind != "" && !slices.Contains(h.kinds[key.Index], kind) {
+			h.kinds[key.Index] = append(h.kinds[key.Index], kind)
 		}
 	}
 }
 
+// plain reports whether the data that a key may have is known, and has no more to it than its values. A stream has
+// groups, and a key that no command names may have anything.
+func (h hints) plain() bool {
+	for _, kinds := range h.kinds {
+		if len(kinds) != 1 || kinds[0] == "stream" {
+			return false
+		}
+	}
+	return true
+}
+
 // contentsOf returns what a key may have, the plainest first.
-func (h hints) contentsOf(p script.Param) []content {
+func (h hints) contentsOf(s *script.Script, p script.Param) []content {
 	contents := []content{{}}
 	if p.Type.Base != script.KeyType {
 		return contents
@@ -120,12 +135,20 @@ func (h hints) contentsOf(p script.Param) []content {
 	for _, kind := range kinds {
 		contents = append(contents, content{kind: kind, text: universal, size: 2},
 			content{kind: kind, text: universal, size: 1, expires: true})
+		if p.Variadic {
+			contents = append(contents, content{kind: kind, text: universal, size: 2, sparse: true})
+		}
+		for _, a := range s.Args {
+			if kind == "string" && isText(a) && !a.Variadic {
+				contents = append(contents, content{kind: kind, like: a.Index})
+			}
+		}
 	}
 	for _, kind := range kinds {
 		if kind == "list" || kind == "set" || kind == "zset" {
 			contents = append(contents, content{kind: kind, text: universal, size: most})
 		}
-		contents = append(contents, content{kind: kind, text: "a", size: 2, foreign: true})
+		contents = append(contents, content{kind: kind, text: "some text", size: 2, foreign: true})
 	}
 	for _, kind := range []string{"string", "hash", "list", "set", "zset", "stream"} {
 		if !slices.Contains(kinds, kind) {
@@ -190,18 +213,16 @@ func (c content) members(fields []string) []string {
 
 // String says what the key has, for a message.
 func (c content) String() string {
-	text := "is missing"
+	var text string
 	switch c.kind {
-	case "":
-		return text
 	case "string":
-		text = "is the string " + quote(c.text)
+		text = "the string " + quote(c.text)
 	case "hash":
-		text = "is a hash with the values " + quote(c.text)
-	case "list", "set", "stream":
-		text = "is a " + c.kind + " of " + strconv.Itoa(c.size)
+		text = "a hash with the values " + quote(c.text)
 	case "zset":
-		text = "is a sorted set of " + strconv.Itoa(c.size)
+		text = "a sorted set of " + strconv.Itoa(c.size)
+	default:
+		text = "a " + c.kind + " of " + strconv.Itoa(c.size)
 	}
 	if c.expires {
 		text += " with an expiry"

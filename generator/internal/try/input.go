@@ -38,6 +38,11 @@ func (in input) strange() level {
 	return most
 }
 
+// large reports whether the script may loop for as long as an argument says.
+func (in input) large() bool {
+	return slices.ContainsFunc(in.args, func(a argWord) bool { return a.large })
+}
+
 // foreign reports whether a key has what no program that the header knows of may have written.
 func (in input) foreign() bool {
 	return slices.ContainsFunc(in.keys, func(k keyWord) bool { return k.foreign })
@@ -68,42 +73,50 @@ func (in input) words() []string {
 func (in input) fields(h hints) []string {
 	fields := slices.Clone(h.fields)
 	for _, a := range in.args {
-		if base := a.param.Type.Base; (base == "string" || base == "bytes") && !slices.Contains(fields, a.text) {
+		if isText(a.param) && !slices.Contains(fields, a.text) {
 			fields = append(fields, a.text)
 		}
 	}
 	return fields
 }
 
-// String says what the input is, for a message. It leaves out keys that are missing.
+// String says what the input is, behind a message. The zero input is that of all calls.
 func (in input) String() string {
+	if len(in.keys)+len(in.args) == 0 {
+		return ""
+	}
 	var parts []string
 	if in.earlier > 0 {
-		parts = append(parts, fmt.Sprintf("after %d more calls", in.earlier))
+		parts = append(parts, "one earlier call")
+		if in.earlier > 1 {
+			parts[0] = fmt.Sprintf("%d earlier calls", in.earlier)
+		}
 	}
-	missing := true
 	for _, k := range in.keys {
 		if k.kind != "" {
-			missing = false
-			parts = append(parts, k.param.Name+" "+k.String())
+			parts = append(parts, strings.TrimPrefix(k.name, prefix)+" is "+k.String())
 		}
 	}
-	if missing && in.earlier == 0 && len(in.keys) > 0 {
+	if len(parts) == 0 && len(in.keys) > 0 {
 		parts = append(parts, "no key exists")
 	}
-	for _, a := range in.args {
-		if !a.param.Variadic && !a.param.Skipped {
-			parts = append(parts, a.param.Name+" = "+quote(a.text))
+	for n, a := range in.args {
+		name := a.param.Name
+		if a.param.Variadic {
+			name = fmt.Sprintf("%s[%d]", name, n+2-a.param.Index)
+		}
+		if !a.param.Skipped {
+			parts = append(parts, name+" = "+quote(a.text))
 		}
 	}
-	if n := len(in.args); variadicLast(in.args) {
-		many := slices.DeleteFunc(slices.Clone(in.args), func(a argWord) bool { return !a.param.Variadic })
-		parts = append(parts, fmt.Sprintf("%d %s = %s", len(many), many[0].param.Name, quote(in.args[n-1].text)))
+	if n := len(parts) - shown; n > 1 {
+		parts = append(parts[:shown], fmt.Sprintf("and %d more", n))
 	}
-	return strings.Join(parts, ", ")
+	return " (input: " + strings.Join(parts, ", ") + ")"
 }
 
-func variadicLast(args []argWord) bool { return len(args) > 0 && args[len(args)-1].param.Variadic }
+// shown is how many parts of an input a message names.
+const shown = 8
 
 // space is all inputs of a script.
 type space struct {
@@ -117,7 +130,7 @@ type space struct {
 func spaceOf(s *script.Script, h hints, large bool) *space {
 	p := &space{script: s, counts: countsOf(s)}
 	for _, k := range s.Keys {
-		p.contents = append(p.contents, h.contentsOf(k))
+		p.contents = append(p.contents, h.contentsOf(s, k))
 	}
 	for _, a := range s.Args {
 		values := valuesOf(a)
@@ -148,12 +161,22 @@ func (p *space) input(c choice) input {
 			if n > 0 {
 				has.size = min(has.size, 2) // one long list is enough
 			}
+			if has.sparse && n%2 == 1 {
+				has = content{}
+			}
+			if has.like > 0 {
+				has.text = p.values[has.like-1][c.args[has.like-1]].text
+			}
 			in.keys = append(in.keys, keyWord{k, name, has})
 		}
 	}
 	for i, a := range p.script.Args {
-		for range words(a, count) {
-			in.args = append(in.args, argWord{a, p.values[i][c.args[i]]})
+		for n := range words(a, count) {
+			v := p.values[i][c.args[i]]
+			if n > 0 && isText(a) { // they are often names, of which none comes twice
+				v = value{text: p.values[i][0].text + strconv.Itoa(n+1)}
+			}
+			in.args = append(in.args, argWord{a, v})
 		}
 	}
 	return in

@@ -1,10 +1,278 @@
 package try
 
-// check is what a test demands of a call.
+import (
+	"bytes"
+	"fmt"
+	"go/format"
+	"strconv"
+	"strings"
+
+	"github.com/rlock-go/toolkit/generator/internal/script"
+)
+
+// check is what a test demands of a call. Of some faults a test would have to know what the script is for, or which
+// user calls it: they have none.
 type check int
 
 const (
-	mustDecode check = iota
+	noTest check = iota
 	mustNotFail
-	mustNotChange
+	mustNotLose   // digits
+	mustNotChange // data
+	mustNotRepeat
 )
+
+// tests returns a Go file of the package of the bindings with a test for each fault that a test can show. It is
+// for the file of a person, who says in it which server the tests have.
+func tests(pkg string, faults []scriptFault) ([]byte, error) {
+	var body bytes.Buffer
+	names := map[string]int{}
+	guarded := false
+	for _, f := range faults {
+		if f.test == noTest || f.script.Guard != nil && f.script.Guard.Shared {
+			continue
+		}
+		name := "Test" + f.script.Name + "Runs"
+		if names[name]++; names[name] > 1 {
+			name += strconv.Itoa(names[name])
+		}
+		guarded = guarded || f.script.Guard != nil
+		f.write(&body, name)
+	}
+	if body.Len() == 0 {
+		return nil, nil
+	}
+	var text bytes.Buffer
+	fmt.Fprintf(&text, "package %s\n\nimport (\n", pkg)
+	for _, path := range []string{"encoding/json", "fmt", "strconv", "strings", "testing", "time"} {
+		name := path[strings.LastIndex(path, "/")+1:]
+		if name == "testing" || bytes.Contains(body.Bytes(), []byte(name+".")) {
+			fmt.Fprintf(&text, "%q\n", path)
+		}
+	}
+	text.WriteString("\n\"github.com/redis/rueidis\"\n)\n" + prelude)
+	if guarded {
+		text.WriteString(lock)
+	}
+	text.Write(body.Bytes())
+	return format.Source(text.Bytes())
+}
+
+// scriptFault is a fault of one of several scripts.
+type scriptFault struct {
+	fault
+	*runner
+}
+
+const prelude = `
+// onServer returns a client of a server for tests, and a function that sends it a command.
+func onServer(t *testing.T) (rueidis.Client, func(words ...string) string) {
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{"127.0.0.1:6379"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client, func(words ...string) string {
+		t.Helper()
+		reply := client.Do(t.Context(), client.B().Arbitrary(words...).Build())
+		if err := reply.Error(); err != nil && !rueidis.IsRedisNil(err) {
+			t.Fatal(err)
+		}
+		return reply.String()
+	}
+}
+`
+
+const lock = `
+// lockOf is a lock as the guarded scripts take it.
+type lockOf struct {
+	key, token string
+	fence      uint64
+}
+
+func (l lockOf) Key() string   { return l.key }
+func (l lockOf) Token() string { return l.token }
+func (l lockOf) Fence() uint64 { return l.fence }
+`
+
+func (f scriptFault) write(b *bytes.Buffer, name string) {
+	s := f.script
+	fmt.Fprintf(b, "\n// %s\nfunc %s(t *testing.T) {\nclient, do := onServer(t)\n", strings.ReplaceAll(f.text, "\n", " "), name)
+	if names := f.in.names(); len(names) > 0 {
+		fmt.Fprintf(b, "do(%s)\n", quoted(append([]string{"DEL"}, names...)))
+	}
+	for _, k := range f.in.keys {
+		k.write(b, f.in.fields(f.hints))
+	}
+	call := "New()." + s.Name + "(t.Context(), client, p)"
+	reply := "_, err"
+	if s.Returns.Kind != script.ReturnValue {
+		reply = "err"
+	}
+	if f.in.earlier > 0 {
+		f.params(b, f.space.plain(f.in))
+		for range f.in.earlier {
+			fmt.Fprintf(b, "if %s := %s; err != nil {\nt.Fatal(err)\n}\n", reply, call)
+		}
+		if f.space.plain(f.in).same(f.in) {
+			f.in.earlier = -1 // p is set
+		}
+	}
+	if f.in.earlier >= 0 {
+		f.params(b, f.in)
+	}
+	if f.test == mustNotRepeat {
+		fmt.Fprintf(b, "if %s := %s; err != nil {\nt.Fatal(err)\n}\n", reply, call)
+	}
+	if f.test == mustNotChange || f.test == mustNotRepeat {
+		fmt.Fprintf(b, "before := do(\"DUMP\", %q)\n", f.key)
+	}
+	if f.test == mustNotLose {
+		fmt.Fprintf(b, "reply, err := %s\nif err != nil || strings.Contains(fmt.Sprint(reply), \"e+1\") {\nt.Fatal(reply, err)\n}\n}\n", call)
+		return
+	}
+	fmt.Fprintf(b, "if %s := %s; err != nil {\nt.Fatal(err)\n}\n", reply, call)
+	if f.test == mustNotChange || f.test == mustNotRepeat {
+		fmt.Fprintf(b, "if after := do(\"DUMP\", %q); after != before {\nt.Fatalf(\"%%q has become %%q\", before, after)\n}\n", f.key)
+	}
+	b.WriteString("}\n")
+}
+
+// same reports whether two inputs of one script make the same call.
+func (in input) same(other input) bool {
+	return strings.Join(in.words(), "\x00") == strings.Join(other.words(), "\x00")
+}
+
+// write writes the commands that give the key its data. Those of many values are a loop.
+func (k keyWord) write(b *bytes.Buffer, fields []string) {
+	if k.size > 50 {
+		words := map[string]string{
+			"list": fmt.Sprintf("%q, %q, %q", "RPUSH", k.name, k.text),
+			"set":  fmt.Sprintf("%q, %q, strconv.Itoa(i+1)", "SADD", k.name),
+			"zset": fmt.Sprintf("%q, %q, strconv.Itoa(i+1), strconv.Itoa(i+1)", "ZADD", k.name),
+		}[k.kind]
+		count := "i := "
+		if k.kind == "list" {
+			count = ""
+		}
+		fmt.Fprintf(b, "for %srange %d {\ndo(%s)\n}\n", count, k.size, words)
+		return
+	}
+	for _, words := range k.commands(k.name, fields) {
+		fmt.Fprintf(b, "do(%s)\n", quoted(words))
+	}
+}
+
+func quoted(words []string) string {
+	var list []string
+	for _, w := range words {
+		list = append(list, strconv.Quote(w))
+	}
+	return strings.Join(list, ", ")
+}
+
+// params writes the struct that the call takes.
+func (f scriptFault) params(b *bytes.Buffer, in input) {
+	s, g := f.script, f.script.Guard
+	var fields, after []string
+	held := func(index int) bool { return g != nil && !g.Fenced && g.Key == index }
+	for _, p := range s.Keys {
+		var names []string
+		for _, k := range in.keys {
+			if k.param.Index == p.Index {
+				names = append(names, k.name)
+			}
+		}
+		value := quoted(names)
+		switch {
+		case held(p.Index):
+			value = fmt.Sprintf("lockOf{key: %s, token: %q}", value, in.argument(g.Arg)[0])
+		case p.Variadic:
+			value = "[]string{" + value + "}"
+		}
+		fields = append(fields, script.Camel(p.Name)+": "+value)
+	}
+	for _, p := range s.Args {
+		texts := in.argument(p.Index)
+		field := script.Camel(p.Name)
+		switch {
+		case p.Skipped, g != nil && !g.Fenced && g.Arg == p.Index, !p.Variadic && p.Type.Optional && texts[0] == "":
+		case g != nil && g.Fenced && g.Arg == p.Index:
+			fields = append(fields, field+": lockOf{fence: "+texts[0]+"}")
+		case p.Type.Named != "" && !p.Variadic:
+			after = append(after, fmt.Sprintf("if err := json.Unmarshal([]byte(%q), &p.%s); err != nil {\nt.Fatal(err)\n}\n", texts[0], field))
+		case !p.Variadic:
+			fields = append(fields, field+": "+literal(p.Type, texts[0]))
+		default:
+			var values []string
+			for _, text := range texts {
+				values = append(values, literal(p.Type, text))
+			}
+			fields = append(fields, field+": []"+element(s, p)+"{"+strings.Join(values, ", ")+"}")
+		}
+	}
+	define := ":="
+	if f.in.earlier > 0 && !f.space.plain(f.in).same(in) {
+		define = "="
+	}
+	fmt.Fprintf(b, "p %s %sParams{%s}\n%s", define, s.Name, strings.Join(fields, ", "), strings.Join(after, ""))
+}
+
+// argument returns the words of an entry of ARGV.
+func (in input) argument(index int) []string {
+	var texts []string
+	for _, a := range in.args {
+		if a.param.Index == index {
+			texts = append(texts, a.text)
+		}
+	}
+	return texts
+}
+
+// literal returns a word as the Go value that is sent so.
+func literal(t script.Type, text string) string {
+	switch t.Base {
+	case "int", "float":
+		return text
+	case "bool":
+		return strconv.FormatBool(text == "1")
+	case "duration":
+		if text == "" {
+			return "0"
+		}
+		return text + " * time.Millisecond"
+	case "time":
+		if text == "" {
+			return "time.Time{}"
+		}
+		return "time.UnixMilli(" + text + ")"
+	case "bytes":
+		return fmt.Sprintf("[]byte(%q)", text)
+	case "json":
+		return fmt.Sprintf("json.RawMessage(%q)", text)
+	}
+	return strconv.Quote(text)
+}
+
+// element returns the Go type of each value of a variadic argument.
+func element(s *script.Script, p script.Param) string {
+	switch p.Type.Base {
+	case "int":
+		return "int64"
+	case "float":
+		return "float64"
+	case "bytes":
+		return "[]byte"
+	case "duration":
+		return "time.Duration"
+	case "time":
+		return "time.Time"
+	case "json":
+		return "any"
+	case script.EnumType:
+		return s.EnumName(p)
+	case "bool":
+		return "bool"
+	}
+	return "string"
+}

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/rlock-go/toolkit/generator/internal/command"
 )
 
 // raise is an error that a call has answered with.
@@ -39,7 +37,7 @@ func raiseOf(err error) raise {
 var (
 	// whatever are errors that do not depend on what the data is.
 	whatever = regexp.MustCompile(`^(?:syntax error|too many results to unpack|Unknown.* command|Wrong number of args)`)
-	// words are errors about words that the script has written.
+	// ofWords are errors about words that the script has written.
 	ofWords = regexp.MustCompile(`^(?:value is not an integer|value is not a valid float|hash value is not|value is out of range|invalid expire time|timeout is not|min or max is not a float|bit is not)`)
 	// running are errors that Lua raises by itself.
 	running = regexp.MustCompile(`^(?:attempt to|bad argument #|too many results to unpack|invalid order function|invalid (?:key|value) |string slice too long|stack overflow|wrong number of arguments)`)
@@ -55,34 +53,32 @@ func (r raise) first() string {
 	return first
 }
 
-// undeclared returns the code of an error that the script makes itself, of its own texts, and its header does not
-// declare.
+// undeclared returns the code of an error that is a text of the script, and whose code the header does not declare.
 func (r raise) undeclared(declared, texts []string) string {
 	first := r.first()
-	if _, isCommand := command.Lookup(first, ""); isCommand {
-		return "" // a command says its own name
+	own := func(text string) bool {
+		return text == r.text || strings.HasPrefix(text, first+" ") && strings.HasPrefix(r.text, text)
 	}
 	if r.lua || !code.MatchString(first) || slices.Contains(ofServers, first) || slices.Contains(declared, first) ||
-		!slices.ContainsFunc(texts, func(text string) bool { return strings.HasPrefix(text+" ", first+" ") }) {
+		!slices.ContainsFunc(texts, own) {
 		return ""
 	}
 	return first
 }
 
-// blames reports whether the error is the script's fault. Commands refuse what is stored, and extreme values;
-// only after a write does such an error leave half of the work.
+// blames reports whether the error is the script's fault. Commands refuse what is stored, and Lua what it does not
+// know, so without a write the error must be one that the script could have avoided.
 func (r raise) blames(in input, wrote bool) bool {
-	if in.foreign() || in.strange() == free || r.line == 0 {
-		return false
-	}
 	own := !in.guessed() // the data is what the script has written itself
 	switch {
+	case r.line == 0 || in.foreign() || in.strange() != ordinary:
+		return false
 	case whatever.MatchString(r.text):
-		return in.strange() == ordinary || wrote
+		return true
 	case r.lua:
-		return running.MatchString(r.text) && own && (in.strange() == ordinary || wrote)
-	case !slices.Contains(ofServers, r.first()):
-		return own && (wrote || in.strange() == ordinary && ofWords.MatchString(r.text))
+		return own && running.MatchString(r.text)
+	case slices.Contains(ofServers, r.first()):
+		return false
 	}
-	return false
+	return own && (wrote || ofWords.MatchString(r.text))
 }

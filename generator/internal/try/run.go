@@ -27,10 +27,10 @@ type outcome struct {
 // runner makes calls of one script.
 type runner struct {
 	*server
-	script *script.Script
-	hints  hints
-	space  *space
-	rule   []string // the rights of the user
+	script  *script.Script
+	hints   hints
+	space   *space
+	granted []string // the rights of the user
 }
 
 // run writes the data of an input and makes its call, a second time if again says so. It returns errors of the
@@ -92,6 +92,16 @@ func (r *runner) prepare(ctx context.Context, in input) error {
 	return nil
 }
 
+// clear removes all keys of the script. It does so even if the run was interrupted.
+func (r *runner) clear() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if r.closed || r.own {
+		return nil
+	}
+	return r.prepare(ctx, input{keys: r.space.keys()})
+}
+
 // call makes one call, and stops it if it takes too long.
 func (r *runner) call(ctx context.Context, client rueidis.Client, in input) (*outcome, error) {
 	limited, cancel := context.WithTimeout(ctx, longest)
@@ -118,7 +128,7 @@ func (r *runner) stop(ctx context.Context) error {
 		if err := r.restart(ctx); err != nil {
 			return err
 		}
-		if err := r.allow(ctx, r.rule); err != nil {
+		if err := r.allow(ctx, r.granted); err != nil {
 			return err
 		}
 		return errHung

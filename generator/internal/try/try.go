@@ -16,8 +16,8 @@ import (
 
 // Bounds of a run.
 const (
-	mostInputs = 300              // inputs of a script
-	mostTime   = 10 * time.Second // for a script
+	mostInputs = 150             // inputs of a script
+	mostTime   = 3 * time.Second // for a script
 )
 
 // Options say where the scripts run, and with which values.
@@ -31,7 +31,7 @@ type Options struct {
 type Subject struct {
 	Script *script.Script
 	Rights []string // words of ACL SETUSER, as the audit has them
-	Proved bool     // it has no findings and no waivers, so it touches nothing but its keys
+	Proved bool     // it has neither findings nor waivers, so it touches nothing but its keys
 }
 
 // Result is what the runs have shown.
@@ -56,7 +56,7 @@ func Run(ctx context.Context, o Options, subjects []Subject) (result Result, err
 	if !s.rights {
 		result.Notes = append(result.Notes, "the embedded server has no users, so the rights are not tried")
 	}
-	var all []fault
+	var all []scriptFault
 	for _, subject := range subjects {
 		if !s.own && !subject.Proved {
 			result.Notes = append(result.Notes, subject.Script.Path+" is not run, because it has findings or waivers and may "+
@@ -71,36 +71,45 @@ func Run(ctx context.Context, o Options, subjects []Subject) (result Result, err
 			result.Notes = append(result.Notes, subject.Script.Path+": "+note)
 		}
 		for _, f := range faults {
-			found := subject.Script.Findf(f.pos, "%s; it happens if %s", f.text, f.in)
+			found := subject.Script.Findf(f.pos, "%s%s", f.text, f.in)
 			found.Rule = f.rule
 			result.Findings = append(result.Findings, found)
 		}
 		all = append(all, faults...)
 	}
-	return result, nil
+	result.Tests, err = tests(o.Package, all)
+	return result, err
 }
 
 // trySubject runs one script, and returns its faults with the smallest inputs that show them.
-func trySubject(ctx context.Context, s *server, o Options, subject Subject) (faults []fault, note string, err error) {
+func trySubject(ctx context.Context, s *server, o Options, subject Subject) (list []scriptFault, note string, err error) {
 	h := hintsOf(analyze.Analyze(subject.Script))
 	r := &runner{
 		server: s, script: subject.Script, hints: h,
-		space: spaceOf(subject.Script, h, s.program != nil),
-		rule:  ruleFor(subject),
+		space:   spaceOf(subject.Script, h, s.program != nil),
+		granted: ruleFor(subject),
 	}
-	if s.rights {
-		if err := s.allow(ctx, r.rule); err != nil {
-			return nil, "", err
+	if err := r.begin(ctx); err != nil {
+		return nil, "", err
+	}
+	defer func() { err = errors.Join(err, r.clear()) }()
+	var faults []fault
+	defer func() {
+		for _, f := range faults {
+			list = append(list, scriptFault{f, r})
 		}
-	}
-	defer func() { err = errors.Join(err, r.prepare(ctx, input{keys: r.space.keys()})) }()
+	}()
 	started := time.Now()
 	var record record
 	for n, c := range r.space.choices(o.Seed, mostInputs) {
 		if time.Since(started) > mostTime {
-			return faults, fmt.Sprintf("%d inputs were tried in %v, which is as long as a script may take", n, mostTime), nil
+			return nil, fmt.Sprintf("%d inputs were tried in %v, which is as long as a script may take", n, mostTime), nil
 		}
-		found, seen, err := r.faults(ctx, r.space.input(c))
+		in := r.space.input(c)
+		if note != "" && in.large() {
+			continue
+		}
+		found, seen, err := r.faults(ctx, in)
 		if errors.Is(err, errHung) {
 			note = "with some arguments it does not end within " + longest.String()
 			continue
@@ -108,12 +117,18 @@ func trySubject(ctx context.Context, s *server, o Options, subject Subject) (fau
 		if err != nil {
 			return nil, "", err
 		}
-		record.add(r.space.input(c), seen)
+		record.add(in, seen)
 		for _, f := range found {
 			if !slices.ContainsFunc(faults, f.same) {
 				faults = append(faults, r.shrink(ctx, c, f))
 			}
 		}
 	}
-	return append(faults, record.faults(r, faults)...), note, nil
+	if len(faults) == 0 {
+		faults = record.faults(r)
+	}
+	if len(faults) == 0 {
+		faults, err = r.refused(ctx)
+	}
+	return nil, note, err
 }

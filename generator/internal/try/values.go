@@ -13,7 +13,7 @@ type level int
 
 const (
 	ordinary level = iota
-	extreme        // valid, but a command may refuse it: what counts is only that it leaves no half of its work
+	extreme        // the prose of a header may exclude it, so the script may fail; if it replies, the reply counts
 	free           // nobody knows what the script may expect of it
 )
 
@@ -43,7 +43,7 @@ func valuesOf(p script.Param) []value {
 			values = append(values, value{strconv.FormatInt(n, 10), extreme, true})
 		}
 	case "float":
-		values = append(levels(ordinary, "0.5", "1", "2"), levels(extreme, "0", "-1")...)
+		values = append(levels(ordinary, "1", "2", "10"), levels(extreme, "0.5", "0", "-1")...)
 		values = append(values, value{strconv.FormatFloat(1e300, 'f', -1, 64), extreme, true})
 	case "duration":
 		values = levels(ordinary, "1500", "3600000")
@@ -65,6 +65,9 @@ func valuesOf(p script.Param) []value {
 	}
 	return values
 }
+
+// isText reports whether an argument is any text.
+func isText(p script.Param) bool { return p.Type.Base == "string" || p.Type.Base == "bytes" }
 
 func levels(l level, texts ...string) []value {
 	var values []value
