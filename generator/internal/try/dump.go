@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-
-	"github.com/redis/rueidis"
 )
 
 // dumping reads keys with their types, values and expiries. Without keys, it reads all.
@@ -28,8 +26,7 @@ for _, key in ipairs(keys) do
       values[#values + 1] = table.concat(entry[2], ' ')
     end
   end
-  local ends = redis.pcall('PEXPIRETIME', key)
-  if type(ends) == 'table' then ends = math.min(redis.call('PTTL', key), 0) end
+  local ends = redis.call(ARGV[1], key)
   if kind ~= 'none' then out[#out + 1] = {key, kind, tostring(ends), values} end
 end
 return out`
@@ -51,9 +48,15 @@ func (s stored) size() int {
 	return len(s.values)
 }
 
-func dump(ctx context.Context, client rueidis.Client, keys []string) (data, error) {
-	command := client.B().Eval().Script(dumping).Numkeys(int64(len(keys))).Key(keys...).Build()
-	rows, err := client.Do(ctx, command).ToArray()
+// dump reads the data of the keys, or of all. The embedded server has a clock that stands still, by which only what
+// is left of a lease stays the same.
+func (s *server) dump(ctx context.Context, keys []string) (data, error) {
+	ends := "PEXPIRETIME"
+	if s.local != nil {
+		ends = "PTTL"
+	}
+	command := s.admin.B().Eval().Script(dumping).Numkeys(int64(len(keys))).Key(keys...).Arg(ends).Build()
+	rows, err := s.admin.Do(ctx, command).ToArray()
 	if err != nil {
 		return nil, err
 	}

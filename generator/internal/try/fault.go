@@ -140,9 +140,9 @@ func (r *runner) raises(in input, o *outcome) *fault {
 		return nil
 	}
 	f := &fault{rule: ruleRaise.Name, pos: pos, what: shape.ReplaceAllString(e.text, "…"), test: mustNotFail,
-		text: fmt.Sprintf("the script raises %q; check the value before it is used, or declare a type that it takes", e.text)}
+		text: fmt.Sprintf("the script raises %q; %s", e.text, e.mend())}
 	if key != "" {
-		f.text = fmt.Sprintf("the script raises %q after it has written %s%s; check the value before the first write",
+		f.text = fmt.Sprintf("the script raises %q after it has written %s%s; compare before the first write what the rest depends on",
 			e.text, short(key), endless(o.after[key]))
 	}
 	return f

@@ -82,3 +82,25 @@ func (r raise) blames(in input, wrote bool) bool {
 	}
 	return own && (wrote || ofWords.MatchString(r.text))
 }
+
+// advice is what to write instead of what raises an error.
+type advice struct {
+	error *regexp.Regexp
+	write string
+}
+
+// advices are in the order in which they are asked. The last is for all errors.
+var advices = []advice{
+	{regexp.MustCompile(`^(?:hash )?value is not an? `), "give the command a number that it takes, as of math.floor, or declare the entry as int or float"},
+	{regexp.MustCompile(`^syntax error`), "write options that go together, and that this server has"},
+	{regexp.MustCompile(`^too many results`), "unpack a few thousand values at a time"},
+	{regexp.MustCompile(`^Wrong number of`), "call the command only with as many words as it takes"},
+	{regexp.MustCompile(`^Unknown`), "write a command that this server has"},
+	{regexp.MustCompile(``), "compare the value before it is used"},
+}
+
+// mend says what to write instead.
+func (r raise) mend() string {
+	i := slices.IndexFunc(advices, func(a advice) bool { return a.error.MatchString(r.text) })
+	return advices[i].write
+}

@@ -49,7 +49,7 @@ func (r *record) faults(run *runner) []fault {
 			return nil
 		}
 		return []fault{{rule: ruleRaise.Name, pos: script.Pos{Line: e.line, Column: 1}, in: r.first, test: mustNotFail,
-			text: fmt.Sprintf("the script raises %q whatever it is called with; write what the command takes", e.text)}}
+			text: fmt.Sprintf("the script raises %q whatever it is called with; %s", e.text, e.mend())}}
 	case r.calls >= fewest && len(r.replies) == 1 && r.missing && r.filled && tells(run.script, run.hints):
 		for reply := range r.replies {
 			return []fault{{rule: ruleNever.Name, pos: run.script.Returns.Pos,

@@ -49,7 +49,7 @@ func (r *runner) run(ctx context.Context, in input, client rueidis.Client, again
 	if r.own {
 		keys = nil // all that there are
 	}
-	before, err := dump(ctx, r.admin, keys)
+	before, err := r.dump(ctx, keys)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (r *runner) observe(ctx context.Context, client rueidis.Client, in input, k
 		return nil, err
 	}
 	o.before = before
-	o.after, err = dump(ctx, r.admin, keys)
+	o.after, err = r.dump(ctx, keys)
 	return o, err
 }
 

@@ -16,7 +16,7 @@ import (
 
 // Bounds of a run.
 const (
-	mostInputs = 150             // inputs of a script
+	mostInputs = 100             // inputs of a script
 	mostTime   = 3 * time.Second // for a script
 )
 
