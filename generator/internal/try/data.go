@@ -34,12 +34,13 @@ type hints struct {
 	fields []string         // of hashes: texts of the script that may be names
 	texts  []string         // all constants of the text
 	moody  bool             // the script asks for the time, or makes a choice
+
+	persists bool // it takes expiries away
 }
 
-// families are the commands by the type of their first key, by what their names start with. The first that
-// matches counts.
+// families are the types of keys by what the names of commands start with. The first that matches counts.
 var families = []struct{ start, kind string }{
-	{"sort", ""}, {"scan", ""}, {"script", ""}, {"select", ""}, {"spublish", ""}, {"subscr", ""}, {"ssubscr", ""},
+	{"sort", ""}, {"scan", ""}, {"script", ""}, {"select", ""}, {"spublish", ""},
 	{"set", "string"}, {"substr", "string"}, {"strlen", "string"}, {"lcs", "string"}, {"get", "string"},
 	{"mget", "string"}, {"mset", "string"}, {"incr", "string"}, {"decr", "string"}, {"append", "string"},
 	{"bit", "string"}, {"psetex", "string"},
@@ -66,6 +67,7 @@ func hintsOf(facts *analyze.Facts) hints {
 		for _, name := range names {
 			kind := family(strings.ToLower(name))
 			known, _ := command.Lookup(name, subcommand(c))
+			h.persists = h.persists || known.Name == "persist"
 			h.moody = h.moody || known.Flags&command.Random != 0
 			for _, w := range c.Words[1:] {
 				h.word(kind, w)
@@ -104,8 +106,8 @@ func (h *hints) word(kind string, w analyze.Word) {
 	}
 }
 
-// plain reports whether the data that a key may have is known, and has no more to it than its values. A stream has
-// groups, and a key that no command names may have anything.
+// plain reports whether each key may have data of one type only, that has no more to it than its values. A
+// stream has groups.
 func (h hints) plain() bool {
 	for _, kinds := range h.kinds {
 		if len(kinds) != 1 || kinds[0] == "stream" {
@@ -194,7 +196,8 @@ func (c content) commands(key string, fields []string) [][]string {
 	return commands
 }
 
-// members returns those of a set: numbers, because a script may count with them, and those that the call names.
+// members returns those of a set: numbers, because a script may count with them, and those that the call
+// names.
 func (c content) members(fields []string) []string {
 	var members []string
 	for i := range c.size {

@@ -2,6 +2,7 @@ package try
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -37,7 +38,21 @@ type data map[string]stored
 type stored struct {
 	kind   string
 	values []string
-	ends   string // the time of its expiry in milliseconds; "-1": never
+	ends   string // the time of its expiry in milliseconds
+}
+
+// never is when a key without an expiry ends.
+const never = "-1"
+
+// String says what is stored, for a message.
+func (s stored) String() string {
+	switch s.kind {
+	case "":
+		return "nothing"
+	case "string":
+		return quote(s.values[0])
+	}
+	return fmt.Sprintf("a %s of %d", s.kind, s.size())
 }
 
 // size is the number of elements.
@@ -48,8 +63,8 @@ func (s stored) size() int {
 	return len(s.values)
 }
 
-// dump reads the data of the keys, or of all. The embedded server has a clock that stands still, by which only what
-// is left of a lease stays the same.
+// dump reads the data of the keys, or of all. The clock of the embedded server stands still, so there it is what
+// is left of a lease that stays the same.
 func (s *server) dump(ctx context.Context, keys []string) (data, error) {
 	ends := "PEXPIRETIME"
 	if s.local != nil {
@@ -100,23 +115,15 @@ func pairs(flat []string) []string {
 
 // changed returns the first key of which two states of the data differ; "": none.
 func changed(before, after data, expiries bool) string {
-	names := map[string]bool{}
-	for key := range before {
-		names[key] = true
-	}
-	for key := range after {
-		names[key] = true
-	}
-	var differ []string
-	for key := range names {
-		b, a := before[key], after[key]
-		if b.kind != a.kind || !slices.Equal(b.values, a.values) || expiries && b.ends != a.ends {
-			differ = append(differ, key)
+	first := ""
+	for _, d := range []data{before, after} {
+		for key := range d {
+			b, a := before[key], after[key]
+			differ := b.kind != a.kind || !slices.Equal(b.values, a.values) || expiries && b.ends != a.ends
+			if differ && (first == "" || key < first) {
+				first = key
+			}
 		}
 	}
-	if len(differ) == 0 {
-		return ""
-	}
-	slices.Sort(differ)
-	return differ[0]
+	return first
 }

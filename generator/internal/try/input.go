@@ -226,8 +226,7 @@ func (c choice) with(factor, n int) choice {
 }
 
 // choices returns the inputs to try. First each factor has each of its values, before three backgrounds: no key
-// exists; the script has been called before; each key has data. Then all factors have values by chance, which
-// pairs any two of them sooner or later.
+// exists; the script has been called before; each key has data. Then all factors have values by chance.
 func (p *space) choices(seed uint64, most int) []choice {
 	called, filled := p.plainest(), p.plainest()
 	called.earlier = 1

@@ -11,7 +11,7 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// judge says why a reply is not what the header declares; nil: it is. It takes what the bindings decode.
+// judge says why a reply is not what the header declares; nil: it is. It takes what the bindings take.
 func judge(r script.Returns, m rueidis.RedisMessage) error {
 	switch r.Kind {
 	case script.ReturnNone:

@@ -17,8 +17,9 @@ type raise struct {
 var (
 	raised  = regexp.MustCompile(`^(.*?)(?: script: [0-9a-f]+, on @?user_script:(\d+)\.?)?$`)
 	inLua   = regexp.MustCompile(`^(?:Error running script.*?: )?@?(?:user_script|<string>):(\d+): (.*)$`)
-	noRight = regexp.MustCompile("NOPERM|The user executing the script can't|ACL failure in script|can't access at least one of the keys")
-	code    = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
+	noRight = regexp.MustCompile("NOPERM|The user executing the script can't|ACL failure in script|" +
+		"can't access at least one of the keys")
+	code = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
 )
 
 func raiseOf(err error) raise {
@@ -36,15 +37,17 @@ func raiseOf(err error) raise {
 // Errors that say what is wrong with the script, and those of servers.
 var (
 	// whatever are errors that do not depend on what the data is.
-	whatever = regexp.MustCompile(`^(?:syntax error|too many results to unpack|Unknown.* command|Wrong number of args)`)
+	whatever = regexp.MustCompile("^(?:syntax error|too many results to unpack|Unknown.* command|Wrong number of args)")
 	// ofWords are errors about words that the script has written.
-	ofWords = regexp.MustCompile(`^(?:value is not an integer|value is not a valid float|hash value is not|value is out of range|invalid expire time|timeout is not|min or max is not a float|bit is not)`)
+	ofWords = regexp.MustCompile("^(?:value is not an integer|value is not a valid float|hash value is not|" +
+		"value is out of range|invalid expire time|timeout is not|min or max is not a float|bit is not)")
 	// running are errors that Lua raises by itself.
-	running = regexp.MustCompile(`^(?:attempt to|bad argument #|too many results to unpack|invalid order function|invalid (?:key|value) |string slice too long|stack overflow|wrong number of arguments)`)
-
-	ofServers = []string{"ERR", "WRONGTYPE", "OOM", "NOSCRIPT", "NOPERM", "BUSY", "BUSYKEY", "BUSYGROUP", "NOGROUP", "READONLY",
-		"MISCONF", "CROSSSLOT", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "LOADING", "NOREPLICAS", "EXECABORT",
-		"UNKILLABLE", "NOTBUSY", "NOAUTH", "WRONGPASS", "UNBLOCKED", "INDEXBUSY"}
+	running = regexp.MustCompile("^(?:attempt to|bad argument #|too many results to unpack|invalid order function|" +
+		"invalid (?:key|value) |string slice too long|stack overflow|wrong number of arguments)")
+	// ofServers are codes that commands and servers reply with.
+	ofServers = []string{"ERR", "WRONGTYPE", "OOM", "NOSCRIPT", "NOPERM", "BUSY", "BUSYKEY", "BUSYGROUP", "NOGROUP",
+		"READONLY", "MISCONF", "CROSSSLOT", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "LOADING",
+		"NOREPLICAS", "EXECABORT", "UNKILLABLE", "NOTBUSY", "NOAUTH", "WRONGPASS", "UNBLOCKED", "INDEXBUSY"}
 )
 
 // first returns the first word, which may be a code. The client has left out the ERR of others.
@@ -66,21 +69,25 @@ func (r raise) undeclared(declared, texts []string) string {
 	return first
 }
 
+// avoidable reports whether the error comes of what the script does, and is not one that it means to raise.
+func (r raise) avoidable() bool {
+	if r.lua {
+		return running.MatchString(r.text)
+	}
+	return r.line > 0 && !slices.Contains(ofServers, r.first())
+}
+
 // blames reports whether the error is the script's fault. Commands refuse what is stored, and Lua what it does not
 // know, so without a write the error must be one that the script could have avoided.
 func (r raise) blames(in input, wrote bool) bool {
 	own := !in.guessed() // the data is what the script has written itself
 	switch {
-	case r.line == 0 || in.foreign() || in.strange() != ordinary:
+	case in.strange() != ordinary || !r.avoidable():
 		return false
 	case whatever.MatchString(r.text):
 		return true
-	case r.lua:
-		return own && running.MatchString(r.text)
-	case slices.Contains(ofServers, r.first()):
-		return false
 	}
-	return own && (wrote || ofWords.MatchString(r.text))
+	return own && (r.lua || wrote || ofWords.MatchString(r.text))
 }
 
 // advice is what to write instead of what raises an error.
@@ -91,7 +98,8 @@ type advice struct {
 
 // advices are in the order in which they are asked. The last is for all errors.
 var advices = []advice{
-	{regexp.MustCompile(`^(?:hash )?value is not an? `), "give the command a number that it takes, as of math.floor, or declare the entry as int or float"},
+	{regexp.MustCompile(`^(?:hash )?value is not an? `), "give the command a number that it takes, as of math.floor, " +
+		"or declare the entry as int or float"},
 	{regexp.MustCompile(`^syntax error`), "write options that go together, and that this server has"},
 	{regexp.MustCompile(`^too many results`), "unpack a few thousand values at a time"},
 	{regexp.MustCompile(`^Wrong number of`), "call the command only with as many words as it takes"},

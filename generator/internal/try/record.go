@@ -1,7 +1,6 @@
 package try
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 
@@ -42,19 +41,16 @@ func (r *record) add(in input, o *outcome) {
 
 // faults returns what no single call shows: that all fail alike, or that all have the same reply.
 func (r *record) faults(run *runner) []fault {
-	e := r.failure
+	s, e := run.script, r.failure
 	switch {
-	case r.calls == 0 && r.failures >= fewest && !r.mixed && e.line > 0 && (!e.lua || running.MatchString(e.text)):
-		if slices.Contains(ofServers, e.first()) || run.script.Waived("dynamic-command") {
-			return nil
-		}
-		return []fault{{rule: ruleRaise.Name, pos: script.Pos{Line: e.line, Column: 1}, in: r.first, test: mustNotFail,
-			text: fmt.Sprintf("the script raises %q whatever it is called with; %s", e.text, e.mend())}}
-	case r.calls >= fewest && len(r.replies) == 1 && r.missing && r.filled && tells(run.script, run.hints):
+	case r.calls == 0 && r.failures >= fewest && !r.mixed && e.avoidable() && !s.Waived("dynamic-command"):
+		return fault{rule: ruleRaise, pos: run.place(e), in: r.first, test: mustNotFail}.says(
+			"the script raises %q whatever it is called with; %s", e.text, e.mend())
+	case r.calls >= fewest && len(r.replies) == 1 && r.missing && r.filled && tells(s, run.hints):
 		for reply := range r.replies {
-			return []fault{{rule: ruleNever.Name, pos: run.script.Returns.Pos,
-				text: fmt.Sprintf("the reply is %s for all data that the keys may have, so it tells nothing; "+
-					"compare with what the command replies", reply)}}
+			return fault{rule: ruleNever, pos: s.Returns.Pos}.says(
+				"the reply is %s for all data that the keys may have, so it tells nothing; "+
+					"compare with what the command replies", reply)
 		}
 	}
 	return nil
@@ -63,8 +59,8 @@ func (r *record) faults(run *runner) []fault {
 // taking are functions that look into a text, of which nobody knows what it should be.
 var taking = regexp.MustCompile(`\b(?:find|g?match|g?sub|byte|cjson|cmsgpack|struct)\b`)
 
-// tells reports whether the reply must differ between data: it is a bool, or may be absent, and depends on nothing
-// but the values of keys and on arguments that have all of theirs in the runs.
+// tells reports whether the reply must differ between data: it is a bool, or may be absent, and depends on
+// nothing but the data and on arguments that have all of their values in the runs.
 func tells(s *script.Script, h hints) bool {
 	t := s.Returns.Type
 	return s.Returns.Kind == script.ReturnValue && (t.Optional || t.Kind == script.Scalar && t.Base == "bool") &&

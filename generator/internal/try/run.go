@@ -3,6 +3,7 @@ package try
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -33,8 +34,8 @@ type runner struct {
 	granted []string // the rights of the user
 }
 
-// run writes the data of an input and makes its call, a second time if again says so. It returns errors of the
-// run itself, such as errHung.
+// run writes the data of an input and makes its call, a second time if again says so. It returns errors of
+// the run itself, such as errHung.
 func (r *runner) run(ctx context.Context, in input, client rueidis.Client, again bool) (*outcome, error) {
 	if err := r.prepare(ctx, in); err != nil {
 		return nil, err
@@ -60,7 +61,10 @@ func (r *runner) run(ctx context.Context, in input, client rueidis.Client, again
 	return o, err
 }
 
-func (r *runner) observe(ctx context.Context, client rueidis.Client, in input, keys []string, before data) (*outcome, error) {
+// observe makes a call, and reads the data behind it.
+func (r *runner) observe(
+	ctx context.Context, client rueidis.Client, in input, keys []string, before data,
+) (*outcome, error) {
 	o, err := r.call(ctx, client, in)
 	if err != nil {
 		return nil, err
@@ -107,8 +111,8 @@ func (r *runner) call(ctx context.Context, client rueidis.Client, in input) (*ou
 	limited, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	keys := in.names()
-	command := client.B().Eval().Script(r.script.Source).Numkeys(int64(len(keys))).Key(keys...).Arg(in.words()...).Build()
-	m, err := client.Do(limited, command).ToMessage()
+	command := client.B().Eval().Script(r.script.Source).Numkeys(int64(len(keys))).Key(keys...)
+	m, err := client.Do(limited, command.Arg(in.words()...).Build()).ToMessage()
 	var refused *rueidis.RedisError
 	switch {
 	case err == nil || rueidis.IsRedisNil(err):
@@ -124,7 +128,8 @@ func (r *runner) call(ctx context.Context, client rueidis.Client, in input) (*ou
 // stop ends a script that takes too long, and returns errHung if the server is of use again. One that has
 // written cannot be stopped: a server of the run's own is killed.
 func (r *runner) stop(ctx context.Context) error {
-	if r.program != nil {
+	switch {
+	case r.program != nil:
 		if err := r.restart(ctx); err != nil {
 			return err
 		}
@@ -132,11 +137,14 @@ func (r *runner) stop(ctx context.Context) error {
 			return err
 		}
 		return errHung
+	case r.local != nil:
+		r.lost = true
+		return fmt.Errorf("%v, and the embedded server cannot stop it; name a program such as redis-server", errHung)
 	}
 	limited, cancel := context.WithTimeout(ctx, 10*time.Second) // a server lets scripts run for five
 	defer cancel()
 	if err := r.admin.Do(limited, r.admin.B().ScriptKill().Build()).Error(); err != nil {
-		return errors.Join(errHung, err)
+		return fmt.Errorf("%v, and the server cannot stop it: %w", errHung, err)
 	}
 	return errHung
 }

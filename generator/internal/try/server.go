@@ -15,7 +15,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// user is the user of the server as whom the scripts run: it has the rights that the audit names, and no other.
+// user is the user as whom the scripts run: it has the rights that the audit names, and no other.
 const user, password = "generator-try", "generator-try"
 
 // server is what the scripts run on.
@@ -31,6 +31,7 @@ type server struct {
 	two    rueidis.Client // calls the scripts, and speaks RESP2
 	three  rueidis.Client // speaks RESP3
 	closed bool
+	lost   bool // the embedded server runs a script for ever, and cannot be closed
 }
 
 // open returns the server that -try names: embedded, an address, or a program that it starts.
@@ -123,7 +124,8 @@ func (s *server) empty(ctx context.Context) error {
 		return err
 	}
 	if _, databases, _ := strings.Cut(info, "\n"); strings.TrimSpace(databases) != "" {
-		return fmt.Errorf("%s has data (%s), and scripts may change it; name an empty server, or a program such as redis-server, which is started",
+		return fmt.Errorf("%s has data (%s), and scripts may change it; "+
+			"name an empty server, or a program such as redis-server, which is started",
 			s.where, strings.Join(strings.Fields(databases), ", "))
 	}
 	return nil
@@ -160,8 +162,12 @@ func (s *server) close() error {
 	return err
 }
 
+// kill ends a program before the clients, which would wait for it.
 func (s *server) kill() {
 	s.closed = true
+	if s.lost {
+		return
+	}
 	if s.program != nil {
 		s.program.kill()
 	}
@@ -184,8 +190,8 @@ type program struct {
 	gone   chan struct{}
 }
 
-// launch starts a server on a socket of its own, where nobody else can answer. It keeps no data, gives no text more than a megabyte, and lets a script
-// that runs for too long be stopped soon.
+// launch starts a server on a socket of its own, where nobody else can answer. It keeps no data, and gives no
+// text more than a megabyte.
 func launch(ctx context.Context, path string) (*program, error) {
 	dir, err := os.MkdirTemp("", "generator-try-")
 	if err != nil {
@@ -193,9 +199,10 @@ func launch(ctx context.Context, path string) (*program, error) {
 	}
 	p := &program{dir: dir, socket: filepath.Join(dir, "socket"), gone: make(chan struct{})}
 	p.cmd = exec.CommandContext(ctx, path, "--port", "0", "--unixsocket", p.socket, "--dir", p.dir,
-		"--save", "", "--appendonly", "no", "--lua-time-limit", "100", "--proto-max-bulk-len", "1mb")
+		"--save", "", "--appendonly", "no", "--proto-max-bulk-len", "1mb")
 	if err := p.cmd.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w; name an address such as localhost:6379, embedded, or a program", err), os.RemoveAll(p.dir))
+		err = fmt.Errorf("%w; name an address such as localhost:6379, embedded, or a program", err)
+		return nil, errors.Join(err, os.RemoveAll(p.dir))
 	}
 	go func() {
 		_ = p.cmd.Wait() // how it ends is of no interest, because it is killed

@@ -3,6 +3,7 @@
 package try
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,8 +17,8 @@ import (
 
 // Bounds of a run.
 const (
-	mostInputs = 100             // inputs of a script
-	mostTime   = 3 * time.Second // for a script
+	mostInputs = 100              // of a script
+	mostTime   = 10 * time.Second // for a script
 )
 
 // Options say where the scripts run, and with which values.
@@ -25,6 +26,8 @@ type Options struct {
 	Server  string // embedded, an address, or a program to start
 	Seed    uint64 // of the values that come by chance
 	Package string // of the bindings, for the tests
+
+	Limit time.Duration // for each script; 0: ten seconds
 }
 
 // Subject is a script to run.
@@ -59,8 +62,8 @@ func Run(ctx context.Context, o Options, subjects []Subject) (result Result, err
 	var all []scriptFault
 	for _, subject := range subjects {
 		if !s.own && !subject.Proved {
-			result.Notes = append(result.Notes, subject.Script.Path+" is not run, because it has findings or waivers and may "+
-				"touch any key; name a program such as redis-server, which is started for the run")
+			result.Notes = append(result.Notes, subject.Script.Path+" is not run, because it has findings or waivers "+
+				"and may touch any key; name a program such as redis-server, which is started for the run")
 			continue
 		}
 		faults, note, err := trySubject(ctx, s, o, subject)
@@ -82,7 +85,9 @@ func Run(ctx context.Context, o Options, subjects []Subject) (result Result, err
 }
 
 // trySubject runs one script, and returns its faults with the smallest inputs that show them.
-func trySubject(ctx context.Context, s *server, o Options, subject Subject) (list []scriptFault, note string, err error) {
+func trySubject(
+	ctx context.Context, s *server, o Options, subject Subject,
+) (list []scriptFault, note string, err error) {
 	h := hintsOf(analyze.Analyze(subject.Script))
 	r := &runner{
 		server: s, script: subject.Script, hints: h,
@@ -99,11 +104,11 @@ func trySubject(ctx context.Context, s *server, o Options, subject Subject) (lis
 			list = append(list, scriptFault{f, r})
 		}
 	}()
-	started := time.Now()
+	started, limit := time.Now(), cmp.Or(o.Limit, mostTime)
 	var record record
 	for n, c := range r.space.choices(o.Seed, mostInputs) {
-		if time.Since(started) > mostTime {
-			return nil, fmt.Sprintf("%d inputs were tried in %v, which is as long as a script may take", n, mostTime), nil
+		if time.Since(started) > limit {
+			return nil, fmt.Sprintf("%d inputs were tried in %v, which is as long as a script may take", n, limit), nil
 		}
 		in := r.space.input(c)
 		if note != "" && in.large() {
