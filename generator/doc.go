@@ -84,8 +84,8 @@
 // may loop for long, and leaves out scripts with findings or waivers, because they may touch any key. Scripts with
 // waivers run with all rights. embedded is a server in this process, which knows fewer commands and errors, and no users.
 //
-// A script is called with at most 100 inputs, for at most 3 seconds. The inputs, and so the findings, are the same in
-// each run; -seed N makes others. A run that finds nothing has proved nothing.
+// Each value of each entry is tried, and 50 inputs by chance, for at most ten seconds a script. The inputs, and so the
+// findings, are the same in each run; -seed N makes others. A run that finds nothing has proved nothing.
 //
 // # In a continuous build
 //

@@ -15,8 +15,8 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/try"
 )
 
-// tryScripts runs the scripts whose headers can be read, and reports what it finds after what the checks have found.
-// Ctrl-C ends it, and leaves nothing on the server.
+// tryScripts runs the scripts whose headers can be read, and reports what it finds after what the checks have
+// found. Ctrl-C ends it, and leaves nothing on the server.
 func tryScripts(o options, s *scriptSet, stdout, stderr io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -26,7 +26,8 @@ func tryScripts(o options, s *scriptSet, stdout, stderr io.Writer) error {
 	}
 	var subjects []try.Subject
 	for i, one := range s.valid {
-		subjects = append(subjects, try.Subject{Script: one, Rights: audits[i].ACL, Proved: s.proved(one, audits[i])})
+		subject := try.Subject{Script: one, Rights: audits[i].ACL, Proved: s.proved(one, audits[i])}
+		subjects = append(subjects, subject)
 	}
 	result, err := try.Run(ctx, try.Options{Server: o.try, Seed: o.seed, Package: o.pkg}, subjects)
 	if err != nil {

@@ -42,7 +42,8 @@ func tryOut(t *testing.T, program string, args ...string) (stdout, stderr string
 	return out.String(), diagnostics.String(), err
 }
 
-// faultyScripts writes the scripts of the table into a directory, and returns what is to be found of each file.
+// faultyScripts writes the scripts of the table into a directory, and returns what is to be found of each
+// file.
 func faultyScripts(t *testing.T, dir string) map[string][][]string {
 	t.Helper()
 	archive, err := txtar.ParseFile(root + "/generator/internal/try/testdata/faults.txtar")
@@ -60,7 +61,8 @@ func faultyScripts(t *testing.T, dir string) map[string][][]string {
 	return want
 }
 
-// A run finds what the table of scripts says and nothing else, on every server, and a second run prints the same.
+// A run finds what the table of scripts says and nothing else, on every server, and a second run prints the
+// same.
 func TestTryFindsFaults(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -112,8 +114,8 @@ func TestTryFindsNothing(t *testing.T) {
 	})
 }
 
-// On a server that others have started, a run leaves nothing, does not touch a server that has data, and does not
-// run what may touch any key.
+// On a server that others have started, a run leaves nothing, does not touch a server that has data, and does
+// not run what may touch any key.
 func TestTryOnAServerOfOthers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -149,11 +151,12 @@ func TestTryPrintsTests(t *testing.T) {
 	for name := range want {
 		text, err := os.ReadFile(filepath.Join(dir, "all", name))
 		require.NoError(t, err)
-		if !strings.HasPrefix(name, "right") && !strings.HasPrefix(name, "read") && !strings.HasPrefix(name, "endless") {
+		if kind, _, _ := strings.Cut(name, "_"); kind != "right" && kind != "read" && kind != "endless.lua" {
 			scripts["lua/"+name] = string(text)
 		}
 	}
-	versions, stderr, err := run(t, root, nil, "list", "-m", "-f", "{{.Path}} {{.Version}}", "github.com/redis/rueidis", "golang.org/x/sys")
+	versions, stderr, err := run(t, root, nil, "list", "-m", "-f", "{{.Path}} {{.Version}}",
+		"github.com/redis/rueidis", "golang.org/x/sys")
 	require.NoError(t, err, stderr)
 	scripts["go.mod"] = "module example.test/tried\n\ngo 1.25.0\n\nrequire (\n" + versions + ")\n"
 	copyFiles(t, root, dir, "go.sum")

@@ -32,8 +32,8 @@ func (r *runner) lacks(o *outcome) []fault {
 		return nil
 	}
 	return fault{rule: ruleRights, pos: r.place(e), what: "right"}.says(
-		"a user with the rights that the audit names is refused: %s; name the command, the key or the channel in the text",
-		e.text)
+		"a user with the rights that the audit names is refused: %s; "+
+			"name the command, the key or the channel in the text", e.text)
 }
 
 // replies finds a reply that is not what the header declares.
@@ -42,8 +42,8 @@ func (r *runner) replies(o *outcome) []fault {
 	if err == nil {
 		return nil
 	}
-	return fault{rule: ruleReply, pos: r.script.Returns.Pos, what: constant(err.Error()), test: mustNotFail}.says(
-		"the reply %v; return what returns: declares, or declare what is returned", err)
+	f := fault{rule: ruleReply, pos: r.script.Returns.Pos, what: constant(err.Error()), test: mustNotFail}
+	return f.says("the reply %v; return what returns: declares, or declare what is returned", err)
 }
 
 // raises finds an error that the script could have avoided.
@@ -52,7 +52,8 @@ func (r *runner) raises(in input, o *outcome) []fault {
 	f := fault{rule: ruleRaise, pos: r.place(e), what: constant(e.text), test: mustNotFail}
 	if code := e.undeclared(codes(r.script), r.hints.texts); code != "" {
 		f.what = code
-		return f.says("the script replies with the error code %s, which the header does not declare; add it to errors:", code)
+		return f.says("the script replies with the error code %s, which the header does not declare; "+
+			"add it to errors:", code)
 	}
 	key := changed(o.before, o.after, false)
 	switch {
@@ -65,8 +66,8 @@ func (r *runner) raises(in input, o *outcome) []fault {
 	if o.after[key].ends == never {
 		stays = ", which stays without an expiry"
 	}
-	return f.says("the script raises %q after it has written %s%s; compare before the first write what the rest depends on",
-		e.text, short(key), stays)
+	return f.says("the script raises %q after it has written %s%s; "+
+		"compare before the first write what the rest depends on", e.text, short(key), stays)
 }
 
 // place returns where an error was raised; if nobody knows, where the header says what is returned.
@@ -130,8 +131,8 @@ func texts(m rueidis.RedisMessage) string {
 	return strings.Join(all, "\n")
 }
 
-// repeats finds what a second call of the same input has changed. Of a script that asks for the time, or makes a
-// choice, only what has grown twice is sure.
+// repeats finds what a second call of the same input has changed. Of a script that asks for the time, or
+// makes a choice, only what has grown twice is sure.
 func (r *runner) repeats(first, second *outcome) []fault {
 	f := fault{rule: ruleRepeat, pos: top, test: mustNotRepeat}
 	if second.err != nil {
@@ -150,12 +151,12 @@ func (r *runner) repeats(first, second *outcome) []fault {
 		return nil
 	}
 	f.pos, f.what, f.key = r.entry(key), key, key
-	return f.says("the second of two equal calls changes %s again (%s, then %s), and the header says write retryable; "+
-		"write mode: write", short(key), once, twice)
+	return f.says("the second of two equal calls changes %s again (%s, then %s), "+
+		"and the header says write retryable; write mode: write", short(key), once, twice)
 }
 
-// handedOut reports whether all that a call has changed in a key are numbers that its reply tells. A sequence of
-// ids is such a key: a call whose reply is lost costs a number, and nothing worse.
+// handedOut reports whether all that a call has changed in a key are numbers that its reply tells. A sequence
+// of ids is such a key: a call whose reply is lost costs a number, and nothing worse.
 func handedOut(once, twice stored, o *outcome) bool {
 	told := strings.Split(texts(o.reply), "\n")
 	if len(once.values) != len(twice.values) {

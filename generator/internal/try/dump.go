@@ -63,8 +63,8 @@ func (s stored) size() int {
 	return len(s.values)
 }
 
-// dump reads the data of the keys, or of all. The clock of the embedded server stands still, so there it is what
-// is left of a lease that stays the same.
+// dump reads the data of the keys, or of all. The clock of the embedded server stands still, so there it is
+// what is left of a lease that stays the same.
 func (s *server) dump(ctx context.Context, keys []string) (data, error) {
 	ends := "PEXPIRETIME"
 	if s.local != nil {

@@ -74,8 +74,8 @@ func (r *runner) faults(ctx context.Context, in input) (list []fault, seen *outc
 	return list, seen, nil
 }
 
-// judge asks what is wrong with a call. What is stored by others, and values that nobody knows, excuse all but
-// what a script must never do.
+// judge asks what is wrong with a call. What is stored by others, and values that nobody knows, excuse all
+// but what a script must never do.
 func (r *runner) judge(in input, o *outcome) []fault {
 	list := slices.Concat(r.changes(o), r.lacks(o))
 	if in.foreign() || in.strange() == free {

@@ -225,9 +225,10 @@ func (c choice) with(factor, n int) choice {
 	return c
 }
 
-// choices returns the inputs to try. First each factor has each of its values, before three backgrounds: no key
-// exists; the script has been called before; each key has data. Then all factors have values by chance.
-func (p *space) choices(seed uint64, most int) []choice {
+// choices returns the inputs to try. First each factor has each of its values, where no key exists and all else is
+// plain. Then each argument does, where the script has been called before, and where each key has data. Then all
+// factors have values by chance, in some more inputs.
+func (p *space) choices(seed uint64, more int) []choice {
 	called, filled := p.plainest(), p.plainest()
 	called.earlier = 1
 	for i := range filled.keys {
@@ -236,22 +237,25 @@ func (p *space) choices(seed uint64, most int) []choice {
 	var all []choice
 	seen := map[string]bool{}
 	add := func(c choice) {
-		if text := fmt.Sprint(c); !seen[text] && len(all) < most {
+		if text := fmt.Sprint(c); !seen[text] {
 			seen[text] = true
 			all = append(all, c)
 		}
 	}
 	factors := p.factors()
-	for _, background := range []choice{p.plainest(), called, filled} {
+	for i, background := range []choice{p.plainest(), called, filled} {
 		add(background)
 		for factor, size := range factors {
+			if i > 0 && factor < 2+len(p.contents) {
+				continue
+			}
 			for n := range size {
 				add(background.with(factor, n))
 			}
 		}
 	}
 	random := rand.New(rand.NewPCG(seed, 0))
-	for range 2 * most {
+	for range more {
 		c := p.plainest()
 		for factor, size := range factors {
 			n := random.IntN(size)

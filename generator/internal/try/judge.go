@@ -102,7 +102,8 @@ func decodesList(t script.Type, m rueidis.RedisMessage) error {
 	}
 	if fields := t.Elem.Fields; flat(*t.Elem) && len(values) > 0 && !values[0].IsArray() {
 		if len(values)%len(fields) != 0 {
-			return fmt.Errorf("has %d values, which is no multiple of the %d of each element", len(values), len(fields))
+			return fmt.Errorf("has %d values, which is no multiple of the %d of each element",
+				len(values), len(fields))
 		}
 		for at := 0; at < len(values); at += len(fields) {
 			if err := decodesFields(fields, values[at:at+len(fields)]); err != nil {

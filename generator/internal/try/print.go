@@ -10,8 +10,8 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// check is what a test demands of a call. Of some faults a test would have to know what the script is for, or which
-// user calls it: they have none.
+// check is what a test demands of a call. Of some faults a test would have to know what the script is for, or
+// which user calls it: they have none.
 type check int
 
 const (
@@ -22,8 +22,8 @@ const (
 	mustNotRepeat
 )
 
-// tests returns a Go file of the package of the bindings with a test for each fault that a test can show. It is
-// for the file of a person, who says in it which server the tests have.
+// tests returns a Go file of the package of the bindings with a test for each fault that a test can show. It
+// is for the file of a person, who says in it which server the tests have.
 func tests(pkg string, faults []scriptFault) ([]byte, error) {
 	var body bytes.Buffer
 	names := map[string]int{}
@@ -97,7 +97,8 @@ func (l lockOf) Fence() uint64 { return l.fence }
 
 func (f scriptFault) write(b *bytes.Buffer, name string) {
 	s := f.script
-	fmt.Fprintf(b, "\n// %s\nfunc %s(t *testing.T) {\nclient, do := onServer(t)\n", strings.ReplaceAll(f.text, "\n", " "), name)
+	fmt.Fprintf(b, "\n// %s: %s\nfunc %[1]s(t *testing.T) {\n", name, strings.ReplaceAll(f.text, "\n", " "))
+	b.WriteString("client, do := onServer(t)\n")
 	if names := f.in.names(); len(names) > 0 {
 		fmt.Fprintf(b, "do(%s)\n", quoted(append([]string{"DEL"}, names...)))
 	}
@@ -109,10 +110,11 @@ func (f scriptFault) write(b *bytes.Buffer, name string) {
 	if s.Returns.Kind != script.ReturnValue {
 		reply = "err"
 	}
+	called := fmt.Sprintf("if %s := %s; err != nil {\nt.Fatal(err)\n}\n", reply, call)
 	if f.in.earlier > 0 {
 		f.params(b, f.space.plain(f.in))
 		for range f.in.earlier {
-			fmt.Fprintf(b, "if %s := %s; err != nil {\nt.Fatal(err)\n}\n", reply, call)
+			b.WriteString(called)
 		}
 		if f.space.plain(f.in).same(f.in) {
 			f.in.earlier = -1 // p is set
@@ -121,19 +123,19 @@ func (f scriptFault) write(b *bytes.Buffer, name string) {
 	if f.in.earlier >= 0 {
 		f.params(b, f.in)
 	}
-	if f.test == mustNotRepeat {
-		fmt.Fprintf(b, "if %s := %s; err != nil {\nt.Fatal(err)\n}\n", reply, call)
-	}
-	if f.test == mustNotChange || f.test == mustNotRepeat {
-		fmt.Fprintf(b, "before := do(\"DUMP\", %q)\n", f.key)
-	}
-	if f.test == mustNotLose {
-		fmt.Fprintf(b, "reply, err := %s\nif err != nil || strings.Contains(fmt.Sprint(reply), \"e+1\") {\nt.Fatal(reply, err)\n}\n}\n", call)
-		return
-	}
-	fmt.Fprintf(b, "if %s := %s; err != nil {\nt.Fatal(err)\n}\n", reply, call)
-	if f.test == mustNotChange || f.test == mustNotRepeat {
-		fmt.Fprintf(b, "if after := do(\"DUMP\", %q); after != before {\nt.Fatalf(\"%%q has become %%q\", before, after)\n}\n", f.key)
+	before := fmt.Sprintf("before := do(\"DUMP\", %q)\n", f.key)
+	after := fmt.Sprintf("if after := do(\"DUMP\", %q); after != before {\n", f.key) +
+		"t.Fatalf(\"%q has become %q\", before, after)\n}\n"
+	switch f.test {
+	case mustNotFail:
+		b.WriteString(called)
+	case mustNotLose:
+		fmt.Fprintf(b, "reply, err := %s\nif err != nil || strings.Contains(fmt.Sprint(reply), \"e+1\") {\n", call)
+		b.WriteString("t.Fatal(reply, err)\n}\n")
+	case mustNotChange:
+		b.WriteString(before + called + after)
+	case mustNotRepeat:
+		b.WriteString(called + before + called + after)
 	}
 	b.WriteString("}\n")
 }
@@ -200,7 +202,8 @@ func (f scriptFault) params(b *bytes.Buffer, in input) {
 		case g != nil && g.Fenced && g.Arg == p.Index:
 			fields = append(fields, field+": lockOf{fence: "+texts[0]+"}")
 		case p.Type.Named != "" && !p.Variadic:
-			after = append(after, fmt.Sprintf("if err := json.Unmarshal([]byte(%q), &p.%s); err != nil {\nt.Fatal(err)\n}\n", texts[0], field))
+			after = append(after, fmt.Sprintf("if err := json.Unmarshal([]byte(%q), &p.%s); err != nil {\n"+
+				"t.Fatal(err)\n}\n", texts[0], field))
 		case !p.Variadic:
 			fields = append(fields, field+": "+literal(p.Type, texts[0]))
 		default:

@@ -37,17 +37,18 @@ func raiseOf(err error) raise {
 // Errors that say what is wrong with the script, and those of servers.
 var (
 	// whatever are errors that do not depend on what the data is.
-	whatever = regexp.MustCompile("^(?:syntax error|too many results to unpack|Unknown.* command|Wrong number of args)")
+	whatever = regexp.MustCompile("^(?:syntax error|too many results to unpack|Unknown.* command|" +
+		"Wrong number of args)")
 	// ofWords are errors about words that the script has written.
 	ofWords = regexp.MustCompile("^(?:value is not an integer|value is not a valid float|hash value is not|" +
 		"value is out of range|invalid expire time|timeout is not|min or max is not a float|bit is not)")
 	// running are errors that Lua raises by itself.
-	running = regexp.MustCompile("^(?:attempt to|bad argument #|too many results to unpack|invalid order function|" +
-		"invalid (?:key|value) |string slice too long|stack overflow|wrong number of arguments)")
+	running = regexp.MustCompile("^(?:attempt to|bad argument #|too many results to unpack|" +
+		"invalid order function|invalid (?:key|value) |string slice too long|stack overflow|wrong number of arg)")
 	// ofServers are codes that commands and servers reply with.
-	ofServers = []string{"ERR", "WRONGTYPE", "OOM", "NOSCRIPT", "NOPERM", "BUSY", "BUSYKEY", "BUSYGROUP", "NOGROUP",
-		"READONLY", "MISCONF", "CROSSSLOT", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "LOADING",
-		"NOREPLICAS", "EXECABORT", "UNKILLABLE", "NOTBUSY", "NOAUTH", "WRONGPASS", "UNBLOCKED", "INDEXBUSY"}
+	ofServers = []string{"ERR", "WRONGTYPE", "OOM", "NOSCRIPT", "NOPERM", "BUSY", "BUSYKEY", "BUSYGROUP",
+		"NOGROUP", "READONLY", "MISCONF", "CROSSSLOT", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN",
+		"LOADING", "NOREPLICAS", "EXECABORT", "UNKILLABLE", "NOTBUSY", "NOAUTH", "WRONGPASS", "UNBLOCKED", "INDEXBUSY"}
 )
 
 // first returns the first word, which may be a code. The client has left out the ERR of others.
@@ -56,17 +57,18 @@ func (r raise) first() string {
 	return first
 }
 
-// undeclared returns the code of an error that is a text of the script, and whose code the header does not declare.
+// undeclared returns the code of an error that is a text of the script, and whose code the header does not
+// declare.
 func (r raise) undeclared(declared, texts []string) string {
 	first := r.first()
 	own := func(text string) bool {
 		return text == r.text || strings.HasPrefix(text, first+" ") && strings.HasPrefix(r.text, text)
 	}
-	if r.lua || !code.MatchString(first) || slices.Contains(ofServers, first) || slices.Contains(declared, first) ||
-		!slices.ContainsFunc(texts, own) {
-		return ""
+	if !r.lua && code.MatchString(first) && slices.ContainsFunc(texts, own) &&
+		!slices.Contains(ofServers, first) && !slices.Contains(declared, first) {
+		return first
 	}
-	return first
+	return ""
 }
 
 // avoidable reports whether the error comes of what the script does, and is not one that it means to raise.
@@ -77,8 +79,8 @@ func (r raise) avoidable() bool {
 	return r.line > 0 && !slices.Contains(ofServers, r.first())
 }
 
-// blames reports whether the error is the script's fault. Commands refuse what is stored, and Lua what it does not
-// know, so without a write the error must be one that the script could have avoided.
+// blames reports whether the error is the script's fault. Commands refuse what is stored, and Lua what it
+// does not know, so without a write the error must be one that the script could have avoided.
 func (r raise) blames(in input, wrote bool) bool {
 	own := !in.guessed() // the data is what the script has written itself
 	switch {
@@ -98,8 +100,10 @@ type advice struct {
 
 // advices are in the order in which they are asked. The last is for all errors.
 var advices = []advice{
-	{regexp.MustCompile(`^(?:hash )?value is not an? `), "give the command a number that it takes, as of math.floor, " +
-		"or declare the entry as int or float"},
+	{
+		regexp.MustCompile(`^(?:hash )?value is not an? `),
+		"give the command a number that it takes, as of math.floor, or declare the entry as int or float",
+	},
 	{regexp.MustCompile(`^syntax error`), "write options that go together, and that this server has"},
 	{regexp.MustCompile(`^too many results`), "unpack a few thousand values at a time"},
 	{regexp.MustCompile(`^Wrong number of`), "call the command only with as many words as it takes"},

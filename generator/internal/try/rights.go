@@ -2,12 +2,11 @@ package try
 
 import (
 	"context"
-	"fmt"
 	"strings"
 )
 
-// ruleFor returns the rights of the script's user: those that the audit names, with the keys and channels of the run
-// in place of the names of the entries.
+// ruleFor returns the rights of the script's user: those that the audit names, with the keys and channels of
+// the run in place of the names of the entries.
 func ruleFor(subject Subject) []string {
 	var words []string
 	if len(subject.Script.Waivers) > 0 { // nobody knows what it needs
@@ -35,7 +34,8 @@ func ruleFor(subject Subject) []string {
 	return words
 }
 
-// begin gives the user the rights of the script. A server of the run's own forgets whom it has refused before.
+// begin gives the user the rights of the script. A server of the run's own forgets whom it has refused
+// before.
 func (r *runner) begin(ctx context.Context) error {
 	if !r.rights {
 		return nil
@@ -61,9 +61,9 @@ func (r *runner) refused(ctx context.Context) ([]fault, error) {
 	for _, e := range entries {
 		entry, err := e.AsStrMap()
 		if err == nil && entry["username"] == user {
-			return []fault{{rule: ruleRights, pos: top,
-				text: fmt.Sprintf("a user with the rights that the audit names is refused the %s %s, which the script calls by pcall; "+
-					"name the command, the key or the channel in the text", entry["reason"], short(entry["object"]))}}, nil
+			return fault{rule: ruleRights, pos: top}.says("a user with the rights that the audit names "+
+				"is refused the %s %s, which the script calls by pcall; "+
+				"name the command, the key or the channel in the text", entry["reason"], short(entry["object"])), nil
 		}
 	}
 	return nil, nil

@@ -139,7 +139,8 @@ func (r *runner) stop(ctx context.Context) error {
 		return errHung
 	case r.local != nil:
 		r.lost = true
-		return fmt.Errorf("%v, and the embedded server cannot stop it; name a program such as redis-server", errHung)
+		return fmt.Errorf("%v, and the embedded server cannot stop it; "+
+			"name a program such as redis-server", errHung)
 	}
 	limited, cancel := context.WithTimeout(ctx, 10*time.Second) // a server lets scripts run for five
 	defer cancel()

@@ -2,8 +2,8 @@ package try
 
 import "context"
 
-// shrink returns the fault with a smaller input that shows it too: each factor gets the first of its values with
-// which it still does.
+// shrink returns the fault with a smaller input that shows it too: each factor gets the first of its values
+// with which it still does.
 func (r *runner) shrink(ctx context.Context, c choice, f fault) fault {
 	for factor := range r.space.factors() {
 		now := c.at(factor)

@@ -17,8 +17,8 @@ import (
 
 // Bounds of a run.
 const (
-	mostInputs = 100              // of a script
-	mostTime   = 10 * time.Second // for a script
+	byChance = 50               // inputs of a script whose values come by chance
+	mostTime = 10 * time.Second // for a script
 )
 
 // Options say where the scripts run, and with which values.
@@ -106,7 +106,7 @@ func trySubject(
 	}()
 	started, limit := time.Now(), cmp.Or(o.Limit, mostTime)
 	var record record
-	for n, c := range r.space.choices(o.Seed, mostInputs) {
+	for n, c := range r.space.choices(o.Seed, byChance) {
 		if time.Since(started) > limit {
 			return nil, fmt.Sprintf("%d inputs were tried in %v, which is as long as a script may take", n, limit), nil
 		}

@@ -13,7 +13,7 @@ type level int
 
 const (
 	ordinary level = iota
-	extreme        // the prose of a header may exclude it, so the script may fail; if it replies, the reply counts
+	extreme        // the prose may exclude it, so the script may fail; if it replies, the reply counts
 	free           // nobody knows what the script may expect of it
 )
 
@@ -83,8 +83,8 @@ type count struct {
 	level level
 }
 
-// countsOf returns the numbers of words that the variadic entries are tried with: of keys, and of arguments. A
-// script may take its arguments in pairs or in threes, and one for each key.
+// countsOf returns the numbers of words that the variadic entries are tried with: of keys, and of arguments.
+// A script may take its arguments in pairs or in threes, and one for each key.
 func countsOf(s *script.Script) []count {
 	keys, args := variadic(s.Keys), variadic(s.Args)
 	switch {
