@@ -60,7 +60,7 @@ func (r *runner) refused(ctx context.Context) ([]fault, error) {
 	}
 	for _, e := range entries {
 		entry, err := e.AsStrMap()
-		if err == nil && entry["username"] == user {
+		if err == nil && entry["username"] == user && entry["context"] == "lua" { // the client sends PING by itself
 			return fault{rule: ruleRights, pos: top}.says("a user with the rights that the audit names "+
 				"is refused the %s %s, which the script calls by pcall; "+
 				"name the command, the key or the channel in the text", entry["reason"], short(entry["object"])), nil

@@ -91,7 +91,7 @@ func countsOf(s *script.Script) []count {
 	case args:
 		return []count{{6, ordinary}, {300, ordinary}, {1, free}, {0, free}, {2, free}}
 	case keys:
-		return []count{{1, ordinary}, {2, ordinary}, {300, ordinary}, {0, free}}
+		return []count{{2, ordinary}, {1, ordinary}, {300, ordinary}, {0, free}}
 	}
 	return []count{{}}
 }
