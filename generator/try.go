@@ -37,8 +37,8 @@ func tryScripts(o options, s *scriptSet, stdout, stderr io.Writer) error {
 	if !o.forPeople() {
 		notes = stderr
 	}
-	for _, note := range result.Notes {
-		fmt.Fprintln(notes, "//", note)
+	for _, note := range result.Notes { // as comments, so that what stdout has is a Go file
+		fmt.Fprintf(notes, "// %s\n\n", note)
 	}
 	if o.forPeople() {
 		if _, err := stdout.Write(result.Tests); err != nil {

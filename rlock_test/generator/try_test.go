@@ -141,6 +141,39 @@ func TestTryOnAServerOfOthers(t *testing.T) {
 	})
 }
 
+// Ctrl-C ends a run, which leaves nothing behind: no user, no key, no server and no directory.
+func TestTryIsInterrupted(t *testing.T) {
+	t.Parallel()
+	program := buildGenerator(t)
+	dir := t.TempDir()
+	writeFiles(t, dir, map[string]string{"slow.lua": "-- mode: write\n-- KEYS[1..] k key\n-- ARGV[1] n int\n-- returns: none\n" +
+		"for _, key in ipairs(KEYS) do redis.call('SET', key, ARGV[1]) end\nfor i = 1, 5000000 do math.floor(i) end\n"})
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		for _, where := range []string{server.Addr(), e.Path} {
+			temporary := t.TempDir()
+			command := exec.CommandContext(t.Context(), program, "-scripts", dir, "-try", where)
+			command.Env = append(os.Environ(), "TMPDIR="+temporary)
+			var stderr strings.Builder
+			command.Stderr = &stderr
+			require.NoError(t, command.Start())
+			env.Soon(t, func() bool {
+				started, err := os.ReadDir(temporary)
+				users := strs(t, server.Do(t, "ACL", "USERS"))
+				return err == nil && len(started)+len(users) > 1 && (where == e.Path || len(strs(t, server.Do(t, "KEYS", "*"))) > 0)
+			}, "the run has begun")
+			require.NoError(t, command.Process.Signal(os.Interrupt))
+			require.Error(t, command.Wait())
+			require.Contains(t, stderr.String(), "context canceled")
+			left, err := os.ReadDir(temporary)
+			require.NoError(t, err)
+			require.Empty(t, left)
+			require.Empty(t, strs(t, server.Do(t, "KEYS", "*")))
+			require.Equal(t, []string{"default"}, strs(t, server.Do(t, "ACL", "USERS")))
+		}
+	})
+}
+
 // What a run prints is a Go test of the package of the bindings, which fails until the script is mended.
 func TestTryPrintsTests(t *testing.T) {
 	t.Parallel()
