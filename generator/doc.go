@@ -57,35 +57,41 @@
 //
 // # Running the scripts
 //
-// -try runs the scripts on values that it makes from their headers, and on data that it makes from the commands
-// that use the keys. It reports what no analysis knows, because only a server does:
+// -try runs the scripts on values that it makes from their headers, and on data that it makes from
+// the commands that use the keys. It reports what no analysis knows, because only a server does:
 //
 //	$ generator -scripts lua -try redis-server
-//	lua/visit.lua:8:1: the script raises "value is not an integer or out of range" after it has written visits,
-//	which stays without an expiry; compare before the first write what the rest depends on (input: no key exists, keep = "1500")
+//	lua/expire.lua:7:1: the script raises "value is not an integer or out of range"; give the command
+//	a number that it takes, as of math.floor, or declare the entry as int or float (input: no key
+//	exists, ttl = "1500")
 //
-// It prints the findings of the checks first, and does not write bindings. For each finding of a run it names the
-// smallest input that shows it, and it prints a Go test for the package of the bindings to standard output.
+// It prints the findings of the checks too, and writes no bindings. For each finding of a run it names
+// the smallest input that shows it, and it prints Go tests for the package of the bindings to standard
+// output. These are findings:
 //
 //   - The reply is not what returns: declares, in either version of the protocol.
-//   - The script raises an error that it could have avoided: of Lua, of a command that does not take its words, or any
-//     after a write. A code that it replies and errors: does not declare is one too. That a command refuses what is
-//     stored is none, and so is what comes of values that the prose may exclude, such as 0 and -1.
-//   - A script with mode: read changes data. A second call of a retryable one, with the same words, changes it again;
-//     a number that the reply hands out, such as an id, may be another.
+//   - The script raises an error that it could have avoided: one of Lua, one of a command that does not
+//     take its words, or any after a write. A code that it replies and errors: does not declare is one
+//     too. That a command refuses what is stored is none, and so is what comes of values that the prose
+//     may exclude, such as 0 and -1.
+//   - A script with mode: read changes data.
+//   - A second call of a retryable script, with the same words, changes data again. A number that the
+//     reply hands out, such as an id, may be another.
 //   - A key that has got an expiry from a call loses it by an equal one.
 //   - A right is missing. The scripts run as a user who has only the rights that the audit names.
 //   - A number has lost its last digits, because Lua has written it with an exponent.
-//   - A reply that is a bool or may be absent is the same for all data.
+//   - A reply that is a bool, or may be absent, is the same for all data.
 //
-// -try takes a program, such as redis-server, which it starts in an empty directory, on a socket, and kills at the end.
-// An address, as host:port or a URL, is a server that runs: it must have no data. There, the run uses keys that start
-// with {generator-try}: and the user generator-try, and removes both; it gives no argument a value for which a script
-// may loop for long, and leaves out scripts with findings or waivers, because they may touch any key. Scripts with
-// waivers run with all rights. embedded is a server in this process, which knows fewer commands and errors, and no users.
+// If -try names a program, such as redis-server, it starts that in an empty directory, and kills it at
+// the end. If it names an address, as host:port or a URL, the server must have no data. There the run
+// uses keys that start with {generator-try}: and the user generator-try, and removes both. It gives no
+// argument a value for which a script may loop for long, and leaves out scripts with findings or
+// waivers, because they may touch any key. On a server of its own, scripts with waivers run with all
+// rights. embedded is a server in this process, which knows fewer commands and errors, and no users.
 //
-// Each value of each entry is tried, and 50 inputs by chance, for at most ten seconds a script. The inputs, and so the
-// findings, are the same in each run; -seed N makes others. A run that finds nothing has proved nothing.
+// Each value of each entry is tried, and 50 inputs by chance, for at most ten seconds a script. The
+// inputs, and so the findings, are the same in each run; -seed N makes others. A run that finds nothing
+// has proved nothing.
 //
 // # In a continuous build
 //

@@ -225,9 +225,9 @@ func (c choice) with(factor, n int) choice {
 	return c
 }
 
-// choices returns the inputs to try. First each factor has each of its values, where no key exists and all else is
-// plain. Then each argument does, where the script has been called before, and where each key has data. Then all
-// factors have values by chance, in some more inputs.
+// choices returns the inputs to try. First each factor has each of its values, where no key exists and all
+// else is plain. Then each argument does, where the script has been called before, and where each key has
+// data. Then all factors have values by chance, in some more inputs.
 func (p *space) choices(seed uint64, more int) []choice {
 	called, filled := p.plainest(), p.plainest()
 	called.earlier = 1

@@ -48,7 +48,8 @@ var (
 	// ofServers are codes that commands and servers reply with.
 	ofServers = []string{"ERR", "WRONGTYPE", "OOM", "NOSCRIPT", "NOPERM", "BUSY", "BUSYKEY", "BUSYGROUP",
 		"NOGROUP", "READONLY", "MISCONF", "CROSSSLOT", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN",
-		"LOADING", "NOREPLICAS", "EXECABORT", "UNKILLABLE", "NOTBUSY", "NOAUTH", "WRONGPASS", "UNBLOCKED", "INDEXBUSY"}
+		"LOADING", "NOREPLICAS", "EXECABORT", "UNKILLABLE", "NOTBUSY", "NOAUTH",
+		"WRONGPASS", "UNBLOCKED", "INDEXBUSY"}
 )
 
 // first returns the first word, which may be a code. The client has left out the ERR of others.

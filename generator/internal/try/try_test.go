@@ -37,8 +37,8 @@ func TestEmbedded(t *testing.T) {
 	t.Parallel()
 	result := embedded(t, Options{Package: "bindings"}, list)
 	require.Len(t, result.Findings, 1)
-	require.Equal(t, `test.lua:2:4: the second of two equal calls changes jobs again (a list of 1, then a list of 2), `+
-		`and the header says write retryable; write mode: write (input: no key exists, job = "a")`,
+	require.Equal(t, `test.lua:2:4: the second of two equal calls changes jobs again `+
+		`(a list of 1, then a list of 2), and the header says write retryable; write mode: write (input: no key exists, job = "a")`,
 		result.Findings[0].String())
 	require.Contains(t, string(result.Tests), "package bindings\n")
 	require.Contains(t, string(result.Tests), `p := TestParams{Jobs: "{generator-try}:jobs", Job: "a"}`)
@@ -50,7 +50,8 @@ func TestLimit(t *testing.T) {
 	t.Parallel()
 	result := embedded(t, Options{Limit: time.Nanosecond}, list)
 	require.Empty(t, result.Findings)
-	require.Contains(t, result.Notes, "test.lua: 0 inputs were tried in 1ns, which is as long as a script may take")
+	require.Contains(t, result.Notes,
+		"test.lua: 0 inputs were tried in 1ns, which is as long as a script may take")
 }
 
 // A server that cannot be had is an error that says what to name instead.
@@ -110,7 +111,8 @@ func TestJudge(t *testing.T) {
 		{"(a int, b int)?", "false", ""},
 	} {
 		script := parse(t, "-- mode: read\n-- returns: "+test.returns+"\nreturn "+test.reply+"\n")
-		reply, err := s.admin.Do(t.Context(), s.admin.B().Eval().Script(script.Source).Numkeys(0).Build()).ToMessage()
+		command := s.admin.B().Eval().Script(script.Source).Numkeys(0).Build()
+		reply, err := s.admin.Do(t.Context(), command).ToMessage()
 		if !rueidis.IsRedisNil(err) {
 			require.NoError(t, err, test.reply)
 		}
@@ -145,8 +147,8 @@ func (e errorText) Error() string { return string(e) }
 // One seed has the same inputs each time, and another has others. A server of others gets no large values.
 func TestChoices(t *testing.T) {
 	t.Parallel()
-	s := parse(t, "-- mode: write\n-- KEYS[1] a key\n-- KEYS[2..] b key\n-- ARGV[1] n int\n-- ARGV[2] t duration?\n"+
-		"-- ARGV[3] x string\n-- returns: none\n")
+	s := parse(t, "-- mode: write\n-- KEYS[1] a key\n-- KEYS[2..] b key\n"+
+		"-- ARGV[1] n int\n-- ARGV[2] t duration?\n-- ARGV[3] x string\n-- returns: none\n")
 	p := spaceOf(s, hints{kinds: map[int][]string{1: {"list"}}}, true)
 	one, two := p.choices(1, 100), p.choices(1, 100)
 	require.Equal(t, one, two)
@@ -163,14 +165,15 @@ func TestChoices(t *testing.T) {
 	}
 }
 
-// The user gets the rights of the audit for the keys and channels of the run, and all of them where waivers leave
-// open what the script needs.
+// The user gets the rights of the audit for the keys and channels of the run, and all of them where waivers
+// leave open what the script needs.
 func TestRuleFor(t *testing.T) {
 	t.Parallel()
 	header := "-- mode: write\n-- KEYS[1] a key\n-- KEYS[2..] b key\n-- ARGV[1] news channel\n-- returns: none\n"
 	rights := []string{"~<a>", "~<b>", "&<news>", "&<news>*", `&fixed\*`, "+eval", "+set"}
 	require.Equal(t, []string{
-		"~" + prefix + "a", "~" + prefix + "b:*", "&" + prefix + "news", "&" + prefix + "news*", `&fixed\*`, "+eval", "+set",
+		"~" + prefix + "a", "~" + prefix + "b:*", "&" + prefix + "news", "&" + prefix + "news*", `&fixed\*`,
+		"+eval", "+set",
 	}, ruleFor(Subject{Script: parse(t, header), Rights: rights}))
 	waived := parse(t, header+"-- allow: undeclared-key it has many\n")
 	require.Contains(t, ruleFor(Subject{Script: waived, Rights: rights}), "allkeys")
