@@ -145,7 +145,7 @@ func (o options) contradiction() error {
 		return fmt.Errorf("-format %s and -audit both print to standard output; run the generator twice", o.format)
 	case o.init != "" && (o.audit || o.check || o.watch || o.redis != "" || o.client != emit.Rueidis || len(o.scripts) > 0):
 		return errors.New("-init writes a header and nothing else; run the generator again for the rest")
-	case o.try != "" && (o.audit || o.check || o.watch || o.init != "" || o.redis != "" || o.client != emit.Rueidis):
+	case o.try != "" && (o.audit || o.check || o.watch || o.init != "" || o.redis != "" || o.replicas || o.client != emit.Rueidis):
 		return errors.New("-try runs the scripts and writes nothing; run the generator again for the rest")
 	case o.seed != 1 && o.try == "":
 		return errors.New("-seed goes with -try; give both, or neither")

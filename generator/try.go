@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -29,10 +30,7 @@ func tryScripts(o options, s *scriptSet, stdout, stderr io.Writer) error {
 		subject := try.Subject{Script: one, Rights: audits[i].ACL, Proved: s.proved(one, audits[i])}
 		subjects = append(subjects, subject)
 	}
-	result, err := try.Run(ctx, try.Options{Server: o.try, Seed: o.seed, Package: o.pkg}, subjects)
-	if err != nil {
-		return err
-	}
+	result, failed := try.Run(ctx, try.Options{Server: o.try, Seed: o.seed, Package: o.pkg}, subjects)
 	notes := stdout
 	if !o.forPeople() {
 		notes = stderr
@@ -46,7 +44,7 @@ func tryScripts(o options, s *scriptSet, stdout, stderr io.Writer) error {
 		}
 	}
 	s.findings = append(s.findings, result.Findings...)
-	return s.report(o, stdout, stderr)
+	return cmp.Or(failed, s.report(o, stdout, stderr)) // the report is printed in any case
 }
 
 // proved reports whether a script has neither findings nor waivers, so that it touches nothing but its keys.

@@ -72,6 +72,7 @@ func TestTryFindsFaults(t *testing.T) {
 		stdout, stderr, err := tryOut(t, program, "-scripts", dir, "-try", e.Path, "-v")
 		require.Error(t, err)
 		require.Contains(t, stdout, "endless.lua: with some arguments it does not end within 1s")
+		require.Contains(t, stdout, "unknown.lua: it is not run, because the server does not know a command of it")
 		got := map[string][]string{}
 		for _, m := range found.FindAllStringSubmatch(stderr, -1) {
 			name, err := filepath.Rel(dir, m[1])
@@ -184,7 +185,7 @@ func TestTryPrintsTests(t *testing.T) {
 	for name := range want {
 		text, err := os.ReadFile(filepath.Join(dir, "all", name))
 		require.NoError(t, err)
-		if kind, _, _ := strings.Cut(name, "_"); kind != "right" && kind != "read" && kind != "endless.lua" {
+		if kind, _, _ := strings.Cut(name, "_"); !slices.Contains([]string{"right", "read", "endless.lua", "crash.lua", "unknown.lua"}, kind) {
 			scripts["lua/"+name] = string(text)
 		}
 	}

@@ -1,6 +1,7 @@
 package try
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,8 +15,11 @@ import (
 // longest is how long a call may take. The values are such that only a loop without an end takes longer.
 const longest = time.Second
 
-// errHung is the error of a call that was stopped because it took too long.
-var errHung = errors.New("the script does not end")
+// Errors of calls.
+var (
+	errHung    = errors.New("the script does not end")
+	errCrashed = errors.New("the server has crashed")
+)
 
 // outcome is what a call has done.
 type outcome struct {
@@ -100,7 +104,7 @@ func (r *runner) prepare(ctx context.Context, in input) error {
 func (r *runner) clear() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if r.closed || r.own {
+	if r.admin == nil || r.own {
 		return nil
 	}
 	return r.prepare(ctx, input{keys: r.space.keys()})
@@ -121,8 +125,18 @@ func (r *runner) call(ctx context.Context, client rueidis.Client, in input) (*ou
 		return &outcome{err: refused}, nil
 	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
 		return nil, r.stop(ctx)
+	case ctx.Err() == nil && r.program != nil && r.program.endsSoon():
+		return nil, errors.Join(errCrashed, r.again(ctx))
 	}
 	return nil, err
+}
+
+// again starts the program anew, with the user.
+func (r *runner) again(ctx context.Context) error {
+	if err := r.restart(ctx); err != nil {
+		return err
+	}
+	return r.allow(ctx, r.granted)
 }
 
 // stop ends a script that takes too long, and returns errHung if the server is of use again. One that has
@@ -130,13 +144,7 @@ func (r *runner) call(ctx context.Context, client rueidis.Client, in input) (*ou
 func (r *runner) stop(ctx context.Context) error {
 	switch {
 	case r.program != nil:
-		if err := r.restart(ctx); err != nil {
-			return err
-		}
-		if err := r.allow(ctx, r.granted); err != nil {
-			return err
-		}
-		return errHung
+		return cmp.Or(r.again(ctx), errHung)
 	case r.local != nil:
 		r.lost = true
 		return fmt.Errorf("%v, and the embedded server cannot stop it; "+

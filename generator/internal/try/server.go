@@ -27,11 +27,10 @@ type server struct {
 	program *program
 	local   *miniredis.Miniredis
 
-	admin  rueidis.Client
-	two    rueidis.Client // calls the scripts, and speaks RESP2
-	three  rueidis.Client // speaks RESP3
-	closed bool
-	lost   bool // the embedded server runs a script for ever, and cannot be closed
+	admin rueidis.Client
+	two   rueidis.Client // calls the scripts, and speaks RESP2
+	three rueidis.Client // speaks RESP3
+	lost  bool           // the embedded server runs a script for ever, and cannot be closed
 }
 
 // open returns the server that -try names: embedded, an address, or a program that it starts.
@@ -57,8 +56,7 @@ func open(ctx context.Context, where string) (*server, error) {
 		err = s.connect(ctx)
 	}
 	if err != nil {
-		s.kill()
-		return nil, err
+		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
@@ -134,16 +132,19 @@ func (s *server) empty(ctx context.Context) error {
 // allow gives the user exactly these rights.
 func (s *server) allow(ctx context.Context, rule []string) error {
 	words := append([]string{"ACL", "SETUSER", user, "reset", "on", ">" + password}, rule...)
-	if err := s.admin.Do(ctx, s.admin.B().Arbitrary(words...).Build()).Error(); err != nil {
-		return fmt.Errorf("give the user %s the rights of the script: %w", user, err)
+	err := s.admin.Do(ctx, s.admin.B().Arbitrary(words...).Build()).Error()
+	if err != nil && strings.Contains(err.Error(), "Unknown command") {
+		return errUnknown
 	}
-	return nil
+	return err
 }
+
+// errUnknown is the error of rights that the server does not know.
+var errUnknown = errors.New("the server does not know a command of it, so that no user has its rights")
 
 // restart ends a program that hangs in a script, and starts it again.
 func (s *server) restart(ctx context.Context) error {
 	s.kill()
-	s.closed = false
 	if err := s.start(ctx); err != nil {
 		return err
 	}
@@ -153,7 +154,7 @@ func (s *server) restart(ctx context.Context) error {
 // close removes what the run has left on the server, and ends it if the run has started it.
 func (s *server) close() error {
 	var err error
-	if !s.own && !s.closed {
+	if !s.own && s.admin != nil && s.option.Username == user {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		err = s.admin.Do(ctx, s.admin.B().Arbitrary("ACL", "DELUSER", user).Build()).Error()
@@ -164,7 +165,6 @@ func (s *server) close() error {
 
 // kill ends a program before the clients, which would wait for it.
 func (s *server) kill() {
-	s.closed = true
 	if s.lost {
 		return
 	}
@@ -216,6 +216,16 @@ func (p *program) ended() bool {
 	case <-p.gone:
 		return true
 	default:
+		return false
+	}
+}
+
+// endsSoon reports whether the program has ended, of which a client may know first.
+func (p *program) endsSoon() bool {
+	select {
+	case <-p.gone:
+		return true
+	case <-time.After(time.Second):
 		return false
 	}
 }

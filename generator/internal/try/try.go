@@ -66,7 +66,8 @@ func Run(ctx context.Context, o Options, subjects []Subject) (result Result, err
 				"and may touch any key; name a program such as redis-server, which is started for the run")
 			continue
 		}
-		faults, note, err := trySubject(ctx, s, o, subject)
+		r := newRunner(s, subject)
+		faults, note, err := r.try(ctx, o)
 		if err != nil {
 			return result, fmt.Errorf("-try: %s: %w", subject.Script.Path, err)
 		}
@@ -77,50 +78,52 @@ func Run(ctx context.Context, o Options, subjects []Subject) (result Result, err
 			found := subject.Script.Findf(f.pos, "%s%s", f.text, f.in)
 			found.Rule = f.rule
 			result.Findings = append(result.Findings, found)
+			all = append(all, scriptFault{f, r})
 		}
-		all = append(all, faults...)
 	}
 	result.Tests, err = tests(o.Package, all)
 	return result, err
 }
 
-// trySubject runs one script, and returns its faults with the smallest inputs that show them.
-func trySubject(
-	ctx context.Context, s *server, o Options, subject Subject,
-) (list []scriptFault, note string, err error) {
+func newRunner(s *server, subject Subject) *runner {
 	h := hintsOf(analyze.Analyze(subject.Script))
-	r := &runner{
-		server: s, script: subject.Script, hints: h,
-		space:   spaceOf(subject.Script, h, s.program != nil),
-		granted: ruleFor(subject),
+	return &runner{
+		server: s, script: subject.Script, hints: h, granted: ruleFor(subject),
+		space: spaceOf(subject.Script, h, s.program != nil),
 	}
-	if err := r.begin(ctx); err != nil {
+}
+
+// try runs the script, and returns its faults with the smallest inputs that show them, and what was not
+// tried.
+func (r *runner) try(ctx context.Context, o Options) (faults []fault, note string, err error) {
+	if err := r.begin(ctx); errors.Is(err, errUnknown) {
+		return nil, "it is not run, because " + err.Error(), nil
+	} else if err != nil {
 		return nil, "", err
 	}
 	defer func() { err = errors.Join(err, r.clear()) }()
-	var faults []fault
-	defer func() {
-		for _, f := range faults {
-			list = append(list, scriptFault{f, r})
-		}
-	}()
 	started, limit := time.Now(), cmp.Or(o.Limit, mostTime)
 	var record record
 	for n, c := range r.space.choices(o.Seed, byChance) {
-		if time.Since(started) > limit {
-			return nil, fmt.Sprintf("%d inputs were tried in %v, which is as long as a script may take", n, limit), nil
-		}
 		in := r.space.input(c)
-		if note != "" && in.large() {
+		switch {
+		case time.Since(started) > limit:
+			note = fmt.Sprintf("%d inputs were tried in %v, which is as long as a script may take", n, limit)
+			return faults, note, nil
+		case note != "" && in.large():
 			continue
 		}
 		found, seen, err := r.faults(ctx, in)
-		if errors.Is(err, errHung) {
+		switch {
+		case errors.Is(err, errHung):
 			note = "with some arguments it does not end within " + longest.String()
 			continue
-		}
-		if err != nil {
-			return nil, "", err
+		case errors.Is(err, errCrashed):
+			crash := fault{rule: ruleRaise, pos: top, in: in}
+			crashes := crash.says("the server crashes; see its log, and do without what makes it")
+			return append(faults, crashes...), note, nil
+		case err != nil:
+			return faults, note, err
 		}
 		record.add(in, seen)
 		for _, f := range found {
@@ -135,5 +138,5 @@ func trySubject(
 	if len(faults) == 0 {
 		faults, err = r.refused(ctx)
 	}
-	return nil, note, err
+	return faults, note, err
 }

@@ -38,7 +38,8 @@ func TestEmbedded(t *testing.T) {
 	result := embedded(t, Options{Package: "bindings"}, list)
 	require.Len(t, result.Findings, 1)
 	require.Equal(t, `test.lua:2:4: the second of two equal calls changes jobs again `+
-		`(a list of 1, then a list of 2), and the header says write retryable; write mode: write (input: no key exists, job = "a")`,
+		`(a list of 1, then a list of 2), and the header says write retryable; `+
+		`write mode: write (input: no key exists, job = "a")`,
 		result.Findings[0].String())
 	require.Contains(t, string(result.Tests), "package bindings\n")
 	require.Contains(t, string(result.Tests), `p := TestParams{Jobs: "{generator-try}:jobs", Job: "a"}`)
