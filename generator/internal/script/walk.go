@@ -1,6 +1,10 @@
 package script
 
-import "github.com/yuin/gopher-lua/ast"
+import (
+	"slices"
+
+	"github.com/yuin/gopher-lua/ast"
+)
 
 // positions finds the place of every expression. It walks the tree in the order of the text,
 // as Finder demands.
@@ -16,6 +20,18 @@ func (s *Script) Pos(e ast.Expr) Pos {
 		return pos
 	}
 	return s.Tokens.Line(e.Line())
+}
+
+// Constants returns the string constants of the text, and the names of fields, each once and sorted.
+func (s *Script) Constants() []string {
+	var texts []string
+	for e := range s.places {
+		if constant, ok := e.(*ast.StringExpr); ok {
+			texts = append(texts, constant.Value)
+		}
+	}
+	slices.Sort(texts)
+	return slices.Compact(texts)
 }
 
 func (p *positions) block(stmts []ast.Stmt) {

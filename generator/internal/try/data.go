@@ -60,8 +60,8 @@ func family(command string) string {
 var name = regexp.MustCompile(`^[a-z_][A-Za-z0-9_:-]{0,40}$`)
 
 // hintsOf asks the analysis which commands touch which keys.
-func hintsOf(facts *analyze.Facts) hints {
-	h := hints{kinds: map[int][]string{}, texts: facts.Texts}
+func hintsOf(s *script.Script, facts *analyze.Facts) hints {
+	h := hints{kinds: map[int][]string{}, texts: s.Constants()}
 	for _, c := range facts.Calls {
 		names, _ := c.Names()
 		for _, name := range names {
@@ -75,7 +75,7 @@ func hintsOf(facts *analyze.Facts) hints {
 		}
 	}
 	h.moody = h.moody || len(facts.Random) > 0
-	for _, text := range facts.Texts {
+	for _, text := range h.texts {
 		if name.MatchString(text) && text != "call" && text != "pcall" {
 			h.fields = append(h.fields, text)
 		}

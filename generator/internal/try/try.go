@@ -86,7 +86,7 @@ func Run(ctx context.Context, o Options, subjects []Subject) (result Result, err
 }
 
 func newRunner(s *server, subject Subject) *runner {
-	h := hintsOf(analyze.Analyze(subject.Script))
+	h := hintsOf(subject.Script, analyze.Analyze(subject.Script))
 	return &runner{
 		server: s, script: subject.Script, hints: h, granted: ruleFor(subject),
 		space: spaceOf(subject.Script, h, s.program != nil),
