@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -152,7 +153,11 @@ func (r *runner) stop(ctx context.Context) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, 10*time.Second) // a server lets scripts run for five
 	defer cancel()
-	if err := r.admin.Do(limited, r.admin.B().ScriptKill().Build()).Error(); err != nil {
+	err := r.admin.Do(limited, r.admin.B().ScriptKill().Build()).Error()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil && !strings.HasPrefix(err.Error(), "NOTBUSY"): // it may have ended by itself
 		return fmt.Errorf("%v, and the server cannot stop it: %w", errHung, err)
 	}
 	return errHung

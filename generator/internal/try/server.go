@@ -1,6 +1,7 @@
 package try
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,12 +105,14 @@ func (s *server) connect(ctx context.Context) error {
 func (s *server) client(ctx context.Context, option rueidis.ClientOption) (rueidis.Client, error) {
 	for {
 		client, err := rueidis.NewClient(option)
-		if err == nil || s.program == nil || s.program.ended() {
+		if err == nil || s.program == nil {
 			return client, err
 		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
+		case <-s.program.gone:
+			return nil, cmp.Or(ctx.Err(), fmt.Errorf("%s has ended at once; start it by hand to see why", s.where))
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
@@ -209,15 +212,6 @@ func launch(ctx context.Context, path string) (*program, error) {
 		close(p.gone)
 	}()
 	return p, nil
-}
-
-func (p *program) ended() bool {
-	select {
-	case <-p.gone:
-		return true
-	default:
-		return false
-	}
 }
 
 // endsSoon reports whether the program has ended, of which a client may know first.

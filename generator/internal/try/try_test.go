@@ -61,6 +61,7 @@ func TestNoServer(t *testing.T) {
 	for where, want := range map[string]string{
 		filepath.Join(t.TempDir(), "none"): "name an address such as localhost:6379, embedded, or a program",
 		"localhost:1":                      "connection refused",
+		"false":                            "false has ended at once; start it by hand to see why",
 		"other://localhost":                "other",
 		os.Args[0] + "-not":                "no such file or directory",
 	} {
