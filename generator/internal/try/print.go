@@ -29,7 +29,7 @@ func tests(pkg string, faults []scriptFault) ([]byte, error) {
 	names := map[string]int{}
 	guarded := false
 	for _, f := range faults {
-		if f.test == noTest || f.script.Guard != nil && f.script.Guard.Shared {
+		if f.test == noTest {
 			continue
 		}
 		name := "Test" + f.script.Name + "Runs"
