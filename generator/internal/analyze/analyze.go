@@ -47,14 +47,29 @@ type analyzer struct {
 	pcalls    map[callKey]int
 	pcallWays []*context // of each pcall, by its number
 	caught    []*caught
-	answered  int               // pcalls, each time that one is followed
-	events    int               // functions of metatables, each time that one is followed
+	did       effects           // of what is being followed
 	eventful  map[ast.Expr]bool // fields for which such a function was followed
-	raises    int               // errors that the script raises, and commands that may, each time that one is followed
 	unrolled  int               // how often the innermost unrolled loop's body is followed
 
 	keys, args Value  // KEYS and ARGV
 	source     Source // of a fence
+}
+
+// effects are what following a part of the script did, beside the value that it has.
+type effects struct {
+	answered bool // a pcall has answered
+	eventful bool // a function of a metatable was called
+	raised   bool // the script raised an error, or called a command that may
+}
+
+// during returns the effects of what is followed in a function.
+func (a *analyzer) during(follow func()) effects {
+	before := a.did
+	a.did = effects{}
+	follow()
+	did := a.did
+	a.did = effects{before.answered || did.answered, before.eventful || did.eventful, before.raised || did.raised}
+	return did
 }
 
 type callKey struct {

@@ -189,7 +189,7 @@ func (a *analyzer) random(n ast.Expr, name string) {
 
 // throw notes an error that is raised with a value. To a text the server adds its place.
 func (a *analyzer) throw(st *state, n ast.Expr, v Value) {
-	a.raises++
+	a.did.raised = true
 	a.mayRaise(st)
 	if i := len(a.caught); i > 0 {
 		a.caught[i-1].thrown = Join(a.caught[i-1].thrown, v.filter(func(k Kind) bool { return TypeOf(k) != "string" }))
@@ -303,8 +303,8 @@ func (a *analyzer) handle(st *state, n ast.Expr, handler, raised Value) Value {
 	})
 	failed := &caught{}
 	a.caught = append(a.caught, failed)
-	raises := a.raises
-	v := a.perhaps(st, n, handler, one(raised))
+	var v Value
+	did := a.during(func() { v = a.perhaps(st, n, handler, one(raised)) })
 	a.caught = a.caught[:len(a.caught)-1]
 	if failed.state != nil {
 		st.joinShared(failed.state)
@@ -312,7 +312,7 @@ func (a *analyzer) handle(st *state, n ast.Expr, handler, raised Value) Value {
 	if !failed.thrown.Bottom() {
 		a.misuse(n, "the handler of xpcall raises a value that is no text, which Lua hands to the handler again; let it return the value")
 	}
-	if v.Bottom() || raises != a.raises || !a.quietHandler(st, handler, raised) {
+	if v.Bottom() || did.raised || !a.quietHandler(st, handler, raised) {
 		v = Join(v, Of(Raised{Script: true}))
 	}
 	return v

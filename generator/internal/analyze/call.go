@@ -176,7 +176,7 @@ func (a *analyzer) invoke(st *state, n ast.Expr, c Closure, args List) List {
 func (a *analyzer) recur(st *state, r *run, args List) List {
 	again := r.again
 	again.used = true
-	a.answered++
+	a.did.answered = true
 	if joined := joinLists(again.args, &args); !joined.equal(again.args) {
 		joined.widen(again.args)
 		again.args, again.changed = joined, true
@@ -268,7 +268,7 @@ func (a *analyzer) argTable(st *state, r *run) {
 // protected follows pcall and xpcall. answer tells what is answered for an error that was raised.
 func (a *analyzer) protected(st *state, n ast.Expr, callee Value, args List, answer func(raised Value) Value) List {
 	id := a.pcall(n)
-	a.answered++
+	a.did.answered = true
 	st.age(func(call int) bool { return call == id })
 	failed := &caught{}
 	before := st.clone()

@@ -60,7 +60,7 @@ func (a *analyzer) command(st *state, n ast.Expr, protected bool, args List) Val
 	}
 	a.mayRaise(st)
 	if !protected {
-		a.raises++
+		a.did.raised = true
 	}
 	if protected {
 		v = Join(v, a.alloc(st, n, 2, &Table{Exact: true, Err: true, Fields: errorFields()}))

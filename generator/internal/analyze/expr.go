@@ -20,9 +20,10 @@ func (a *analyzer) listOf(st *state, exprs []ast.Expr, each func(i int)) List {
 	for i, e := range exprs {
 		pos := a.script.Pos(e)
 		if i == len(exprs)-1 {
-			answered := a.answered
-			if more, many := a.several(st, e); many {
-				l.forget(answered != a.answered)
+			var more List
+			var many bool
+			if did := a.during(func() { more, many = a.several(st, e) }); many {
+				l.forget(did.answered)
 				if i == 0 {
 					l.first = more.first
 				}
@@ -41,9 +42,9 @@ func (a *analyzer) listOf(st *state, exprs []ast.Expr, each func(i int)) List {
 				return l
 			}
 		}
-		answered := a.answered
-		v := a.expr(st, e)
-		l.forget(answered != a.answered)
+		var v Value
+		did := a.during(func() { v = a.expr(st, e) })
+		l.forget(did.answered)
 		l.Items = append(l.Items, v)
 		each(i)
 		l.pos = append(l.pos, a.origin(e, pos))
@@ -101,13 +102,14 @@ func (a *analyzer) expr(st *state, e ast.Expr) Value {
 	case *ast.IdentExpr:
 		return a.name(st, n)
 	case *ast.AttrGetExpr:
-		events := a.events
-		object := a.expr(st, n.Object)
-		key := a.expr(st, n.Key)
-		object = a.late(st, n.Object, object)
-		v := a.index(st, n, object, key)
-		a.field(st, n, object, key, v)
-		if a.events != events {
+		var object, key, v Value
+		did := a.during(func() {
+			object, key = a.expr(st, n.Object), a.expr(st, n.Key)
+			object = a.late(st, n.Object, object)
+			v = a.index(st, n, object, key)
+			a.field(st, n, object, key, v)
+		})
+		if did.eventful {
 			a.eventful[n] = true
 		}
 		if v.mayBe(isAbsent) && a.isElement(st, n, object, key) {
@@ -138,9 +140,8 @@ func (a *analyzer) expr(st *state, e ast.Expr) Value {
 	case *ast.ArithmeticOpExpr:
 		left, right := a.expr(st, n.Lhs), a.expr(st, n.Rhs)
 		left = a.late(st, n.Lhs, left)
-		events := a.events
-		v := a.arithmetic(st, n, n.Operator, left, right)
-		if a.events == events {
+		var v Value
+		if did := a.during(func() { v = a.arithmetic(st, n, n.Operator, left, right) }); !did.eventful {
 			a.operate(st, n.Lhs, n.Rhs)
 		}
 		return v
@@ -207,12 +208,22 @@ func (a *analyzer) table(st *state, n *ast.TableExpr) Value {
 	var indexed []func() // stores by index beside values without one: Lua may store either first
 	listed := slices.ContainsFunc(n.Fields, func(f *ast.Field) bool { return f.Key == nil })
 	for i, field := range n.Fields {
-		answered := a.answered
+		var key, v Value
+		var more List
+		many := false
+		did := a.during(func() {
+			if field.Key != nil {
+				key = a.expr(st, field.Key)
+			} else if i == len(n.Fields)-1 {
+				more, many = a.several(st, field.Value)
+			}
+			if !many {
+				v = a.expr(st, field.Value)
+			}
+		})
+		t = t.after(did)
 		if field.Key != nil {
-			key := a.expr(st, field.Key)
-			v := a.expr(st, field.Value)
 			key = a.late(st, field.Key, key)
-			t = a.since(answered, t)
 			if listed && mayIndex(key, false) {
 				indexed = append(indexed, func() { t = joinTables(t, t.set(forgotten(key), forgotten(v), a.script.Pos(field.Key))) })
 				continue
@@ -221,14 +232,11 @@ func (a *analyzer) table(st *state, n *ast.TableExpr) Value {
 			continue
 		}
 		items = append(items, field.Value)
-		if i == len(n.Fields)-1 {
-			if more, many := a.several(st, field.Value); many {
-				t = a.since(answered, t).with(more, a.script.Pos(field.Value), a.isUnpack(field.Value))
-				continue
-			}
+		if many {
+			t = t.with(more, a.script.Pos(field.Value), a.isUnpack(field.Value))
+			continue
 		}
-		v := a.expr(st, field.Value)
-		t = a.since(answered, t).with(one(v), a.script.Pos(field.Value), true)
+		t = t.with(one(v), a.script.Pos(field.Value), true)
 	}
 	for _, store := range indexed {
 		store()
@@ -244,9 +252,9 @@ func (a *analyzer) table(st *state, n *ast.TableExpr) Value {
 	return a.alloc(st, n, 0, t)
 }
 
-// since returns a table of which values were known when that many pcalls had answered.
-func (a *analyzer) since(answered int, t *Table) *Table {
-	if answered == a.answered {
+// after returns a table of which values were known before something was followed.
+func (t *Table) after(did effects) *Table {
+	if !did.answered {
 		return t
 	}
 	return t.mapped(forgotten)

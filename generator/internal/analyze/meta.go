@@ -32,7 +32,7 @@ func (a *analyzer) event(st *state, n ast.Expr, name string, operands ...Value) 
 			if !handler.mayBe(truthy) {
 				continue
 			}
-			a.events++
+			a.did.eventful = true
 			after := st.clone()
 			l := a.call(after, n, handler.filter(truthy), args)
 			if joined := joinStates(st.clone(), after); joined != nil {
@@ -124,7 +124,7 @@ func (a *analyzer) inherited(st *state, n ast.Expr, object Ref, meta, key Value,
 			}
 		}
 		// The value of a call is at most one, whatever else the callee may be.
-		a.events++
+		a.did.eventful = true
 		after := st.clone()
 		l := a.call(after, n, Of(k), List{Items: []Value{Of(object), key}})
 		if joined := joinStates(st.clone(), after); joined != nil {

@@ -340,9 +340,8 @@ func operand(k Kind) bool {
 // concat follows left .. right.
 func (a *analyzer) concat(st *state, n *ast.StringConcatOpExpr) Value {
 	left, right := a.expr(st, n.Lhs), a.expr(st, n.Rhs)
-	events := a.events
-	v := a.event(st, n, "__concat", left, right)
-	if a.events == events {
+	var v Value
+	if did := a.during(func() { v = a.event(st, n, "__concat", left, right) }); !did.eventful {
 		a.operate(st, n.Lhs, n.Rhs)
 	}
 	a.cutShort(n, left)

@@ -406,10 +406,12 @@ func (a *analyzer) assign(st *state, n *ast.AssignStmt) {
 	targets := make([]target, len(n.Lhs))
 	for i, lhs := range n.Lhs {
 		if field, ok := lhs.(*ast.AttrGetExpr); ok {
-			at, events := a.hidden(2*i+1), a.events
-			targets[i] = target{a.expr(st, field.Object), position{key: a.expr(st, field.Key), at: at}}
-			st.note(at, a.differences(st, field.Key))
-			if a.events == events { // otherwise each answer may be another list
+			at := a.hidden(2*i + 1)
+			did := a.during(func() {
+				targets[i] = target{a.expr(st, field.Object), position{key: a.expr(st, field.Key), at: at}}
+				st.note(at, a.differences(st, field.Key))
+			})
+			if !did.eventful { // otherwise each answer may be another list
 				targets[i].index.behind, targets[i].index.last = a.isBehind(field), a.isLast(field)
 			}
 		}
