@@ -18,6 +18,9 @@ func (c *checker) words(known command.Command, shown string, call *analyze.Call,
 		return
 	}
 	c.excluded(shown, call, m, first)
+	if _, waits := m.Has("BLOCK"); waits {
+		c.findf(call.Pos, "%q does not wait in a script, whatever BLOCK says; leave BLOCK out, and have the caller ask again", shown)
+	}
 	for i, places := range m.Places {
 		w := call.Words[first+i]
 		c.ask(RuleOption)
