@@ -46,7 +46,7 @@ ALL = servers=$$(sh rlock_test/engines.sh) && RLOCK_SERVERS=$$servers
 .PHONY: help run setup quick test ci test-all chaos oracle explore fuzz lint check generate bench bench-quick interop platforms vuln compiler
 
 run:
-	@$(GO) run ./generator
+	@$(GO) run ./generator/redislua
 	@$(GO) run ./rlock_test/demo $(if $(V),-v)
 
 help:
@@ -100,11 +100,11 @@ lint:
 	cd rlock_test/tools && $(GO) mod tidy -diff
 
 check:
-	$(GO) run ./generator -check
-	$(GO) run ./generator -check -scripts rlock_test/corpus/lua -out rlock_test/corpus/bindings
-	$(GO) run ./generator -check -client goredis -scripts scripts -out rlock_test/goredis/gen
-	$(GO) run ./generator -check -client goredis -scripts rlock_test/corpus/lua -out rlock_test/goredis/bindings
-	$(GO) run ./generator -check -client goredis -replicas -standalone -scripts rlock_test/goredis/lua -out rlock_test/goredis/reads
+	$(GO) run ./generator/redislua -check
+	$(GO) run ./generator/redislua -check -scripts rlock_test/corpus/lua -out rlock_test/corpus/bindings
+	$(GO) run ./generator/redislua -check -client goredis -scripts scripts -out rlock_test/goredis/gen
+	$(GO) run ./generator/redislua -check -client goredis -scripts rlock_test/corpus/lua -out rlock_test/goredis/bindings
+	$(GO) run ./generator/redislua -check -client goredis -replicas -standalone -scripts rlock_test/goredis/lua -out rlock_test/goredis/reads
 
 generate:
 	$(GO) generate ./...

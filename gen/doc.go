@@ -3,4 +3,4 @@
 // locks, use package rlock.
 package gen
 
-//go:generate go run ../generator -scripts ../scripts -out .
+//go:generate go run ../generator/redislua -scripts ../scripts -out .

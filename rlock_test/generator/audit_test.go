@@ -635,7 +635,7 @@ func command(ctx context.Context, client rueidis.Client, words ...string) error 
 // word of it is needed.
 func TestAuditRuleIsEnoughAndMinimal(t *testing.T) {
 	t.Parallel()
-	stdout, stderr, err := run(t, root, nil, "run", "./generator", "-audit", "-json")
+	stdout, stderr, err := run(t, root, nil, "run", "./generator/redislua", "-audit", "-json")
 	require.NoError(t, err, stderr)
 	var scripts []audited
 	require.NoError(t, json.Unmarshal([]byte(stdout), &scripts))
@@ -765,7 +765,7 @@ func TestAuditRuleForPatterns(t *testing.T) {
 	for name, text := range sources {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, strings.ToLower(name)+".lua"), []byte(text), 0o666))
 	}
-	stdout, stderr, err := run(t, root, nil, "run", "./generator", "-audit", "-json", "-scripts", dir)
+	stdout, stderr, err := run(t, root, nil, "run", "./generator/redislua", "-audit", "-json", "-scripts", dir)
 	require.NoError(t, err, stderr)
 	var scripts []audited
 	require.NoError(t, json.Unmarshal([]byte(stdout), &scripts))

@@ -36,7 +36,7 @@ var (
 	errorList = regexp.MustCompile(`(?m)^-- errors: (.+)$`)
 )
 
-// The scripts in generator/testdata/good are correct: every call that they describe must
+// The scripts in generator/redislua/testdata/good are correct: every call that they describe must
 // have the answer that they tell, through the bindings, on every server. A script that
 // the generator still refuses has no bindings; those are listed in open.list there.
 func TestGoodScripts(t *testing.T) {
@@ -53,7 +53,7 @@ func TestGoodScripts(t *testing.T) {
 		sentinels += fmt.Sprintf("%q: bindings.Err%s,\n", code, camel(strings.ToLower(code)))
 	}
 	writeFiles(t, dir, map[string]string{"sentinels.go": sentinels + "}\n"})
-	_, stderr, err := run(t, root, nil, "run", "./generator", "-scripts", filepath.Join(dir, "lua"), "-out", filepath.Join(dir, "bindings"))
+	_, stderr, err := run(t, root, nil, "run", "./generator/redislua", "-scripts", filepath.Join(dir, "lua"), "-out", filepath.Join(dir, "bindings"))
 	require.NoError(t, err, stderr)
 	_, stderr, err = run(t, dir, offline, "build", "-o", "good", ".")
 	require.NoError(t, err, stderr)
@@ -73,7 +73,7 @@ func TestGoodScripts(t *testing.T) {
 // steps, and the error codes that they declare.
 func goodScripts(t *testing.T, dir string) (steps []goodStep, codes map[string]bool) {
 	t.Helper()
-	const data = root + "/generator/testdata/"
+	const data = root + "/generator/redislua/testdata/"
 	open, err := os.ReadFile(data + "open.list")
 	if !os.IsNotExist(err) {
 		require.NoError(t, err)

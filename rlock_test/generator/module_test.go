@@ -193,7 +193,7 @@ func TestStrangersModule(t *testing.T) {
 			dir := t.TempDir()
 			writeFiles(t, dir, stock)
 			stranger(t, dir, "example.test/stock", c.ours == nil)
-			_, stderr, err := run(t, root, nil, append([]string{"run", "./generator", "-scripts", filepath.Join(dir, "lua"),
+			_, stderr, err := run(t, root, nil, append([]string{"run", "./generator/redislua", "-scripts", filepath.Join(dir, "lua"),
 				"-out", filepath.Join(dir, "bindings")}, c.flags...)...)
 			require.NoError(t, err, stderr)
 			_, stderr, err = run(t, dir, offline, "vet", "./...")
@@ -227,10 +227,10 @@ func TestGoTool(t *testing.T) {
 	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	require.NoError(t, err)
 	writeFiles(t, dir, map[string]string{
-		"go.mod":      string(mod) + "\ntool github.com/rlock-go/toolkit/generator\n",
-		"generate.go": "package main\n\n//go:generate go tool generator -scripts lua -out bindings -v\n",
+		"go.mod":      string(mod) + "\ntool github.com/rlock-go/toolkit/generator/redislua\n",
+		"generate.go": "package main\n\n//go:generate go tool redislua -scripts lua -out bindings -v\n",
 	})
-	_, stderr, err := run(t, root, nil, "build", "-o", filepath.Join(dir, "unused.exe"), "./generator") // has Go fetch what it needs
+	_, stderr, err := run(t, root, nil, "build", "-o", filepath.Join(dir, "unused.exe"), "./generator/redislua") // has Go fetch what it needs
 	require.NoError(t, err, stderr)
 	stdout, stderr, err := run(t, dir, offline, "generate", "./...")
 	require.NoError(t, err, stderr)
@@ -242,7 +242,7 @@ func TestGoTool(t *testing.T) {
 	stdout, stderr, err = run(t, dir, offline, "generate", "./...")
 	require.NoError(t, err, stderr)
 	require.Equal(t, "3 scripts, 0 files changed\n", stdout)
-	_, stderr, err = run(t, dir, offline, "tool", "generator", "-scripts", "lua", "-out", "bindings", "-check")
+	_, stderr, err = run(t, dir, offline, "tool", "redislua", "-scripts", "lua", "-out", "bindings", "-check")
 	require.NoError(t, err, stderr)
 }
 
@@ -273,7 +273,7 @@ func TestNamesInGo(t *testing.T) {
 		}
 		tested[name] = true
 		t.Run(name, func(t *testing.T) {
-			_, findings, err := run(t, root, nil, "run", "./generator", "-scripts", filepath.Join(dir, name), "-out", filepath.Join(dir, name, "bindings"))
+			_, findings, err := run(t, root, nil, "run", "./generator/redislua", "-scripts", filepath.Join(dir, name), "-out", filepath.Join(dir, name, "bindings"))
 			if err != nil {
 				require.Contains(t, findings, filepath.ToSlash(filepath.Join(dir, path))+":1:1: ")
 				return
@@ -288,7 +288,7 @@ func TestNamesInGo(t *testing.T) {
 // there and comes back.
 func TestGoldensRun(t *testing.T) {
 	t.Parallel()
-	archive, err := txtar.ParseFile(filepath.Join(root, "generator", "testdata", "golden.txtar"))
+	archive, err := txtar.ParseFile(filepath.Join(root, "generator", "redislua", "testdata", "golden.txtar"))
 	require.NoError(t, err)
 	dir := t.TempDir()
 	stranger(t, dir, "example.test/golden", false)
@@ -339,7 +339,7 @@ func main() {
 		}
 	}
 	writeFiles(t, dir, files)
-	_, stderr, err := run(t, root, nil, "run", "./generator", "-scripts", filepath.Join(dir, "scripts"), "-out", filepath.Join(dir, "kv"))
+	_, stderr, err := run(t, root, nil, "run", "./generator/redislua", "-scripts", filepath.Join(dir, "scripts"), "-out", filepath.Join(dir, "kv"))
 	require.NoError(t, err, stderr)
 	for golden, generated := range map[string]string{"want_every_type": "every_type.lua.go", "want_move": "move.lua.go", "want_scripts": "scripts.go"} {
 		text, err := os.ReadFile(filepath.Join(dir, "kv", generated))

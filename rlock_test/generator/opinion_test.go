@@ -147,7 +147,7 @@ func TestGeneratorAndServersAgree(t *testing.T) {
 		}
 	}
 	out := filepath.Join(dir, "bindings")
-	_, findings, err := run(t, root, nil, "run", "./generator", "-scripts", filepath.Join(dir, "bad"), "-out", out)
+	_, findings, err := run(t, root, nil, "run", "./generator/redislua", "-scripts", filepath.Join(dir, "bad"), "-out", out)
 	require.Error(t, err)
 	require.NoDirExists(t, out)
 	for _, o := range opinions {
@@ -161,13 +161,13 @@ func TestGeneratorAndServersAgree(t *testing.T) {
 			require.NotEmpty(t, o.found(findings), "the generator has no such finding about:\n%s", o.text(o.bad))
 		})
 	}
-	_, findings, err = run(t, root, nil, "run", "./generator", "-scripts", filepath.Join(dir, "good"), "-out", out)
+	_, findings, err = run(t, root, nil, "run", "./generator/redislua", "-scripts", filepath.Join(dir, "good"), "-out", out)
 	require.NoError(t, err, findings)
 
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		s := &court{engine: e, server: server, client: server.Client(t)}
-		_, findings, err := run(t, root, nil, "run", "./generator", "-scripts", filepath.Join(dir, live), "-out", filepath.Join(dir, "none"), "-redis", server.Addr())
+		_, findings, err := run(t, root, nil, "run", "./generator/redislua", "-scripts", filepath.Join(dir, live), "-out", filepath.Join(dir, "none"), "-redis", server.Addr())
 		require.Error(t, err)
 		for _, o := range opinions {
 			t.Run(o.name, func(t *testing.T) {

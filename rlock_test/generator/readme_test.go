@@ -130,7 +130,7 @@ func TestReadmeScriptsPass(t *testing.T) {
 		require.NoError(t, os.WriteFile(name, []byte(snippet[1]), 0o666))
 	}
 	require.NotZero(t, scripts)
-	_, stderr, err := run(t, root, nil, "run", "./generator", "-scripts", filepath.Join(dir, "lua"), "-out", filepath.Join(dir, "bindings"))
+	_, stderr, err := run(t, root, nil, "run", "./generator/redislua", "-scripts", filepath.Join(dir, "lua"), "-out", filepath.Join(dir, "bindings"))
 	require.NoError(t, err, stderr)
 }
 

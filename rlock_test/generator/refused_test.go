@@ -274,7 +274,7 @@ func refusals(script refusable, keys []string) []refusal {
 //
 // It runs beside no other test of the package, because it computes all the time.
 func TestRefusedMeansUnchanged(t *testing.T) {
-	stdout, stderr, err := run(t, root, nil, "run", "./generator", "-audit", "-json")
+	stdout, stderr, err := run(t, root, nil, "run", "./generator/redislua", "-audit", "-json")
 	require.NoError(t, err, stderr)
 	var scripts []refusable
 	require.NoError(t, json.Unmarshal([]byte(stdout), &scripts))

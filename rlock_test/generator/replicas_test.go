@@ -78,7 +78,7 @@ func TestReplicas(t *testing.T) {
 	writeFiles(t, dir, reader)
 	stranger(t, dir, "example.test/reader", false)
 	for flag, onReplicas := range map[string]bool{"-replicas": true, "-replicas=false": false} {
-		_, stderr, err := run(t, root, nil, "run", "./generator", "-scripts", filepath.Join(dir, "lua"), "-out", filepath.Join(dir, "bindings"), flag)
+		_, stderr, err := run(t, root, nil, "run", "./generator/redislua", "-scripts", filepath.Join(dir, "lua"), "-out", filepath.Join(dir, "bindings"), flag)
 		require.NoError(t, err, stderr)
 		binary := filepath.Join(dir, "reader"+flag+".exe")
 		_, stderr, err = run(t, dir, offline, "build", "-o", binary, ".")

@@ -60,12 +60,12 @@ func TestThousandScripts(t *testing.T) {
 	const scripts = 1000
 	const bound = 15 * time.Second // of processor time: many times what it takes
 	dir := t.TempDir()
-	lua, out, binary := filepath.Join(dir, "lua"), filepath.Join(dir, "bindings"), filepath.Join(dir, "generator.exe")
+	lua, out, binary := filepath.Join(dir, "lua"), filepath.Join(dir, "bindings"), filepath.Join(dir, "redislua.exe")
 	require.NoError(t, os.Mkdir(lua, 0o777))
 	for i := range scripts {
 		require.NoError(t, os.WriteFile(filepath.Join(lua, fmt.Sprintf("script_%04d.lua", i)), []byte(shelf(i)), 0o666))
 	}
-	_, stderr, err := run(t, root, nil, "build", "-o", binary, "./generator")
+	_, stderr, err := run(t, root, nil, "build", "-o", binary, "./generator/redislua")
 	require.NoError(t, err, stderr)
 
 	generate := func(more ...string) string {

@@ -27,7 +27,7 @@ var found = regexp.MustCompile(`(?m)^(\S+\.lua):(\d+):\d+: (.*) \[(run-[a-z]+)\]
 func buildGenerator(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "generator")
-	_, stderr, err := run(t, root, nil, "build", "-o", program, "./generator")
+	_, stderr, err := run(t, root, nil, "build", "-o", program, "./generator/redislua")
 	require.NoError(t, err, stderr)
 	return program
 }

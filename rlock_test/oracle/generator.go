@@ -62,7 +62,7 @@ func build(tb testing.TB, flaws ...flaw) generator {
 	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), text, 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	cmd := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-ldflags=-s -w", "-o", g.path, "./generator")
+	cmd := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-ldflags=-s -w", "-o", g.path, "./generator/redislua")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		tb.Fatalf("%v: %v\n%s", cmd, err, out)

@@ -82,18 +82,18 @@ const (
 // beside are all other packages. Their tests wait for servers and leases more than they compute, so four
 // packages run at a time, and sixteen tests of each: those that take long first.
 var beside = append([]string{
-	"./rlock_test/failure", "./rlock_test/generator", explorer, "./generator", "./rlock_test/api", "./rlock/internal/notify", "./rlock",
+	"./rlock_test/failure", "./rlock_test/generator", explorer, "./generator/redislua", "./rlock_test/api", "./rlock/internal/notify", "./rlock",
 	"./rlock_test/observe", "./rlock_test/waiting", "./rlock_test/queue", "./rlock_test/shared", "./rlock_test/topology", oracle, "./rlock_test/fuzz", "./rlock_test/command",
 	"./rlock_test/corpus/...", "./rlock_test/demo", "./rlock_test/examples/...", "./rlock_test/env", "./rlock_test/importer", platforms, "./rlock_test/suite",
 }, core...)
 
 // computing are packages that compute for minutes and start no goroutine for it. The race
 // detector would find nothing in them, and take twice as long.
-var computing = []string{"./generator", "./generator/...", oracle}
+var computing = []string{"./generator/redislua", "./generator/...", oracle}
 
 // quickly are the packages of make quick.
 var quickly = append([]string{
-	"./rlock_test/failure", explorer, "./generator", "./rlock_test/api", "./rlock/internal/notify", "./rlock",
+	"./rlock_test/failure", explorer, "./generator/redislua", "./rlock_test/api", "./rlock/internal/notify", "./rlock",
 	"./rlock_test/waiting", "./rlock_test/queue", "./rlock_test/shared",
 }, core...)
 
@@ -146,7 +146,7 @@ type fuzzer struct {
 var fuzzers = []fuzzer{
 	{"FuzzParse", "./generator/internal/script", 40_000},
 	{"FuzzDecode", "./redislua/luaimpl", 15_000},
-	{"FuzzGenerator", "./generator", 700},
+	{"FuzzGenerator", "./generator/redislua", 700},
 	{"FuzzSlot", "./rlock_test/fuzz", 50_000},
 	{"FuzzReply", "./rlock_test/fuzz", 6_000},
 	{"FuzzOptions", "./rlock_test/fuzz", 7_000},

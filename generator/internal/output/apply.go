@@ -79,7 +79,7 @@ func move(from, to string, text []byte) error {
 
 // stagePrefix begins the names of the directories that Apply works in. Go ignores directories
 // whose names begin with a dot.
-const stagePrefix = ".generator-"
+const stagePrefix = ".redislua-"
 
 // abandoned is the age at which the run that made such a directory must be over, because a
 // run takes seconds.

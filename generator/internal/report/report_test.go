@@ -88,6 +88,6 @@ func TestAnnotationsAreOneLine(t *testing.T) {
 	t.Setenv("GITHUB_WORKSPACE", t.TempDir())
 	var b bytes.Buffer
 	require.NoError(t, Findings(&b, GitHub, []finding.Finding{{Path: filepath.Join(os.Getenv("GITHUB_WORKSPACE"), "a,b:c%.lua"), Line: 3, Column: 4, Message: "50%\r\n::error::b", Rule: "x,y"}}, nil))
-	require.Equal(t, "::error file=a%2Cb%3Ac%25.lua,line=3,col=4,title=generator%3A x%2Cy::50%25%0D%0A::error::b\n", b.String())
+	require.Equal(t, "::error file=a%2Cb%3Ac%25.lua,line=3,col=4,title=redislua%3A x%2Cy::50%25%0D%0A::error::b\n", b.String())
 	require.Equal(t, 1, strings.Count(b.String(), "\n"))
 }

@@ -11,7 +11,7 @@ import (
 
 // Where the rules are explained, and the schema of a log.
 const (
-	informationURI = "https://pkg.go.dev/github.com/rlock-go/toolkit/generator"
+	informationURI = "https://pkg.go.dev/github.com/rlock-go/toolkit/generator/redislua"
 	schemaURI      = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
 
@@ -79,7 +79,7 @@ type (
 // only.
 func writeLog(w io.Writer, findings []finding.Finding, rules []finding.Rule) error {
 	run := sarifRun{
-		Tool:       sarifTool{sarifDriver{Name: "rlock generator", InformationURI: informationURI, Rules: []sarifRule{}}},
+		Tool:       sarifTool{sarifDriver{Name: "redislua", InformationURI: informationURI, Rules: []sarifRule{}}},
 		ColumnKind: "utf16CodeUnits",
 		Results:    []sarifResult{},
 	}

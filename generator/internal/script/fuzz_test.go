@@ -33,7 +33,7 @@ func seeds(t testing.TB) [][]byte {
 	var texts [][]byte
 	lua, err := filepath.Glob("../../../scripts/*.lua")
 	require.NoError(t, err)
-	archives, err := filepath.Glob("../../testdata/*.txtar")
+	archives, err := filepath.Glob("../../redislua/testdata/*.txtar")
 	require.NoError(t, err)
 	require.NotEmpty(t, lua)
 	require.NotEmpty(t, archives)

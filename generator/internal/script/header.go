@@ -351,7 +351,7 @@ func (h *header) guarded() {
 func (h *header) finish() {
 	top := Pos{Line: 1, Column: 1}
 	if len(h.seen)+len(h.meant)+len(h.script.Keys)+len(h.script.Args)+len(h.findings) == 0 {
-		h.findf(top, "the script has no header; generator -init %s writes a first one", h.script.Path)
+		h.findf(top, "the script has no header; redislua -init %s writes a first one", h.script.Path)
 		h.seen["mode"], h.seen["returns"] = true, true
 	}
 	for _, word := range []string{"mode", "returns"} {

@@ -17,7 +17,7 @@ import (
 )
 
 // user is the user as whom the scripts run: it has the rights that the audit names, and no other.
-const user, password = "generator-try", "generator-try"
+const user, password = "redislua-try", "redislua-try"
 
 // server is what the scripts run on.
 type server struct {
@@ -196,7 +196,7 @@ type program struct {
 // launch starts a server on a socket of its own, where nobody else can answer. It keeps no data, and gives no
 // text more than a megabyte.
 func launch(ctx context.Context, path string) (*program, error) {
-	dir, err := os.MkdirTemp("", "generator-try-")
+	dir, err := os.MkdirTemp("", "redislua-try-")
 	if err != nil {
 		return nil, err
 	}

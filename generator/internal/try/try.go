@@ -45,7 +45,7 @@ type Result struct {
 }
 
 // Run runs the scripts. It changes nothing on a server that it has not started but the keys that start with
-// prefix and the user generator-try, and removes both.
+// prefix and the user redislua-try, and removes both.
 func Run(ctx context.Context, o Options, subjects []Subject) (result Result, err error) {
 	s, err := open(ctx, o.Server)
 	if err != nil {

@@ -42,7 +42,7 @@ func TestEmbedded(t *testing.T) {
 		`write mode: write (input: no key exists, job = "a")`,
 		result.Findings[0].String())
 	require.Contains(t, string(result.Tests), "package bindings\n")
-	require.Contains(t, string(result.Tests), `p := TestParams{Jobs: "{generator-try}:jobs", Job: "a"}`)
+	require.Contains(t, string(result.Tests), `p := TestParams{Jobs: "{redislua-try}:jobs", Job: "a"}`)
 	require.Equal(t, []string{"the embedded server has no users, so the rights are not tried"}, result.Notes)
 }
 

@@ -25,7 +25,7 @@ type value struct {
 }
 
 // prefix is what all keys and channels of a run start with. Its hash tag has one slot for them.
-const prefix = "{generator-try}:"
+const prefix = "{redislua-try}:"
 
 // valuesOf returns the values that an argument is tried with, the plainest first.
 func valuesOf(p script.Param) []value {

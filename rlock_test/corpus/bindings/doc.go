@@ -3,4 +3,4 @@
 // this one and types.go are generated.
 package bindings
 
-//go:generate go run ../../../generator -scripts ../lua -out .
+//go:generate go run ../../../generator/redislua -scripts ../lua -out .

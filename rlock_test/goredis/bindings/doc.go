@@ -4,7 +4,7 @@ package bindings
 
 import corpus "github.com/rlock-go/toolkit/rlock_test/corpus/bindings"
 
-//go:generate go run -C ../../.. ./generator -client goredis -scripts rlock_test/corpus/lua -out rlock_test/goredis/bindings
+//go:generate go run -C ../../.. ./generator/redislua -client goredis -scripts rlock_test/corpus/lua -out rlock_test/goredis/bindings
 
 // Go types that the scripts name.
 type (

@@ -2,4 +2,4 @@
 // are generated.
 package gen
 
-//go:generate go run -C ../../.. ./generator -client goredis -scripts scripts -out rlock_test/goredis/gen
+//go:generate go run -C ../../.. ./generator/redislua -client goredis -scripts scripts -out rlock_test/goredis/gen

@@ -2,4 +2,4 @@
 // All files but this one are generated.
 package reads
 
-//go:generate go run -C ../../.. ./generator -client goredis -replicas -standalone -scripts rlock_test/goredis/lua -out rlock_test/goredis/reads
+//go:generate go run -C ../../.. ./generator/redislua -client goredis -replicas -standalone -scripts rlock_test/goredis/lua -out rlock_test/goredis/reads
