@@ -87,7 +87,7 @@ var (
 // The links of the pages lead to files and headings that exist.
 func TestPagesLinks(t *testing.T) {
 	t.Parallel()
-	for _, name := range append([]string{"rlock/INTEROP.md", "rlock/FAILURES.md", "rlock/CLIENT.md", "rlock_test/README.md"}, pages...) {
+	for _, name := range append([]string{"redislua/README.md", "rlock/INTEROP.md", "rlock/FAILURES.md", "rlock/CLIENT.md", "rlock_test/README.md"}, pages...) {
 		for _, match := range link.FindAllStringSubmatch(page(t, name), -1) {
 			if strings.Contains(match[1], "://") {
 				continue
@@ -113,10 +113,10 @@ func TestPagesLinks(t *testing.T) {
 	}
 }
 
-// Every whole script of the README passes the generator.
+// Every whole script of redislua's page passes the generator.
 func TestReadmeScriptsPass(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	readme, err := os.ReadFile(filepath.Join(root, "redislua", "README.md"))
 	require.NoError(t, err)
 	dir := t.TempDir()
 	scripts := 0
