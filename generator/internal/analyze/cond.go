@@ -8,6 +8,35 @@ func (a *analyzer) cond(st *state, e ast.Expr) (v Value, yes, no *state) {
 	return a.condition(st, e, decides)
 }
 
+// decide follows the condition of a branch. In if not x then x = 0 end, 0 stands in for x as in x or 0.
+func (a *analyzer) decide(st *state, n *ast.IfStmt) (yes, no *state) {
+	if name := filled(n); name != nil {
+		a.reach.exprs[n.Condition] = true
+		_, no, yes = a.condition(st, name, standIn)
+		return yes, no
+	}
+	_, yes, no = a.cond(st, n.Condition)
+	return yes, no
+}
+
+// filled returns the local that a branch does nothing but give a value, where it has none.
+func filled(n *ast.IfStmt) ast.Expr {
+	not, ok := n.Condition.(*ast.UnaryNotOpExpr)
+	if !ok || len(n.Then) != 1 || len(n.Else) > 0 {
+		return nil
+	}
+	assign, ok := n.Then[0].(*ast.AssignStmt)
+	if !ok || len(assign.Lhs) != 1 {
+		return nil
+	}
+	asked, isName := not.Expr.(*ast.IdentExpr)
+	given, also := assign.Lhs[0].(*ast.IdentExpr)
+	if !isName || !also || asked.Value != given.Value {
+		return nil
+	}
+	return not.Expr
+}
+
 // condition is cond for an expression that may do something else than decide.
 func (a *analyzer) condition(st *state, e ast.Expr, as role) (v Value, yes, no *state) {
 	a.reach.exprs[e] = true

@@ -102,7 +102,7 @@ func (a *analyzer) statement(st *state, stmt ast.Stmt) *state {
 			return again, out
 		})
 	case *ast.IfStmt:
-		_, yes, no := a.cond(st, n.Condition)
+		yes, no := a.decide(st, n)
 		a.reach.yes[n], a.reach.no[n] = a.reach.yes[n] || yes != nil, a.reach.no[n] || no != nil
 		return joinStates(a.blockOf(yes, n.Then), a.blockOf(no, n.Else))
 	case *ast.NumberForStmt:
