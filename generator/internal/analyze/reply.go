@@ -49,11 +49,17 @@ func (a *analyzer) mayStand(k Kind, p *command.Place) bool {
 // reply makes what a command answers.
 func (a *analyzer) reply(st *state, n ast.Expr, part int, name string, words []Word) Value {
 	known, found := command.Lookup(name, Subcommand(words))
+	if !found && !a.script.Waived("unknown-command") {
+		return Of(Unknown{Pos: a.script.Pos(n), Why: "no server knows " + strings.ToUpper(name), Found: true})
+	}
 	if !found {
 		return Join(a.data(st, n, Waived, strings.ToUpper(name), Value{}), a.status(st, n))
 	}
 	m := Match(a.script, known, words)
-	if !m.OK { // there is a finding about it, or a waiver
+	if !m.OK && !a.script.Waived("unknown-option") {
+		return Of(Unknown{Pos: a.script.Pos(n), Why: "no server takes these words of " + strings.ToUpper(name), Found: true})
+	}
+	if !m.OK {
 		return Join(a.data(st, n, Waived, strings.ToUpper(name), Value{}), a.status(st, n))
 	}
 	replies := known.Replies(m)

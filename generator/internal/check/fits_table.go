@@ -259,6 +259,9 @@ func (f fitter) structFits(k analyze.Kind, t script.Type) *misfit {
 	fields := t.Fields
 	r, ok := k.(analyze.Ref)
 	if !ok {
+		if len(fields) == 1 {
+			return &misfit{full: fmt.Sprintf("%s is returned, but the header declares a list of one value, with a name; write returns: %s, or return {%s}", f.describe(k), fields[0].Type, names(fields))}
+		}
 		return &misfit{full: fmt.Sprintf("%s is returned, but the header declares %d values; return them in a table: {%s}", f.describe(k), len(fields), names(fields))}
 	}
 	table := f.heap.Table(r)

@@ -16,7 +16,8 @@ const (
 	ruleNoScript = "not-in-scripts"
 	ruleArity    = "number-of-arguments"
 	ruleArgument = "type-of-argument"
-	RuleOption   = "unknown-option"
+	ruleOption   = "unknown-option"
+	RuleNumber   = "number-argument"
 	RuleReadOnly = "read-only"
 	ruleKey      = "undeclared-key"
 	ruleChannel  = "undeclared-channel"
@@ -28,7 +29,7 @@ const (
 	ruleHeld     = "held"
 	ruleFenced   = "fenced"
 	ruleWaivers  = "unused-waiver"
-	RuleOptional = "optional-argument"
+	ruleOptional = "optional-argument"
 	ruleReached  = "unreached-command"
 )
 
@@ -45,7 +46,8 @@ var Rules = []finding.Rule{
 	{Name: ruleNoScript, Demand: "scripts may call each command"},
 	{Name: ruleArity, Demand: "each command gets as many arguments as it takes"},
 	{Name: ruleArgument, Demand: "each argument of a command is a string or a number"},
-	{Name: RuleOption, Demand: "Redis 7.0 takes the arguments of each command"},
+	{Name: ruleOption, Demand: "Redis 7.0 takes the arguments of each command"},
+	{Name: RuleNumber, Demand: "an argument is a number where the command takes nothing else, and a whole one where it must be"},
 	{Name: RuleReadOnly, Demand: "a script that only reads calls no command that writes"},
 	{Name: ruleKey, Demand: "each key of a command comes from KEYS"},
 	{Name: ruleChannel, Demand: "each channel is declared"},
@@ -57,7 +59,7 @@ var Rules = []finding.Rule{
 	{Name: ruleHeld, Demand: "no write comes before the comparison with the token of the lock, or with what its key has while readers share it"},
 	{Name: ruleFenced, Demand: "no write comes before the comparison with the fence, which the first write stores"},
 	{Name: ruleWaivers, Demand: "each waiver waives something"},
-	{Name: RuleOptional, Demand: "an optional argument is compared with the empty string before it is used"},
+	{Name: ruleOptional, Demand: "an optional argument is compared with the empty string before it is used"},
 	{Name: ruleReached, Demand: "each call of a command in the text is followed"},
 }
 

@@ -25,7 +25,7 @@ func (c *checker) tests() {
 // optional finds arithmetic with arguments that may be absent.
 func (c *checker) optional() {
 	for _, pos := range inOrder(c.facts.Needed) {
-		c.ask(RuleOptional)
+		c.ask(ruleOptional)
 		if index := c.facts.Needed[pos]; !c.facts.Compared[index] {
 			p := c.entry(index)
 			c.findf(pos, "ARGV%s %s is optional: where it is absent it is the empty string, and counting with it is an error; ask first: if ARGV%[1]s ~= '' then …", p, p.Name)

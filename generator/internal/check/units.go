@@ -118,11 +118,11 @@ func (c *checker) unit(shown string, w analyze.Word, places []*command.Place, m 
 		case wrong == nil:
 			continue
 		case len(counted) > 1:
-			c.findf(w.Pos, "%s is in %s, and which option of %q takes it is not known; write the option as a literal, or declare it as an argument of type enum(PX)", analyze.Describe(k), unit, shown)
+			c.findf(w.Pos, "%s is %s, and which option of %q takes it is not known; write the option as a literal, or declare it as an argument of type enum(PX)", analyze.Describe(k), unit, shown)
 			return
 		}
 		if wrong.Type == command.ID { // an entry is declared by it as a text, and not as a time
-			c.ask(RuleOption)
+			c.ask(RuleNumber)
 		}
 		takes := taken(wrong, m)
 		taker := shown
@@ -137,7 +137,7 @@ func (c *checker) unit(shown string, w analyze.Word, places []*command.Place, m 
 		if other := alternative(taker, unit); other != "" {
 			mend = fmt.Sprintf("use %q", other)
 		}
-		c.findf(w.Pos, "%q takes %s, but %s is in %s; %s", taker, takes, analyze.Describe(k), unit, mend)
+		c.findf(w.Pos, "%q takes %s, but %s is %s; %s", taker, takes, analyze.Describe(k), unit, mend)
 		return
 	}
 }

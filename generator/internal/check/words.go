@@ -1,6 +1,7 @@
 package check
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -12,7 +13,7 @@ import (
 // words checks the arguments of a call against the syntax of its command.
 func (c *checker) words(known command.Command, shown string, call *analyze.Call, m *command.Match) {
 	first := len(call.Words) - len(m.Places)
-	c.ask(RuleOption)
+	c.ask(ruleOption)
 	if !m.OK {
 		c.misplaced(known, shown, call, m, first)
 		return
@@ -23,7 +24,7 @@ func (c *checker) words(known command.Command, shown string, call *analyze.Call,
 	}
 	for i, places := range m.Places {
 		w := call.Words[first+i]
-		c.ask(RuleOption)
+		c.ask(RuleNumber)
 		c.number(shown, w, places)
 		c.ask(RuleUnits)
 		c.unit(shown, w, places, m)
@@ -132,7 +133,7 @@ func (c *checker) number(shown string, w analyze.Word, places []*command.Place) 
 		if whole {
 			types = "int, duration or time"
 		}
-		c.findf(w.Pos, "%q takes %s here, a number, but the header says %s; declare ARGV%s as %s, or pass what is one",
+		c.findf(w.Pos, "%q takes %s here, a number, but the header says %s; declare ARGV%s as %s, or see whether two arguments are swapped",
 			shown, places[0].Name, p.Type, p, types)
 		return
 	}
@@ -140,9 +141,31 @@ func (c *checker) number(shown string, w analyze.Word, places []*command.Place) 
 		class, _, _ := analyze.Quantity(c.script, k)
 		_, text := k.(analyze.Text)
 		if whole && class == analyze.Fraction && !text {
-			c.findf(w.Pos, "%s may have a fraction, with which %q fails, because %s is a whole number there; write math.floor(…)",
-				analyze.Describe(k), shown, places[0].Name)
+			c.findf(w.Pos, "%s may have a fraction, with which %q fails, because %s is a whole number there; %s",
+				analyze.Describe(k), shown, places[0].Name, rounded(places[0], shown, c.unitOf(k)))
 			return
 		}
 	}
+}
+
+// rounded says how to make a number whole. A time that is rounded down to 0 deletes a key.
+func rounded(p *command.Place, shown string, unit analyze.Unit) string {
+	name := shown
+	if p.Option != "" {
+		name = p.Option
+	}
+	if unit == analyze.Lost || analyze.UnitOf(p.Type) == analyze.None {
+		return "write math.floor(…)"
+	}
+	finer := map[analyze.Unit]analyze.Unit{analyze.Seconds: analyze.Milliseconds, analyze.UnixSeconds: analyze.UnixMilliseconds}
+	if other := alternative(name, finer[unit]); other != "" {
+		return fmt.Sprintf("use %q with milliseconds, or write math.ceil(…), because 0 would delete the key", other)
+	}
+	return "write math.ceil(…), because 0 would delete the key"
+}
+
+// unitOf returns what a kind counts.
+func (c *checker) unitOf(k analyze.Kind) analyze.Unit {
+	_, unit, _ := analyze.Quantity(c.script, k)
+	return unit
 }

@@ -43,11 +43,11 @@ func (d *draft) chooseTypes() {
 
 // isNumber reports whether a command takes the argument where it takes nothing but numbers.
 func (d *draft) isNumber(p *param) bool {
-	text := d.count(check.RuleOption)
+	text := d.count(check.RuleNumber)
 	p.typ = "float"
-	number := d.count(check.RuleOption)
+	number := d.count(check.RuleNumber)
 	p.typ = "int"
-	number = min(number, d.count(check.RuleOption))
+	number = min(number, d.count(check.RuleNumber))
 	p.typ = "string"
 	return number < text
 }
