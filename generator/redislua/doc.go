@@ -90,8 +90,9 @@
 // rights. embedded is a server in this process, which knows fewer commands and errors, and no users.
 //
 // Each value of each entry is tried, and 50 inputs by chance, for at most ten seconds a script. The
-// inputs, and so the findings, are the same in each run; -seed N makes others. A run that finds nothing
-// has proved nothing.
+// inputs, and so the findings, are the same in each run; -seed N makes others. The last note says how many
+// inputs there were. A run that finds nothing has proved nothing: it may not have come to every line, such
+// as one behind data that only another script makes.
 //
 // # In a continuous build
 //

@@ -189,14 +189,8 @@ func TestTryPrintsTests(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^(\S+\.lua):\d+`).FindAllStringSubmatch(refused, -1) {
 		_ = os.Remove(m[1]) // it may have several findings
 	}
-	versions, stderr, err := run(t, root, nil, "list", "-m", "-f", "{{.Path}} {{.Version}}",
-		"github.com/redis/rueidis", "golang.org/x/sys")
-	require.NoError(t, err, stderr)
-	writeFiles(t, dir, map[string]string{
-		"go.mod": "module example.test/tried\n\ngo 1.25.0\n\nrequire (\n" + versions + ")\n",
-	})
-	copyFiles(t, root, dir, "go.sum")
-	_, stderr, err = tryOut(t, program, "-scripts", lua, "-out", bindings)
+	stranger(t, dir, "example.test/tried", false)
+	_, stderr, err := tryOut(t, program, "-scripts", lua, "-out", bindings)
 	require.NoError(t, err, stderr)
 
 	server := env.Start(t)

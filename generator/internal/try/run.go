@@ -37,6 +37,7 @@ type runner struct {
 	hints   hints
 	space   *space
 	granted []string // the rights of the user
+	tried   int      // inputs
 }
 
 // run writes the data of an input and makes its call, a second time if again says so. It returns errors of

@@ -41,7 +41,7 @@ type Subject struct {
 type Result struct {
 	Findings []finding.Finding
 	Tests    []byte   // a Go file with a test for each finding; nil: there are none
-	Notes    []string // what was not tried, and why
+	Notes    []string // how much was tried, and what was not, and why
 }
 
 // Run runs the scripts. It changes nothing on a server that it has not started but the keys that start with
@@ -60,6 +60,7 @@ func Run(ctx context.Context, o Options, subjects []Subject) (result Result, err
 		result.Notes = append(result.Notes, "the embedded server has no users, so the rights are not tried")
 	}
 	var all []scriptFault
+	ran, inputs := 0, 0
 	for _, subject := range subjects {
 		if !s.own && !subject.Proved {
 			result.Notes = append(result.Notes, subject.Script.Path+" is not run, because it has findings or waivers "+
@@ -68,6 +69,7 @@ func Run(ctx context.Context, o Options, subjects []Subject) (result Result, err
 		}
 		r := newRunner(s, subject)
 		faults, note, err := r.try(ctx, o)
+		ran, inputs = ran+1, inputs+r.tried
 		if err != nil {
 			return result, fmt.Errorf("-try: %s: %w", subject.Script.Path, err)
 		}
@@ -81,6 +83,7 @@ func Run(ctx context.Context, o Options, subjects []Subject) (result Result, err
 			all = append(all, scriptFault{f, r})
 		}
 	}
+	result.Notes = append(result.Notes, fmt.Sprintf("scripts that were run: %d, on %d inputs in all", ran, inputs))
 	result.Tests, err = tests(o.Package, all)
 	return result, err
 }
@@ -113,6 +116,7 @@ func (r *runner) try(ctx context.Context, o Options) (faults []fault, note strin
 		case note != "" && in.large():
 			continue
 		}
+		r.tried++
 		found, seen, err := r.faults(ctx, in)
 		switch {
 		case errors.Is(err, errHung):
