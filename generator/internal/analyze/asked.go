@@ -192,7 +192,7 @@ func (v Value) Type() string {
 	return name
 }
 
-// answered returns the names of the commands of which a table is the reply, or a part of it.
+// answeredBy returns the names of the commands of which a table is the reply, or a part of it.
 func (a *analyzer) answeredBy(k Kind) []string {
 	r, ok := k.(Ref)
 	if !ok || r.site.part < 1000 { // the parts of replies begin there

@@ -245,6 +245,10 @@ func unitOf(operator string, p, q quantity) Unit {
 		}
 	case "%":
 		return cmp.Or(spanOf[p.unit], p.unit)
+	case "^":
+		if p.unit != None || q.unit != None {
+			return Lost
+		}
 	}
 	if p.unit == Lost || q.unit == Lost {
 		return Lost

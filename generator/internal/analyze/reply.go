@@ -26,14 +26,15 @@ func Match(s *script.Script, known command.Command, words []Word) *command.Match
 	})
 }
 
-// mayStand reports whether a kind may stand in a place of a syntax. A number is no keyword.
+// mayStand reports whether a kind may stand in a place of a syntax. A number is no keyword. Redis writes it with
+// 17 digits.
 func (a *analyzer) mayStand(k Kind, p *command.Place) bool {
 	number := false
 	switch k := k.(type) {
 	case Str:
 		return p.Takes(k.S)
 	case Num:
-		return !p.Keyword && p.Takes(strconv.FormatFloat(k.F, 'f', -1, 64))
+		return !p.Keyword && p.Takes(strconv.FormatFloat(k.F, 'g', 17, 64))
 	case Arg:
 		class, _ := a.argClass(k.Index)
 		number = class != Any || k.Number
@@ -177,9 +178,12 @@ var classes = map[command.Form]Class{
 
 // UnitOf returns what a value of a type counts.
 func UnitOf(t command.Type) Unit {
+	if t.Entry() {
+		return UnixMilliseconds
+	}
 	return map[command.Type]Unit{
 		command.Seconds: Seconds, command.Timeout: Seconds, command.Millis: Milliseconds, command.UnixSeconds: UnixSeconds,
-		command.UnixMillis: UnixMilliseconds, command.ID: UnixMilliseconds, command.Micros: Microseconds,
+		command.UnixMillis: UnixMilliseconds, command.Micros: Microseconds,
 	}[t]
 }
 
@@ -209,10 +213,10 @@ func (a *analyzer) buildForm(st *state, n ast.Expr, part *int, r *command.Reply,
 		return Of(Text{Class: class, Undefined: true}) // a score may be inf
 	case command.Verbatim:
 		if resp3 {
-			inner := table(&Table{Exact: true, Fields: map[string]Value{"string": Of(Text{}), "format": Of(Text{Class: Label})}})
+			inner := table(&Table{Exact: true, Fields: map[string]Value{"string": Of(Text{Class: Wording}), "format": Of(Text{Class: Label})}})
 			return table(&Table{Exact: true, Fields: map[string]Value{"verbatim_string": inner}})
 		}
-		return Of(Text{})
+		return Of(Text{Class: Wording})
 	case command.Score, command.Float:
 		if resp3 {
 			return table(&Table{Exact: true, Fields: map[string]Value{"double": Of(Number{Class: Fraction})}})

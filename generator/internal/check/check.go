@@ -269,8 +269,19 @@ func (c *checker) unknown() {
 	}
 }
 
+// reserved are the codes that clients act on: they send the script again, or elsewhere.
+var reserved = []string{"NOSCRIPT", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING"}
+
 // errors checks that the declared codes are replied, in a way that keeps them in front.
 func (c *checker) errors() {
+	c.ask(ruleErrors)
+	for _, made := range inOrder(c.facts.Errors) {
+		for _, code := range reserved {
+			if c.facts.Errors[made].Starts(code) {
+				c.findf(made, "a client takes %s for an answer of the server, and sends the script again, though it has run; reply another code", code)
+			}
+		}
+	}
 	for _, e := range c.script.Errors {
 		c.ask(ruleErrors)
 		replied := slices.ContainsFunc(c.facts.Returns, func(r *analyze.Return) bool { return r.Heap.Replies(r.Values.At(0), e.Code) })

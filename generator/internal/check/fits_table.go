@@ -86,7 +86,7 @@ func (f fitter) listFits(k analyze.Kind, t script.Type) *misfit {
 	if table.Pairs != nil && t.Elem.Kind == script.Scalar && !slices.Contains([]string{"string", "bytes", script.RawType}, t.Elem.Base) && table.Pairs[0].MayBe(isText) {
 		return &misfit{what: "a list of names and values in turn is returned", want: t.String(), mend: "declare map[string]" + t.Elem.String() + ", or a list of structs"}
 	}
-	if t.Elem.Kind == script.Struct && !everything(table).MayBe(isTable) {
+	if t.Elem.Kind == script.Struct && !t.Elem.Optional && !everything(table).MayBe(isTable) {
 		return f.flatFits(k, table, t)
 	}
 	if m := f.items(table, false, func(_ int, v analyze.Value) *misfit { return f.fits(v, *t.Elem) }); m != nil {

@@ -109,7 +109,7 @@ func (c *checker) unit(shown string, w analyze.Word, places []*command.Place, m 
 		c.ask(RuleUnits)
 		var wrong *command.Place
 		for _, p := range counted {
-			if taken(p, m) != unit && (p.Type != command.ID || unit != analyze.Lost) {
+			if taken(p, m) != unit && (!p.Type.Entry() || unit != analyze.Lost) {
 				wrong = p
 				break
 			}
@@ -121,7 +121,7 @@ func (c *checker) unit(shown string, w analyze.Word, places []*command.Place, m 
 			c.findf(w.Pos, "%s is %s, and which option of %q takes it is not known; write the option as a literal, or declare it as an argument of type enum(PX)", analyze.Describe(k), unit, shown)
 			return
 		}
-		if wrong.Type == command.ID { // an entry is declared by it as a text, and not as a time
+		if wrong.Type.Entry() { // an entry is declared by it as a text, and not as a time
 			c.ask(RuleNumber)
 		}
 		takes := taken(wrong, m)

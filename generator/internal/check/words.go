@@ -139,8 +139,8 @@ func (c *checker) number(shown string, w analyze.Word, places []*command.Place) 
 	}
 	for _, k := range w.Kinds() {
 		class, _, _ := analyze.Quantity(c.script, k)
-		_, text := k.(analyze.Text)
-		if whole && class == analyze.Fraction && !text {
+		text, _ := k.(analyze.Text)
+		if whole && class == analyze.Fraction && !text.Undefined {
 			c.findf(w.Pos, "%s may have a fraction, with which %q fails, because %s is a whole number there; %s",
 				analyze.Describe(k), shown, places[0].Name, rounded(places[0], shown, c.unitOf(k)))
 			return

@@ -229,9 +229,7 @@ func (p *parser) alternatives(closing string) (*node, error) {
 		}
 		last := all[len(all)-1]
 		if behind := len(last.parts) - 1; n.place != nil && !n.place.Keyword && behind >= 0 {
-			if before := last.parts[behind].place; before != nil && before.Keyword {
-				n.place.Option = before.Name
-			}
+			n.place.Option = option(last.parts[:behind+1])
 		}
 		last.parts = append(last.parts, n)
 	}
@@ -247,6 +245,19 @@ func (p *parser) alternatives(closing string) (*node, error) {
 		}
 	}
 	return &node{either: all}, nil
+}
+
+// option returns the keyword in front of a value, behind which ~ or = may stand.
+func option(before []*node) string {
+	for _, n := range slices.Backward(before) {
+		if n.place != nil && n.place.Keyword && unicode.IsUpper(rune(n.place.Name[0])) {
+			return n.place.Name
+		}
+		if n.place == nil && !n.optional || n.place != nil && !n.place.Keyword {
+			break
+		}
+	}
+	return ""
 }
 
 func (p *parser) part(token string) (*node, error) {

@@ -197,7 +197,7 @@ func paired(words []string) bool {
 	}
 	ids := 0
 	for _, w := range words[at+1:] {
-		if texts[ID].MatchString(w) {
+		if texts[LastID].MatchString(w) {
 			ids++
 		}
 	}
@@ -224,7 +224,9 @@ func (s *sender) word(p *Place, keys int) string {
 		return any("1", "0.5", "2")
 	case p.Type == Bound:
 		return any("-inf", "(1", "2", "+inf")
-	case p.Type == ID:
+	case p.Type == NewID:
+		return any("*", "7-*", "9-9")
+	case p.Type.Entry():
 		return any("0", "1-1", "9-9")
 	}
 	switch p.Name {

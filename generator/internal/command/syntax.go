@@ -37,13 +37,19 @@ const (
 	Double      Type = "double"    // a number
 	Timeout     Type = "timeout-s" // a span of time, in seconds that may have a fraction
 	Bound       Type = "bound"     // a number that may have ( in front
-	ID          Type = "id"        // of a stream's entry: milliseconds since 1970, a dash and a number
+	EntryID     Type = "entry-id"  // of a stream: milliseconds since 1970, a dash and a number
+	ID          Type = "id"        // the same, or an end of a range
+	NewID       Type = "new-id"    // the same, or * for the server to choose
+	LastID      Type = "last-id"   // the same, or what is last
 )
 
 // Whole reports whether the value must be a whole number.
 func (t Type) Whole() bool {
 	return slices.Contains([]Type{NumKeys, Integer, Seconds, Millis, UnixSeconds, UnixMillis}, t)
 }
+
+// Entry reports whether the value is the id of an entry of a stream.
+func (t Type) Entry() bool { return slices.Contains([]Type{EntryID, ID, NewID, LastID}, t) }
 
 // Numeric reports whether the value must be a number.
 func (t Type) Numeric() bool { return t.Whole() || t == Double || t == Timeout }
@@ -52,7 +58,10 @@ var texts = map[Type]*regexp.Regexp{
 	Integer: regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`),
 	Double:  regexp.MustCompile(`^(?i)[-+]?([0-9]+\.?[0-9]*(e[-+]?[0-9]+)?|\.[0-9]+|inf(inity)?|0x[0-9a-f.p]+)$`),
 	Bound:   regexp.MustCompile(`^(?i)\(?[-+]?([0-9]+\.?[0-9]*(e[-+]?[0-9]+)?|\.[0-9]+|inf(inity)?|0x[0-9a-f.p]+)$`),
-	ID:      regexp.MustCompile(`^([-+$>*]|\(?[0-9]+(-([0-9]+|\*))?)$`),
+	EntryID: regexp.MustCompile(`^[0-9]+(-[0-9]+)?$`),
+	ID:      regexp.MustCompile(`^([-+]|\(?[0-9]+(-[0-9]+)?)$`),
+	NewID:   regexp.MustCompile(`^(\*|[0-9]+(-([0-9]+|\*))?)$`),
+	LastID:  regexp.MustCompile(`^([$>+]|[0-9]+(-[0-9]+)?)$`),
 }
 
 // Takes reports whether a server takes the text in this place.

@@ -27,19 +27,19 @@ var corrections = map[string]string{
 	"restore":          "key:key ttl:ms serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds:s|FREQ frequency:integer]",
 	"restore-asking":   "key:key ttl:ms serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds:s|FREQ frequency:integer]",
 	"wait":             "numreplicas:integer timeout:ms",
-	"xack":             "key:key group id:id...",
-	"xadd":             "key:key [NOMKSTREAM] [" + trimming + "] id:id {field value}...",
-	"xautoclaim":       "key:key group consumer min-idle-time:ms start:id [COUNT count:integer] [JUSTID]",
-	"xclaim":           "key:key group consumer min-idle-time:ms id:id... [IDLE ms:ms] [TIME unix-time-milliseconds:unix-ms] [RETRYCOUNT count:integer] [FORCE] [JUSTID] [LASTID id:id]",
-	"xdel":             "key:key id:id...",
-	"xgroup create":    "key:key groupname id:id [MKSTREAM] [ENTRIESREAD entries-read:integer]",
-	"xgroup setid":     "key:key groupname id:id [ENTRIESREAD entries-read:integer]",
+	"xack":             "key:key group id:entry-id...",
+	"xadd":             "key:key [NOMKSTREAM] [" + trimming + "] id:new-id {field value}...",
+	"xautoclaim":       "key:key group consumer min-idle-time:ms start:entry-id [COUNT count:integer] [JUSTID]",
+	"xclaim":           "key:key group consumer min-idle-time:ms id:entry-id... [IDLE ms:ms] [TIME unix-time-milliseconds:unix-ms] [RETRYCOUNT count:integer] [FORCE] [JUSTID] [LASTID id:entry-id]",
+	"xdel":             "key:key id:entry-id...",
+	"xgroup create":    "key:key groupname id:last-id [MKSTREAM] [ENTRIESREAD entries-read:integer]",
+	"xgroup setid":     "key:key groupname id:last-id [ENTRIESREAD entries-read:integer]",
 	"xpending":         "key:key group [[IDLE min-idle-time:ms] start:id end:id count:integer [consumer]]",
 	"xrange":           "key:key start:id end:id [COUNT count:integer]",
-	"xread":            "[COUNT count:integer] [BLOCK milliseconds:ms] STREAMS key:key... id:id...",
-	"xreadgroup":       "GROUP group consumer [COUNT count:integer] [BLOCK milliseconds:ms] [NOACK] STREAMS key:key... id:id...",
+	"xread":            "[COUNT count:integer] [BLOCK milliseconds:ms] STREAMS key:key... id:last-id...",
+	"xreadgroup":       "GROUP group consumer [COUNT count:integer] [BLOCK milliseconds:ms] [NOACK] STREAMS key:key... id:last-id...",
 	"xrevrange":        "key:key end:id start:id [COUNT count:integer]",
-	"xsetid":           "key:key last-id:id [ENTRIESADDED entries-added:integer] [MAXDELETEDID max-deleted-entry-id:id]",
+	"xsetid":           "key:key last-id:entry-id [ENTRIESADDED entries-added:integer] [MAXDELETEDID max-deleted-entry-id:entry-id]",
 	"xtrim":            "key:key (" + trimming + ")",
 	"zadd":             "key:key [NX|XX] [GT|LT] [CH] [INCR] {score:double member}...",
 	"zcount":           "key:key min:bound max:bound",
@@ -50,7 +50,7 @@ var corrections = map[string]string{
 }
 
 // trimming is what XADD and XTRIM take. LIMIT stands behind ~ only.
-const trimming = "MAXLEN [=] threshold:integer|MAXLEN ~ threshold:integer [LIMIT count:integer]|MINID [=] threshold:id|MINID ~ threshold:id [LIMIT count:integer]"
+const trimming = "MAXLEN [=] threshold:integer|MAXLEN ~ threshold:integer [LIMIT count:integer]|MINID [=] threshold:entry-id|MINID ~ threshold:entry-id [LIMIT count:integer]"
 
 // syntaxes returns the syntax of each command in the notation of package command.
 func syntaxes(ctx context.Context, client rueidis.Client) (map[string]string, error) {
