@@ -39,7 +39,7 @@ func (a *analyzer) mayStand(k Kind, p *command.Place) bool {
 		class, _ := a.argClass(k.Index)
 		number = class != Any || k.Number
 	case Text:
-		number = numeric(k.Class) != Any
+		number = numeric(k.Class) != Any || k.Class == Label
 	default:
 		t := TypeOf(k)
 		number = t != "string" && t != ""
@@ -207,6 +207,8 @@ func (a *analyzer) buildForm(st *state, n ast.Expr, part *int, r *command.Reply,
 		return Of(Number{Class: class, Unit: unit})
 	case command.Text, command.Label, command.Whole:
 		return Of(Text{Class: class, Unit: unit})
+	case command.Sent:
+		return Of(Text{Class: Built})
 	case command.Blank:
 		return Of(Text{}, Str{})
 	case command.Decimal, command.Real:

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,6 +20,19 @@ func (c *checker) words(known command.Command, shown string, call *analyze.Call,
 		return
 	}
 	c.excluded(shown, call, m, first)
+	for _, pair := range known.Exclusive() {
+		one, _ := m.Has(pair[0])
+		if other, _ := m.Has(pair[1]); one && other {
+			c.findf(call.Pos, "%q does not take %s and %s together; leave one out", shown, pair[0], pair[1])
+		}
+	}
+	for _, keyword := range slices.Sorted(maps.Keys(known.Needed())) {
+		others := known.Needed()[keyword]
+		surely, _ := m.Has(keyword)
+		if _, perhaps := m.Has(others...); surely && !perhaps {
+			c.findf(call.Pos, "%q takes %s only with %s; add it, or leave %[2]s out", shown, keyword, strings.Join(others, " or "))
+		}
+	}
 	if _, waits := m.Has("BLOCK"); waits {
 		c.findf(call.Pos, "%q does not wait in a script, whatever BLOCK says; leave BLOCK out, and have the caller ask again", shown)
 	}

@@ -25,7 +25,7 @@ var facts = map[string]row{
 	"append": {"int", 0}, "asking": {"", Manages}, "bitcount": {"int", 0}, "bitfield": {"[int?]", 0}, "bitfield_ro": {"[int]", 0},
 	"bitop": {"int", 0}, "bitpos": {"int", 0}, "client id": {"int", 0}, "config get": {"map text", 0},
 	"copy": {"bit", 0}, "dbsize": {"int", 0}, "decr": {"int", 0}, "decrby": {"int", 0}, "del": {"1 key: bit; int", 0},
-	"dump": {"label?", 0}, "echo": {"label", 0}, "exists": {"1 key: bit; int", 0},
+	"dump": {"label?", 0}, "echo": {"sent", 0}, "exists": {"1 key: bit; int", 0},
 	"expire": {"bit", 0}, "expireat": {"bit", 0}, "expiretime": {"unix-s", 0},
 	"flushall": {"ok", Sweeps}, "flushdb": {"ok", Sweeps},
 	"geoadd": {"int", 0}, "geodist": {"real?", 0}, "geohash": {"[label?]", 0}, "geopos": {"[(float float)?]", 0},
@@ -50,7 +50,7 @@ var facts = map[string]row{
 	"mset": {"ok", 0}, "msetnx": {"bit", 0},
 	"object encoding": {"label?", 0}, "object freq": {"int?", Ages}, "object idletime": {"s?", Ages}, "object refcount": {"int?", 0},
 	"persist": {"bit", 0}, "pexpire": {"bit", 0}, "pexpireat": {"bit", 0}, "pexpiretime": {"unix-ms", 0}, "pfadd": {"bit", 0},
-	"pfcount": {"int", Replicates}, "pfmerge": {"ok", 0}, "ping": {"message: label; status", 0}, "psetex": {"ok", 0},
+	"pfcount": {"int", Replicates}, "pfmerge": {"ok", 0}, "ping": {"message: sent; status", 0}, "psetex": {"ok", 0},
 	"pttl": {"ms", Ages}, "publish": {"int", Replicates}, "randomkey": {"text?", Sweeps},
 	"readonly": {"", Manages}, "readwrite": {"", Manages}, "rename": {"ok", 0}, "renamenx": {"bit", 0}, "restore": {"ok", 0},
 	"rpop": {"count: [text]?; text?", 0}, "rpoplpush": {"text?", 0}, "rpush": {"int", 0}, "rpushx": {"int", 0},
@@ -94,6 +94,29 @@ var facts = map[string]row{
 	"cluster meet": {"", Manages}, "cluster replicate": {"", Manages}, "cluster saveconfig": {"", Manages},
 	"cluster set-config-epoch": {"", Manages}, "cluster setslot": {"", Manages},
 }
+
+// exclusive are keywords that a command does not take together, beside those that its syntax has as
+// alternatives.
+var exclusive = map[string][][2]string{
+	"zadd":   {{"NX", "GT"}, {"NX", "LT"}},
+	"expire": {{"NX", "GT"}, {"NX", "LT"}}, "pexpire": {{"NX", "GT"}, {"NX", "LT"}},
+	"expireat": {{"NX", "GT"}, {"NX", "LT"}}, "pexpireat": {{"NX", "GT"}, {"NX", "LT"}},
+	"zrange": {{"BYLEX", "WITHSCORES"}},
+}
+
+// needed are keywords that a command takes only with one of others.
+var needed = map[string]map[string][]string{
+	"zrange": {"LIMIT": {"BYSCORE", "BYLEX"}}, "zrangestore": {"LIMIT": {"BYSCORE", "BYLEX"}},
+	"geosearch": {"ANY": {"COUNT"}}, "geosearchstore": {"ANY": {"COUNT"}},
+	"georadius": {"ANY": {"COUNT"}}, "georadius_ro": {"ANY": {"COUNT"}},
+	"georadiusbymember": {"ANY": {"COUNT"}}, "georadiusbymember_ro": {"ANY": {"COUNT"}},
+}
+
+// Exclusive returns the keywords that the command does not take together.
+func (c Command) Exclusive() [][2]string { return exclusive[c.Name] }
+
+// Needed returns for keywords of which others the command takes them with.
+func (c Command) Needed() map[string][]string { return needed[c.Name] }
 
 const (
 	entries = "[(label flat text)]"

@@ -26,7 +26,8 @@ const (
 	Bit      Form = "bit"      // 0 or 1
 	Text     Form = "text"     // any string
 	Blank    Form = "blank"    // any string, and the empty one for what is not there
-	Label    Form = "label"    // a string that names something
+	Sent     Form = "sent"     // a word of the call
+	Label    Form = "label"    // a string of the server's that names something, and is no keyword
 	Whole    Form = "whole"    // a string that is a whole number
 	Decimal  Form = "decimal"  // a string that is a number, and whole if what is stored is
 	Real     Form = "real"     // a string that is a number
@@ -168,7 +169,7 @@ func parseReplies(text string) ([]replyRow, error) {
 
 var (
 	spans = []Type{Seconds, Millis, UnixSeconds, UnixMillis, "unix-s-text", "us-text"}
-	plain = []Form{Int, Bit, Text, Blank, Label, Whole, Decimal, Real, Score, Float, OK, Status, Verbatim}
+	plain = []Form{Int, Bit, Text, Blank, Sent, Label, Whole, Decimal, Real, Score, Float, OK, Status, Verbatim}
 )
 
 func parseReply(tokens *[]string) (n replyNode, err error) {

@@ -326,7 +326,7 @@ func fits(r *Reply, m rueidis.RedisMessage, resp3 bool) error {
 			return wrong("")
 		}
 		return nil
-	case Text, Blank, Label, Verbatim, OK, Status:
+	case Text, Blank, Sent, Label, Verbatim, OK, Status:
 		if !isText || r.Form == OK && text != "OK" {
 			return wrong("")
 		}

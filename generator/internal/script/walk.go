@@ -24,14 +24,25 @@ func (s *Script) Pos(e ast.Expr) Pos {
 
 // Constants returns the string constants of the text, and the names of fields, each once and sorted.
 func (s *Script) Constants() []string {
+	members := map[ast.Expr]bool{} // names of the functions of libraries, as in math.floor
+	for e := range s.places {
+		if field, ok := e.(*ast.AttrGetExpr); ok {
+			object, named := field.Object.(*ast.IdentExpr)
+			members[field.Key] = named && slices.Contains(libraries, object.Value)
+		}
+	}
 	var texts []string
 	for e := range s.places {
-		if constant, ok := e.(*ast.StringExpr); ok {
+		if constant, ok := e.(*ast.StringExpr); ok && !members[e] {
 			texts = append(texts, constant.Value)
 		}
 	}
 	slices.Sort(texts)
 	return slices.Compact(texts)
+}
+
+var libraries = []string{
+	"redis", "server", "math", "string", "table", "bit", "cjson", "cmsgpack", "struct", "os",
 }
 
 func (p *positions) block(stmts []ast.Stmt) {

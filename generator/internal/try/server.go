@@ -46,7 +46,9 @@ func open(ctx context.Context, where string) (*server, error) {
 			s.option.InitAddress = []string{s.local.Addr()}
 		}
 	case strings.Contains(where, "://"):
-		s.option, err = rueidis.ParseURL(where)
+		if s.option, err = rueidis.ParseURL(where); err == nil && s.option.SelectDB != 0 {
+			err = fmt.Errorf("%s names a database, and a run uses database 0; leave it out", where)
+		}
 	case address.MatchString(where):
 		s.option.InitAddress = []string{where}
 	default:
@@ -75,6 +77,7 @@ func (s *server) start(ctx context.Context) (err error) {
 // connect opens the clients, and refuses a server that has data.
 func (s *server) connect(ctx context.Context) error {
 	s.option.ForceSingleClient, s.option.DisableCache, s.option.DisableRetry = true, true, true
+	s.option.PipelineMultiplex = -1 // one connection, so that what removes the keys comes behind what makes them
 	s.option.ClientSetInfo = rueidis.DisableClientSetInfo
 	option := s.option
 	option.AlwaysRESP2 = true
@@ -83,7 +86,7 @@ func (s *server) connect(ctx context.Context) error {
 		return err
 	}
 	if !s.own {
-		if err := s.empty(ctx); err != nil {
+		if err := errors.Join(s.empty(ctx), s.alone(ctx)); err != nil {
 			return err
 		}
 	}
@@ -128,6 +131,15 @@ func (s *server) empty(ctx context.Context) error {
 		return fmt.Errorf("%s has data (%s), and scripts may change it; "+
 			"name an empty server, or a program such as redis-server, which is started",
 			s.where, strings.Join(strings.Fields(databases), ", "))
+	}
+	return nil
+}
+
+// alone refuses a server that has the user already: another run has made it, or a person.
+func (s *server) alone(ctx context.Context) error {
+	_, err := s.admin.Do(ctx, s.admin.B().Arbitrary("ACL", "GETUSER", user).Build()).ToMessage()
+	if err == nil {
+		return fmt.Errorf("%s has the user %s, which a run makes and removes; wait for the other run, or remove it", s.where, user)
 	}
 	return nil
 }
