@@ -25,10 +25,10 @@
 // A finding is something wrong with a script. If there is any, the generator writes
 // nothing. It prints all findings, sorted, each as path:line:col: message. If the same is
 // wrong in several places, it prints one finding that names the other places. One run reports
-// all that does not depend on another finding: of a script whose header has faults, those of the
-// body that are there whatever the header says. One mistake may bring others with it, such as a
-// misspelt command, whose reply nobody knows: mend it, and run again. A file that cannot be read
-// is a finding too; the exit code is then 2.
+// everything at once. If the header has faults, it reports those faults of the body that do not
+// depend on the header. A few findings appear only when another is mended, because nobody knows
+// what a misspelt command replies. A file that cannot be read is a finding too; the exit code is
+// then 2.
 //
 // The exit code is 0 if all is well. It is 1 if there are findings, or if -check finds files
 // that are out of date. It is 2 if the command line is wrong, or if a file or a server failed.
@@ -162,7 +162,7 @@
 //	read             The script only reads. The generator proves it. Calls go to the primary.
 //	read cached      The script reads its one key and nothing else. The generator proves it,
 //	                 and writes a second call, through the client-side cache. If the whole
-//	                 script is return redis.call('GET', KEYS[1]), that call sends GET.
+//	                 script is return redis.call('GET', KEYS[1]), the second call sends GET.
 //
 // returns: declares the reply. It is none if the script returns no value, ok if it returns
 // the status OK, or a type. It may also be a list of names with types: the script then
@@ -180,7 +180,8 @@
 //
 // errors: lists codes, which are the first words of the script's error replies. Each code
 // becomes a Go error variable. errors.Is finds it, whatever text the server puts around the
-// reply. Here, errors.Is(err, ErrNoStock) is true if the script replies NO_STOCK:
+// reply. Codes such as NOSCRIPT and MOVED are refused, because clients act on them: they send the
+// script again. Here, errors.Is(err, ErrNoStock) is true if the script replies NO_STOCK:
 //
 //	-- mode: write
 //	-- KEYS[1] stock key
@@ -488,8 +489,8 @@
 //     returns a *ReplyError. There are two exceptions. A decoded number with a fraction
 //     that the script returns as an int loses its fraction. In a list, a stored string that
 //     tonumber cannot read is a nil, so the reply ends there.
-//   - That the names of a map differ, if they are no constants and the script makes the list. If two
-//     are equal, the call returns a *ReplyError.
+//   - That the names of a map differ, if they are no constants and the script makes the list, or if
+//     HRANDFIELD or ZRANDMEMBER gets a negative count. If two are equal, the call returns a *ReplyError.
 //   - For a list of structs with three or more fields that comes as one list, the order of the
 //     values.
 //   - That a comparison which table.sort gets, and which answers even for nil, puts values in
