@@ -17,7 +17,7 @@ func audit(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("audit: -v works where go and the sources are: %w", err)
 	}
-	run := exec.CommandContext(ctx, "go", "run", module+"/generator", "-audit")
+	run := exec.CommandContext(ctx, "go", "run", module+"/generator/redislua", "-audit")
 	run.Dir, run.Stdout, run.Stderr = strings.TrimSpace(string(dir)), stdout, os.Stderr
 	if err := run.Run(); err != nil {
 		return fmt.Errorf("audit: %w", err)

@@ -68,6 +68,9 @@ const (
 // oracle holds what the generator says against servers.
 const oracle = "./rlock_test/oracle/..."
 
+// try runs scripts on servers, beside a goroutine that waits for the end of a server.
+const try = "./generator/internal/try"
+
 // platforms builds everything for each platform, which takes minutes where no build before has
 // left anything in the cache.
 const platforms = "./rlock_test/platforms"
@@ -83,11 +86,11 @@ const (
 // packages run at a time, and sixteen tests of each: those that take long first.
 var beside = append([]string{
 	"./rlock_test/failure", "./rlock_test/generator", explorer, "./generator/redislua", "./rlock_test/api", "./rlock/internal/notify", "./rlock",
-	"./rlock_test/observe", "./rlock_test/waiting", "./rlock_test/queue", "./rlock_test/shared", "./rlock_test/topology", oracle, "./rlock_test/fuzz", "./rlock_test/command",
+	"./rlock_test/observe", "./rlock_test/waiting", "./rlock_test/queue", "./rlock_test/shared", "./rlock_test/topology", oracle, "./rlock_test/fuzz", try, "./rlock_test/command",
 	"./rlock_test/corpus/...", "./rlock_test/demo", "./rlock_test/examples/...", "./rlock_test/env", "./rlock_test/importer", platforms, "./rlock_test/suite",
 }, core...)
 
-// computing are packages that compute for minutes and start no goroutine for it. The race
+// computing are packages that compute for minutes and start no goroutine for it, but for try. The race
 // detector would find nothing in them, and take twice as long.
 var computing = []string{"./generator/redislua", "./generator/...", oracle}
 
