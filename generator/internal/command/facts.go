@@ -72,7 +72,7 @@ var facts = map[string]row{
 	"xgroup destroy": {"int", 0}, "xgroup setid": {"ok", 0},
 	"xinfo consumers": {"", Ages}, "xinfo groups": {"", Ages}, "xinfo stream": {"", Ages}, "xlen": {"int", 0},
 	"xpending": {"start: [(label text ms int)]; (int label? label? [(text whole)]?)", Ages},
-	"xrange":   {entries, 0}, "xread": {"streams " + entries, 0}, "xreadgroup": {"streams [(label flat text?)]", 0},
+	"xrange":   {entries, 0}, "xread": {"streams " + entries, 0}, "xreadgroup": {"id: streams [(label flat text?)]; streams " + entries, 0},
 	"xrevrange": {entries, 0}, "xsetid": {"ok", 0}, "xtrim": {"int", 0},
 	"zadd":  {"INCR: score?; 1 score: bit; int", 0},
 	"zcard": {"int", 0}, "zcount": {"int", 0}, "zdiff": {"WITHSCORES: scored score; [text]", 0}, "zdiffstore": {"int", 0},

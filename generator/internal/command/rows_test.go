@@ -197,7 +197,7 @@ func paired(words []string) bool {
 	}
 	ids := 0
 	for _, w := range words[at+1:] {
-		if texts[LastID].MatchString(w) {
+		if w == ">" || texts[LastID].MatchString(w) {
 			ids++
 		}
 	}

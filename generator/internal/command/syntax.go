@@ -61,7 +61,7 @@ var texts = map[Type]*regexp.Regexp{
 	EntryID: regexp.MustCompile(`^[0-9]+(-[0-9]+)?$`),
 	ID:      regexp.MustCompile(`^([-+]|\(?[0-9]+(-[0-9]+)?)$`),
 	NewID:   regexp.MustCompile(`^(\*|[0-9]+(-([0-9]+|\*))?)$`),
-	LastID:  regexp.MustCompile(`^([$>+]|[0-9]+(-[0-9]+)?)$`),
+	LastID:  regexp.MustCompile(`^([$+]|[0-9]+(-[0-9]+)?)$`),
 }
 
 // Takes reports whether a server takes the text in this place.

@@ -37,7 +37,7 @@ var corrections = map[string]string{
 	"xpending":         "key:key group [[IDLE min-idle-time:ms] start:id end:id count:integer [consumer]]",
 	"xrange":           "key:key start:id end:id [COUNT count:integer]",
 	"xread":            "[COUNT count:integer] [BLOCK milliseconds:ms] STREAMS key:key... id:last-id...",
-	"xreadgroup":       "GROUP group consumer [COUNT count:integer] [BLOCK milliseconds:ms] [NOACK] STREAMS key:key... id:last-id...",
+	"xreadgroup":       "GROUP group consumer [COUNT count:integer] [BLOCK milliseconds:ms] [NOACK] STREAMS key:key... {>|id:entry-id}...",
 	"xrevrange":        "key:key end:id start:id [COUNT count:integer]",
 	"xsetid":           "key:key last-id:entry-id [ENTRIESADDED entries-added:integer] [MAXDELETEDID max-deleted-entry-id:entry-id]",
 	"xtrim":            "key:key (" + trimming + ")",
