@@ -113,7 +113,7 @@ func TestPlanted(t *testing.T) {
 		{flaw{"what a pcall answered holds when it is called again", analyze + "call.go",
 			"\tst.age(func(call int) bool { return call == id })\n",
 			""},
-			[]string{"rights", "argument", "error", "reply"}, 6888},
+			[]string{"rights", "argument", "error", "reply"}, 58591},
 		{flaw{"a guard on one way is a guard on all", analyze + "state.go",
 			"case p == Unchecked || q == Unchecked:\n\t\treturn Unchecked",
 			"case p == Unchecked || q == Unchecked:\n\t\treturn max(p, q)"},
