@@ -68,7 +68,11 @@ func (a *analyzer) during(follow func()) effects {
 	a.did = effects{}
 	follow()
 	did := a.did
-	a.did = effects{before.answered || did.answered, before.eventful || did.eventful, before.raised || did.raised}
+	a.did = effects{
+		answered: before.answered || did.answered,
+		eventful: before.eventful || did.eventful,
+		raised:   before.raised || did.raised,
+	}
 	return did
 }
 
@@ -129,8 +133,12 @@ func analyze(s *script.Script, fence Source) (facts *Facts) {
 	a := &analyzer{
 		interned: interned{contexts: map[contextKey]*context{}, envs: map[envKey]*env{}, sites: map[siteKey]*site{}},
 		script:   s, names: resolve(s),
-		facts: &Facts{Needed: map[script.Pos]int{}, Compared: map[int]bool{}, Fences: map[Source]bool{}, Errors: map[script.Pos]Value{}}, source: fence,
-		reach: newReach(), calls: map[callKey]*Call{}, tests: map[ast.Expr]*Test{}, looks: map[ast.Expr]*Test{}, fragile: map[ast.Expr]bool{}, named: map[*variable]*site{}, callees: map[ast.Expr]Value{}, eventful: map[ast.Expr]bool{}, unknown: map[Unknown]bool{},
+		facts: &Facts{
+			Needed: map[script.Pos]int{}, Compared: map[int]bool{}, Fences: map[Source]bool{}, Errors: map[script.Pos]Value{},
+		}, source: fence,
+		reach: newReach(), calls: map[callKey]*Call{}, tests: map[ast.Expr]*Test{},
+		looks: map[ast.Expr]*Test{}, fragile: map[ast.Expr]bool{}, named: map[*variable]*site{},
+		callees: map[ast.Expr]Value{}, eventful: map[ast.Expr]bool{}, unknown: map[Unknown]bool{},
 		metas: map[*site]bool{}, pcalls: map[callKey]int{}, unrolled: 1,
 	}
 	n := a.names

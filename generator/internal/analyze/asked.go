@@ -61,7 +61,8 @@ func (a *analyzer) judge() {
 		elsewhere := a.script.Included(t.Pos) && slices.ContainsFunc(sides, a.ofParameter)
 		again := slices.ContainsFunc(sides, func(side ast.Expr) bool {
 			name, ok := side.(*ast.IdentExpr)
-			return ok && asked[a.names.uses[name]] && (t.Operator == "" || t.asksNil(t.Left, t.Right) || t.asksNil(t.Right, t.Left))
+			return ok && asked[a.names.uses[name]] &&
+				(t.Operator == "" || t.asksNil(t.Left, t.Right) || t.asksNil(t.Right, t.Left))
 		})
 		t.Fragile = slices.ContainsFunc(sides, func(side ast.Expr) bool { return a.fragile[side] })
 		meant := a.constant(t) || t.presence(e) && !(t.Operator == "" && t.Left.mayBe(a.falseLooking))

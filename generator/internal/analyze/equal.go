@@ -156,7 +156,8 @@ func (a *analyzer) mayMeet(v, w Value) bool {
 func (a *analyzer) never(k, l Kind) bool {
 	if n, ok := l.(Num); ok && TypeOf(k) == "number" {
 		q, _ := a.quantity(k)
-		return !q.known && (q.class == Binary && n.F != 0 && n.F != 1 || q.class == Integer && classOf(n.F) == Fraction)
+		return !q.known &&
+			(q.class == Binary && n.F != 0 && n.F != 1 || q.class == Integer && classOf(n.F) == Fraction)
 	}
 	text, isText := constantText(l)
 	if !isText {
