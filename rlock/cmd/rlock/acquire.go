@@ -219,7 +219,9 @@ func (p *program) acquireCommand(args []string) error {
 	}
 	defer done()
 	start := time.Now()
+	stop := p.watch(ctx, locker, &q.waiting, q.want, keys, q.owner)
 	lock, err := q.take(ctx, locker, keys)
+	stop()
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func (p *program) listCommand(args []string) error {
 		return err
 	}
 	defer done()
-	flush := p.columns()
+	flush := func() error { return nil }
 	err = list(ctx, admin, operands[0], func(state rlockadmin.State) error {
 		if owner != "" && len(of(owner, state)) == 0 {
 			return nil

@@ -116,7 +116,10 @@ func (p *program) waitCommand(args []string) error {
 	start := time.Now()
 	bounded, cancel := w.bound(ctx)
 	defer cancel()
-	if err := locker.WaitFree(bounded, keys[0], rlock.WithRetry(w.retry())); err != nil {
+	stop := p.watch(ctx, locker, &w, quote, keys, "")
+	err = locker.WaitFree(bounded, keys[0], rlock.WithRetry(w.retry()))
+	stop()
+	if err != nil {
 		return w.failed(ctx, locker, err)
 	}
 	return p.result("", fields{"waited_ms": time.Since(start).Milliseconds()}.withKey(keys[0]))

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock/rlockadmin"
@@ -24,6 +22,8 @@ type program struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	getenv         func(string) string
+
+	screen screen // on stderr
 
 	json    bool // --json of the command
 	verbose bool // -v of the command
@@ -132,34 +132,6 @@ func (p *program) write(text string) error {
 	return nil
 }
 
-// columns has what follows on standard output aligned for a person, if there is one: a program that
-// reads it needs the tabs. The function that it returns prints all of it.
-func (p *program) columns() (flush func() error) {
-	out := p.stdout
-	if p.json || !isTerminal(out) {
-		return func() error { return nil }
-	}
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	p.stdout = table
-	return func() error {
-		p.stdout = out
-		if err := table.Flush(); err != nil {
-			return failure(exitFailed, "cannot write to standard output: %v", err)
-		}
-		return nil
-	}
-}
-
-// isTerminal tells whether a person is likely to see what is written.
-func isTerminal(w io.Writer) bool {
-	file, is := w.(*os.File)
-	if !is {
-		return false
-	}
-	about, err := file.Stat()
-	return err == nil && about.Mode()&os.ModeCharDevice != 0
-}
-
 // fields are those of a JSON object.
 type fields map[string]any
 
@@ -175,14 +147,14 @@ func (p *program) result(text string, object fields) error {
 // say tells on standard error what has happened. Nobody can be told that this failed.
 func (p *program) say(event, text string, more fields) {
 	if !p.json {
-		fmt.Fprintln(p.stderr, "rlock:", text)
+		p.screen.above(p.stderr, "rlock: "+text+"\n")
 		return
 	}
 	object := fields{"event": event, "message": text}
 	for name, value := range more {
 		object[name] = value
 	}
-	io.WriteString(p.stderr, line(object))
+	p.screen.above(p.stderr, line(object))
 }
 
 // note is say for what only -v and --json tell.

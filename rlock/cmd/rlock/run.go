@@ -45,13 +45,6 @@ func (p *program) runCommand(args []string) error {
 	var failing atomic.Pointer[error] // the last extension, if it failed
 	observer := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
 		switch e.Kind {
-		case rlock.EventContended:
-			tell := p.note
-			if isTerminal(p.stderr) { // nothing else tells the person why nothing happens
-				tell = p.say
-			}
-			tell("contended", "waiting for "+r.want(e.Key)+", which others have: "+left(e.Remaining),
-				fields{"keys": texts(r.keys), "remaining_ms": milliseconds(e.Remaining)})
 		case rlock.EventShortLease:
 			p.say("short_lease", "--ttl "+r.ttl.String()+" may be over before an extension gets through "+
 				"when a connection dies silently: use a longer one, or a shorter write_timeout in the URL", nil)
@@ -75,7 +68,9 @@ func (p *program) runCommand(args []string) error {
 		return err
 	}
 	start := time.Now()
+	stop := p.watch(ctx, locker, &r.waiting, r.want, r.keys, r.owner)
 	lock, err := r.take(ctx, locker, r.keys, rlock.WithAutoExtend(true), rlock.WithObserver(observer))
+	stop()
 	if err != nil {
 		return err
 	}

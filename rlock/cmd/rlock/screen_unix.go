@@ -1,0 +1,39 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminalWidth returns how many columns a terminal has now, and false for any other file.
+func terminalWidth(file *os.File) (width int, is bool) {
+	size, err := unix.IoctlGetWinsize(int(file.Fd()), unix.TIOCGWINSZ)
+	switch {
+	case err != nil:
+		return 0, false
+	case size.Col == 0:
+		return usualWidth, true
+	}
+	return int(size.Col), true
+}
+
+// inBackground tells whether the terminal is rlock's own, and another process group has it.
+func inBackground(file *os.File) bool {
+	foreground, err := unix.IoctlGetInt(int(file.Fd()), unix.TIOCGPGRP)
+	return err == nil && foreground != syscall.Getpgrp()
+}
+
+// unstoppable keeps a terminal with "stty tostop" from stopping rlock if it goes into the background in the
+// moment in which it writes. A program that rlock starts must not inherit that, so restore comes before.
+func unstoppable() (restore func()) {
+	if signal.Ignored(syscall.SIGTTOU) {
+		return func() {}
+	}
+	signal.Ignore(syscall.SIGTTOU)
+	return func() { signal.Reset(syscall.SIGTTOU) }
+}
