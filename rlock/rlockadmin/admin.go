@@ -2,6 +2,7 @@ package rlockadmin
 
 import (
 	"context"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -60,7 +61,7 @@ func (a *Admin) ForceRelease(ctx context.Context, key, token string) error {
 		return err
 	}
 	if token == "" {
-		return invalid("token", "it is empty; Inspect tells those of the holders")
+		return invalid("token", emptyToken)
 	}
 	freed, err := a.wire.ReleaseWhile(ctx, key, token)
 	switch {
@@ -71,6 +72,37 @@ func (a *Admin) ForceRelease(ctx context.Context, key, token string) error {
 	}
 	return nil
 }
+
+// Extend gives a holder, if its token is still token, a lease of ttl, counted from now, in whole milliseconds,
+// or rlock.NoExpiry: for who has the token and no *rlock.Lock, such as a script, and to give a holder more
+// time. A lease that ends later stays as it is. The error matches rlock.ErrLost if nobody holds the lock by
+// that token; after any other error the lease may or may not be extended.
+//
+// A Lock that has the token does not learn of it, and ends when its own lease does.
+//
+// If the server does not answer, Extend asks again for 2 seconds, while ctx lasts.
+func (a *Admin) Extend(ctx context.Context, key, token string, ttl time.Duration) error {
+	if err := a.begin(ctx, "extend", key); err != nil {
+		return err
+	}
+	if wrong := argument.TTL(ttl); wrong != nil {
+		return invalid(wrong.Argument, wrong.Reason)
+	}
+	if token == "" {
+		return invalid("token", emptyToken)
+	}
+	held, err := a.wire.ExtendWhile(ctx, key, token, ttl)
+	switch {
+	case err != nil:
+		return failed(ctx, "extend", key, err)
+	case !held:
+		return &rlock.LockError{Op: "extend", Key: key, Err: rlock.ErrLost}
+	}
+	return nil
+}
+
+// emptyToken says what is wrong with no token.
+const emptyToken = "it is empty; Inspect tells those of the holders"
 
 // begin checks the arguments of a call, which is told of as op. A call whose context has ended is not sent.
 func (a *Admin) begin(ctx context.Context, op, key string) error {

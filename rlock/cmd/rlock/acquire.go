@@ -109,16 +109,16 @@ type acquisition struct {
 func (q *acquisition) define(a *arguments) {
 	q.waiting.define(a)
 	q.sharing.define(a)
-	q.ttl = 30 * time.Second
-	a.duration(&q.ttl, "ttl")
+	a.defineTTL(&q.ttl)
 	a.flags.StringVar(&q.owner, "owner", "", "")
 }
 
 // check refuses what cannot be for so many keys.
 func (q *acquisition) check(a *arguments, keys int) error {
+	if err := a.checkTTL(q.ttl); err != nil {
+		return err
+	}
 	switch {
-	case q.ttl == 0:
-		return a.usage("--ttl 0s is no lease; a lock that nobody extends must end by itself")
 	case q.owner != "" && !validOwner(q.owner):
 		return a.usage("--owner must have at most %d bytes of printable UTF-8", longestOwner)
 	case q.minHold > 0 && q.shares():

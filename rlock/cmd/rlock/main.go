@@ -33,6 +33,7 @@ type program struct {
 var commands = map[string]func(*program, []string) error{
 	"run":           (*program).runCommand,
 	"acquire":       (*program).acquireCommand,
+	"extend":        (*program).extendCommand,
 	"release":       (*program).releaseCommand,
 	"force-release": (*program).forceReleaseCommand,
 	"wait":          (*program).waitCommand,

@@ -34,7 +34,12 @@ func (p *program) free(ctx context.Context, admin *rlockadmin.Admin, key, token 
 		return err
 	}
 	more["released"] = freed
-	if freed {
+	return p.did(freed, key, more)
+}
+
+// did tells whether a command has done what it does to the holder of a token.
+func (p *program) did(done bool, key string, more fields) error {
+	if done {
 		return p.result("", more.withKey(key))
 	}
 	if p.json {
@@ -48,9 +53,15 @@ func (p *program) free(ctx context.Context, admin *rlockadmin.Admin, key, token 
 
 // force releases the lock of key, and reports false if token is not its holder's.
 func force(ctx context.Context, admin *rlockadmin.Admin, key, token string) (freed bool, err error) {
+	return told(ctx, func(ctx context.Context) error { return admin.ForceRelease(ctx, key, token) })
+}
+
+// told makes a call that tells the server something about the holder of a token, and reports false if there
+// is no such holder.
+func told(ctx context.Context, call func(context.Context) error) (done bool, err error) {
 	bounded, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	err = admin.ForceRelease(bounded, key, token)
+	err = call(bounded)
 	switch {
 	case ctx.Err() != nil:
 		return false, context.Cause(ctx)

@@ -22,7 +22,7 @@ type view struct {
 }
 
 // shortest is to how many columns a name is shortened at most: enough for a host and a process.
-const shortest = 16
+const shortest = 20
 
 // line tells it in at most width columns. What is needed least gives way first: since when the holder was
 // watched, then the end of its name, and then that of the key.
@@ -49,7 +49,7 @@ func (v view) words(want, name string, all bool) string {
 	}
 	switch waiters := len(v.state.Waiters); {
 	case v.place > 0:
-		fmt.Fprintf(&b, ", place %d of %d", v.place, waiters)
+		fmt.Fprintf(&b, ", place %d/%d", v.place, waiters)
 	case waiters > 0:
 		fmt.Fprintf(&b, ", %d in line", waiters)
 	}

@@ -79,6 +79,17 @@ func (s *Server) Extend(
 	atOnce(len(calls), func(i int) { calls[i]() })
 }
 
+// ExtendWhile extends what another acquisition has of a key, unless its lease ends later anyhow. It repeats
+// the command for Patience while ctx lasts, and reports false if the token has nothing of the key.
+func (s *Server) ExtendWhile(ctx context.Context, key, token string, ttl time.Duration) (held bool, err error) {
+	var answer Extended
+	err = RetryFor(ctx, Patience, func(ctx context.Context) error {
+		answer = s.calls.extend(ctx, []Extension{{Parts: [][]string{{key}}, Token: token, TTL: ttl}})[0]
+		return answer.Err
+	})
+	return answer.Lost == "", err
+}
+
 // extendEach sends a call for each part of each extension, all of them in one pipeline, and returns
 // the answers in the order of list. On a cluster, it returns when every node has answered.
 func (s calls) extendEach(ctx context.Context, list []Extension) []Extended {
