@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/rlock-go/toolkit/rlock/rlockadmin"
@@ -24,15 +25,33 @@ func (p *program) listCommand(args []string) error {
 		return err
 	}
 	defer done()
-	flush := func() error { return nil }
+	table := p.table("KEY", "LEFT", "OWNER", "WAITING")
 	err = list(ctx, admin, operands[0], func(state rlockadmin.State) error {
 		if owner != "" && len(of(owner, state)) == 0 {
 			return nil
 		}
-		row := []string{quote(state.Key), left(state.Remaining), sharers(state), queued(state)}
-		return p.result(strings.Join(row, "\t")+"\n", held(state).withKey(state.Key))
+		if table != nil {
+			table.rows = append(table.rows, row(state))
+			return nil
+		}
+		line := []string{quote(state.Key), left(state.Remaining), sharers(state), queued(state)}
+		return p.result(strings.Join(line, "\t")+"\n", held(state).withKey(state.Key))
 	})
-	return cmp.Or(err, flush())
+	if table != nil {
+		err = cmp.Or(err, p.print(table))
+	}
+	return err
+}
+
+// row tells a person about a lock.
+func row(state rlockadmin.State) []string {
+	waiting := ""
+	if n := len(state.Waiters); n > 0 {
+		waiting = strconv.Itoa(n)
+	}
+	return []string{
+		quote(state.Key), strings.TrimSuffix(left(state.Remaining), " left"), sharers(state), waiting,
+	}
 }
 
 // list tells of the locks that are held and match a pattern. What it cannot find out keeps it from nothing

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"os"
+	"strings"
+)
+
+// table is what a person sees of a list: columns with a head. Nothing is cut, because people copy what they
+// see.
+type table struct {
+	head []string
+	rows [][]string
+}
+
+// between are the spaces between two columns.
+const between = "  "
+
+// text returns the table for a terminal of a width. What is wider than two fifths of it has the first column
+// alone, and the rest of its row comes below: one long key would make all rows too wide. Of the other columns
+// it is only its own row that moves.
+func (t *table) text(width int) string {
+	if len(t.rows) == 0 {
+		return ""
+	}
+	widths := make([]int, len(t.head))
+	for _, row := range append([][]string{t.head}, t.rows...) {
+		for i, cell := range row {
+			if n := columns(cell); n <= width*2/5 {
+				widths[i] = max(widths[i], n)
+			}
+		}
+	}
+	var b strings.Builder
+	for _, row := range append([][]string{t.head}, t.rows...) {
+		line := ""
+		for i, cell := range row {
+			room := widths[i] - columns(cell)
+			if i == 0 && room < 0 {
+				b.WriteString(cell + "\n")
+				cell, room = "", widths[i]
+			}
+			line += cell + strings.Repeat(" ", max(room, 0)) + between
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	return b.String()
+}
+
+// table begins one for a person, nil if nobody looks: a program that reads the output needs the tabs.
+func (p *program) table(head ...string) *table {
+	if p.json || !isTerminal(p.stdout) {
+		return nil
+	}
+	return &table{head: head}
+}
+
+// print shows the table.
+func (p *program) print(t *table) error {
+	width, _ := terminalWidth(p.stdout.(*os.File))
+	return p.write(t.text(width))
+}
