@@ -159,30 +159,6 @@ func TestTerminal(t *testing.T) {
 		term.types("echo 'code' $?\n")
 		term.shows("code 76")
 	})
-	t.Run("waiting", func(t *testing.T) {
-		t.Parallel()
-		code, _, stderr := call(t, url(server.Addr()), "acquire", "--ttl", "5m", "taken")
-		require.Zero(t, code, stderr)
-		term := newTerminal(t, url(server.Addr()))
-		term.types("$R run taken -- true\n")
-		term.shows("rlock: waiting for taken, which others have: 4m")
-		term.types("\x03")
-		term.types("echo 'code' $?\n")
-		term.shows("code 130")
-	})
-	t.Run("columns", func(t *testing.T) {
-		t.Parallel()
-		for _, key := range []string{"column:1", "column:a longer one"} {
-			code, _, stderr := call(t, url(server.Addr()), "acquire", "--ttl", "5m", "--owner", "me", key)
-			require.Zero(t, code, stderr)
-		}
-		term := newTerminal(t, url(server.Addr()))
-		term.types("$R ls 'column:*' | cat -t\n")
-		term.shows("column:1^I4m")
-		term.types("$R ls 'column:*'\n")
-		term.shows("column:1               4m")
-		term.shows(`"column:a longer one"  4m`)
-	})
 	t.Run("in a pipe", func(t *testing.T) {
 		t.Parallel()
 		term := newTerminal(t, url(server.Addr()))

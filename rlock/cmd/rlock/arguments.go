@@ -79,6 +79,8 @@ func (a *arguments) parse(args []string) (operands, after []string, dashed bool,
 		switch {
 		case arg == "--":
 			return operands, args[1:], true, nil
+		case arg == "-h":
+			return nil, nil, false, &wantUsage{a.flags}
 		case !strings.HasPrefix(arg, "-") || arg == "-":
 			operands = append(operands, arg)
 			args = args[1:]
@@ -111,12 +113,12 @@ func (a *arguments) wrong(err error) error {
 	if err == flag.ErrHelp {
 		return err
 	}
-	return failure(exitFailed, "%v; see rlock %s --help", err, a.flags.Name())
+	return failure(exitFailed, "%v; see rlock %s -h", err, a.flags.Name())
 }
 
 // usage is the error of a command with wrong operands.
 func (a *arguments) usage(format string, args ...any) error {
-	return failure(exitFailed, "%s; see rlock %s --help", fmt.Sprintf(format, args...), a.flags.Name())
+	return failure(exitFailed, "%s; see rlock %s -h", fmt.Sprintf(format, args...), a.flags.Name())
 }
 
 // keys parses the arguments of a command whose operands are keys.

@@ -10,21 +10,23 @@
 //
 // # Commands
 //
-//	rlock run [flags] KEY [KEY…] -- CMD [ARG…]    run CMD while the lock is held, or shared
-//	rlock acquire [flags] KEY                     take a lock and print its token
-//	rlock release KEY TOKEN                       free a lock that acquire took
-//	rlock force-release KEY --token TOKEN         free a lock of somebody else
-//	rlock force-release --owner TEXT PATTERN      free all that one has who is gone
-//	rlock wait [flags] KEY                        wait until nobody holds the lock
-//	rlock who KEY [KEY…]                          tell who holds each of the locks, and who waits
-//	rlock ls [--owner TEXT] PATTERN               list the locks that are held
-//	rlock probe                                   see whether the server can carry locks
-//	rlock help [COMMAND]                          print the manual of a command
-//	rlock version                                 print which rlock this is; also rlock --version
+//	rlock run KEY [KEY…] -- CMD [ARG…]        run CMD under the lock of KEY
+//	rlock acquire KEY                         take a lock and print its token
+//	rlock extend KEY TOKEN                    give it a new lease
+//	rlock release KEY TOKEN                   free it
+//	rlock force-release KEY --token TOKEN     free a lock of somebody else
+//	rlock force-release --owner TEXT PATTERN  free all of an owner that is gone
+//	rlock wait KEY                            wait until nobody holds the lock
+//	rlock who KEY [KEY…]                      tell who holds it, and who waits
+//	rlock ls PATTERN                          list the locks that are held
+//	rlock probe                               see whether the server suits locks
+//	rlock help [COMMAND]                      print the manual of a command
+//	rlock version                             print which rlock this is
 //
-// Every command has --json and --help. A lock is a plain string key of the server, with the
-// name KEY, so these are also the locks of every program that uses package rlock. A flag may
-// stand before or after the keys, with one dash or with two.
+// Every command has --json. With -h it prints its usage and its flags, and with --help its manual, as
+// rlock help does. rlock --version is rlock version. A lock is a plain string key of the server, with
+// the name KEY, so these are also the locks of every program that uses package rlock. A flag may stand
+// before or after the keys, with one dash or with two.
 //
 // # Connection
 //
@@ -80,6 +82,25 @@
 // Otherwise rlock run ends with the exit code of CMD. If CMD has codes of its own above 74, -v
 // or --json tell the two apart.
 //
+// # Waiting at a terminal
+//
+// While rlock run, acquire or wait waits, and standard error is a terminal, its last line tells for how
+// long and when rlock gives up, the place in the queue, who holds the lock, and what is left of the
+// lease:
+//
+//	waiting 12s of 5m for backup, place 2/3; held by web-3 pid 47 rlock: pg_dump, 29s left, extended, for over 12s
+//
+// The line changes once a second, for one command to the server, and is erased when the waiting is
+// over. It is cut to the width of the terminal. The server does not know since when a lock is held, so
+// "for over" counts from when rlock first saw the holder, and "extended" means that the end of the
+// lease has moved since. Who wants to watch a lock runs rlock wait KEY. The place is told if one in the
+// queue has the owner's text of the command, which that of rlock acquire has only with --owner;
+// otherwise the line tells how many are in line.
+//
+// With -n nothing is told, and from the background nothing is written. Where TERM is dumb or not set,
+// there is a message for each new holder. There are no colours. Off a terminal, -v and --json write one
+// message.
+//
 // # JSON
 //
 // With --json, standard output has one JSON object in each line, and so has standard error.
@@ -92,31 +113,32 @@
 //
 // # rlock run
 //
-//	rlock run [flags] KEY [KEY…] -- CMD [ARG…]
+//	rlock run [FLAG…] KEY [KEY…] -- CMD [ARG…]
 //
 // takes the lock of KEY, runs CMD, extends the lease for as long as CMD runs, and releases the
 // lock when CMD has ended. Who waits gets the lock first come, first served, also between
 // machines. With several keys it takes all of them or none; on a cluster they may be in
 // different slots. Flags:
 //
-//	--shared          share the lock with others who say --shared, and with nobody else
-//	--limit N         take a permit, of which there are N: at most N such commands run at a time
-//	--permits M       take M permits of --limit in one step, for a command that counts for M
+//	--shared          share the lock with others who say --shared
+//	--limit N         take one of N permits: at most N commands at a time
+//	--permits M       take M of the permits in one step
 //	--min-hold 10m    keep others out for this time even if CMD ends earlier
-//	--ttl 30s         the lease: how long the lock outlives a machine that dies
-//	-w, --wait 30s    give up if the lock was not acquired in this time; without it, wait for ever
+//	--ttl 30s         the lease: how long the lock outlives a dead machine
+//	-w, --wait 30s    give up after this time; without it, wait for ever
 //	-n, --no-wait     do not wait at all
-//	-E, --conflict-exit-code 75
-//	                  the exit code if the lock was not acquired
-//	--owner TEXT      what rlock who shows; by default the host, the process and CMD's name
-//	--signal TERM     how CMD is told to stop if the lock is lost: a name or a number
+//	-E, --conflict-exit-code 75  the exit code if the lock was not acquired
+//	--owner TEXT      what rlock who shows
+//	--signal TERM     how CMD is told to stop: a name or a number
 //	--kill-after 5s   how long CMD may take to stop before it is killed
 //	--key KEY         one more key, for a key that begins with a dash
-//	-v, --verbose     tell on standard error what happens to the lock; in a terminal, rlock tells
-//	                  that it waits without this too
-//	--json            write messages as JSON
+//	-v, --verbose     tell on standard error what happens to the lock
+//	--json            write JSON, whose fields the manual tells
 //
-// CMD is executed as it is, without a shell. For a pipe or a variable, give the shell yourself:
+// Without --owner, the owner's text is the host, the process and the name of CMD.
+//
+// CMD is executed as it is, without a shell. For a pipe or a variable, give the shell yourself. There
+// is no flag for that, such as -c of flock: it would save one word, and hide which shell it is:
 //
 //	rlock run -n report -- sh -c 'make-report | mail -s report team'
 //
@@ -201,25 +223,46 @@
 //	*/5 * * * *  rlock run -n -E 0 import -- /usr/local/bin/import
 //
 // Objects of --json have event, message and keys, and these have more: contended
-// (remaining_ms), acquired (fence, waited_ms), stopping and killed (reason), suspended, exited
+// (owner, remaining_ms), acquired (fence, waited_ms), stopping and killed (reason), suspended, exited
 // (code, and signal if one has ended CMD), released, kept (remaining_ms; with --min-hold, in place
 // of released), error (code).
 //
 // # rlock acquire
 //
-//	rlock acquire [--shared | --limit N [--permits M]] [--ttl 30s] [-w 30s | -n] [-E 75]
-//	              [--owner TEXT] [--json] KEY
+//	rlock acquire [--shared | --limit N [--permits M]] [--ttl 30s]
+//	              [-w 30s | -n] [-E 75] [--owner TEXT] [--json] KEY
 //
 // takes the lock of KEY, or a share of it, and prints its token. Nothing extends the lease, so
 // --ttl must be long enough for the work. For scripts that cannot be one command of rlock run:
 //
 //	token=$(rlock acquire --ttl 10m -w 1m deploy) || exit
 //	…
+//	rlock extend deploy "$token" --ttl 10m || exit
+//	…
 //	rlock release deploy "$token"
+//
+// Or for a person who works on something by hand:
+//
+//	rlock acquire -n --ttl 1h --owner "Ann, by hand" deploy
 //
 // The flags are those of rlock run. Without --owner the token has no owner's text. With one it
 // has spaces, so quote it. --json prints key, token, fence, ttl_ms and waited_ms. If the token
 // cannot be printed, the lock is released again.
+//
+// # rlock extend
+//
+//	rlock extend [--ttl 30s] [--json] KEY TOKEN
+//
+// gives the lock of KEY, or the share of it, that rlock acquire took with TOKEN a new lease, counted
+// from now. A lease that ends later stays as it is. If TOKEN is not the holder's, because the lease has
+// ended or somebody has freed the lock, the exit code is 76: stop what the lock protects. Flags:
+//
+//	--ttl 30s         the new lease
+//
+//	rlock extend deploy "$token"
+//	rlock extend deploy "$token" --ttl 10m || exit
+//
+// --json prints key, extended and ttl_ms.
 //
 // # rlock release
 //
@@ -229,16 +272,23 @@
 // lock is shared and TOKEN is that of a reader or of a holder of permits, it gives up that share.
 // Otherwise it leaves the lock alone and ends with 76. --json prints key and released.
 //
+//	rlock release deploy "$token"
+//	rlock release --json deploy "$token"
+//
 // # rlock force-release
 //
 //	rlock force-release [--json] KEY --token TOKEN
 //	rlock force-release [--json] --owner TEXT PATTERN [--yes]
 //
-// does the same for a lock of somebody else, whose token rlock who shows. Without --token it tells
-// who holds the lock, and frees nothing: the token keeps you from freeing the lock of a later
-// holder. The former holder learns of its loss from the server, most often at once, but may be at
-// work meanwhile; the holder of a share learns of it when it next extends its lease. A lock that
-// is shared is free when each of its holders was released. --json prints key, released and owner.
+// does the same for a lock of somebody else, whose token rlock who shows. Without --token it tells who
+// holds the lock, and frees nothing: the token keeps you from freeing the lock of a later holder. The
+// former holder learns of its loss from the server, most often at once, but may be at work meanwhile;
+// the holder of a share learns of it when it next extends its lease. A lock that is shared is free when
+// each of its holders was released. --json prints key, released and owner. Flags:
+//
+//	--token TOKEN     the holder whose lock is freed
+//	--owner TEXT      all holders of this name
+//	--yes             free them, and do not only list them
 //
 // With --owner it is about all that a process has which is gone, such as a pod: of the locks that
 // match PATTERN, as rlock ls lists them, those of the holders whose owner is TEXT, or begins with
@@ -261,6 +311,9 @@
 // lock that is passed on to who waits for it is never free in between. --json prints key and
 // waited_ms.
 //
+//	rlock wait deploy
+//	rlock wait -n deploy && echo free
+//
 // # rlock who
 //
 //	rlock who [--json] KEY [KEY…]
@@ -272,6 +325,9 @@
 // lock, in the order in which they get it, and since when by the clock of the server, the first
 // thousand at most. Those of other libraries stand in no queue. The exit code is 0 either way.
 //
+//	rlock who deploy
+//	rlock who --json deploy backup
+//
 // --json prints key, held, mode, owner, token, remaining_ms and waiting. mode is exclusive, readers
 // or permits, and null if nobody has the lock. For readers and permits owner and token are null, and
 // there are limit (null for readers), permits (in use; of readers, how many there are) and
@@ -282,30 +338,43 @@
 //
 //	rlock ls [--owner TEXT] [--json] PATTERN
 //
-// lists the locks whose keys match PATTERN, in the order of their keys: key, time left, owner, or
-// for a lock that is shared how many share it and who, and who waits. There is a tab between two of
-// these, and in a terminal spaces. A pattern is that of the command KEYS: * stands for any letters,
-// ? for one, [ab] for one of these. Quote it, or the shell replaces it with names of files:
+// lists the locks whose keys match PATTERN, in the order of their keys: key, time left, owner, or for a
+// lock that is shared how many share it and who, and who waits, with a tab between two of these. In a
+// terminal it is a table with a head, which tells how many wait, and where a long key has a line of its
+// own. Keys are never cut. A pattern is that of the command KEYS: * stands for any letters, ? for one,
+// [ab] for one of these. Quote it, or the shell replaces it with names of files:
 //
 //	rlock ls 'job:*'
+//	rlock ls --owner web-3 '*'
+//
+// Flags:
+//
+//	--owner TEXT      only the locks of this holder
 //
 // With --owner it lists only the locks of a holder whose owner is TEXT, or begins with TEXT and a
 // space. It is no snapshot: a lock that is taken or released meanwhile may be listed or not. rlock
-// walks through all keys of the server, a thousand at a time, on every primary of a cluster, and
-// reads at most 400 bytes of the strings that match. It lists strings that look like tokens of rlock:
-// a random UUID, perhaps with a text behind it, so a string of your own that is one is in the list. For
-// a lock with a token of another library, or one that a program has chosen, use rlock who. The user may
-// need more rights than for locks, which PRODUCTION.md names. What it cannot find out, as when a node of
-// a cluster is down, is an error after the rest. --json prints the fields of rlock who but for held.
+// walks through all keys of the server, a thousand at a time, on every primary of a cluster, and reads
+// at most 400 bytes of the strings that match. It lists strings that look like tokens of rlock: a
+// random UUID, perhaps with a text behind it, so a string of your own that is one is in the list. For a
+// lock with a token of another library, or one that a program has chosen, use rlock who. The user may
+// need more rights than for locks, which PRODUCTION.md names. What it cannot find out, as when a node
+// of a cluster is down, is an error after the rest. --json prints the fields of rlock who but for held.
 //
 // # rlock probe
 //
 //	rlock probe [--prefix TEXT] [--json]
 //
-// takes a scratch lock and tells what the server, its settings and the user's rights mean for
-// locks, one finding in each line. If the user has rights only to keys that begin with a text such as app:,
-// --prefix app: has the key of the scratch lock begin so too. The exit code is 1 if there is a fault. --json prints severity
-// (ok, note or FAULT), name, server, text and error.
+// takes a scratch lock and tells what the server, its settings and the user's rights mean for locks,
+// one finding in each line. If the user has rights only to keys that begin with a text such as app:,
+// --prefix app: has the key of the scratch lock begin so too. The exit code is 1 if there is a fault.
+// Flags:
+//
+//	--prefix TEXT     what the key of the scratch lock begins with
+//
+//	rlock probe
+//	rlock probe --prefix app:
+//
+// --json prints severity (ok, note or FAULT), name, server, text and error.
 //
 // # rlock version
 //
@@ -315,4 +384,7 @@
 // A version that ends in a time and a commit, or (devel), was built from a directory and not from a
 // release. --json prints version, commit, modified, go and platform; commit is null where it is not
 // known.
+//
+//	rlock version
+//	rlock version --json
 package main

@@ -48,7 +48,7 @@ func (p *program) help(args []string) error {
 	}
 	title := "rlock " + args[0]
 	if !slices.Contains(titles, title) {
-		return failure(exitFailed, "there is no command %s; see rlock --help", quote(args[0]))
+		return failure(exitFailed, "there is no command %s; see rlock -h", quote(args[0]))
 	}
 	return p.write(strings.TrimPrefix(sections[title], title+"\n\n"))
 }

@@ -55,21 +55,27 @@ func (p *program) run(args []string) int {
 
 func (p *program) dispatch(args []string) error {
 	if len(args) == 0 {
-		return failure(exitFailed, "there is no command; see rlock --help")
+		return failure(exitFailed, "there is no command; see rlock -h")
 	}
 	name, rest := args[0], args[1:]
 	switch name {
-	case "help", "-h", "-help", "--help":
+	case "-h":
+		return p.usage(nil)
+	case "help", "-help", "--help":
 		return p.help(rest)
 	case "-version", "--version":
 		name = "version"
 	}
 	command, known := commands[name]
 	if !known {
-		return failure(exitFailed, "there is no command %s; see rlock --help", quote(name))
+		return failure(exitFailed, "there is no command %s; see rlock -h", quote(name))
 	}
 	err := command(p, rest)
-	if errors.Is(err, flag.ErrHelp) {
+	var short *wantUsage
+	switch {
+	case errors.As(err, &short):
+		return p.usage(short.flags)
+	case errors.Is(err, flag.ErrHelp):
 		return p.help([]string{name})
 	}
 	return err

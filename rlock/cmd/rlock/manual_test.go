@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -38,6 +39,8 @@ func defined(name string) []string {
 		new(acquisition).define(a)
 	case "wait":
 		new(waiting).define(a)
+	case "extend":
+		a.defineTTL(new(time.Duration))
 	case "ls":
 		a.flags.String("owner", "", "")
 	case "probe":
@@ -83,7 +86,7 @@ func TestManualHasTheFlags(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"--help"}, {"-h"}, {"help"}} {
+	for _, args := range [][]string{{"--help"}, {"-help"}, {"help"}} {
 		code, stdout, stderr := call(nowhere, args...)
 		require.Zero(t, code)
 		require.Empty(t, stderr)
@@ -104,8 +107,51 @@ func TestHelp(t *testing.T) {
 		code, stdout, stderr := call(nowhere, args...)
 		require.Equal(t, exitFailed, code)
 		require.Empty(t, stdout)
-		require.Contains(t, stderr, "see rlock --help")
+		require.Contains(t, stderr, "see rlock -h")
 	}
+}
+
+// Usage is short, and fits into the narrowest of terminals with all flags and two examples.
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	for name := range commands {
+		_, usage, _ := call(nowhere, name, "-h")
+		lines := strings.Split(usage, "\n")
+		require.True(t, strings.HasPrefix(usage, "  rlock "+name+" "), usage)
+		require.Contains(t, usage, "\nThe manual: rlock help "+name+"\n")
+		for _, flag := range defined(name) {
+			require.Regexp(t, `(?m)^  (-\w, )?--?`+flag+`\b.*\w`, usage, "%s says nothing of -%s", name, flag)
+		}
+		examples := 0
+		for _, line := range lines[slices.Index(lines, ""):] {
+			if strings.HasPrefix(line, "  ") && strings.Contains(line, "rlock "+name) {
+				examples++
+			}
+		}
+		require.Equal(t, 2, examples, usage)
+	}
+	all := [][]string{{"-h"}, {"run", "-n", "a", "-h", "--", "ls"}}
+	for name := range commands {
+		all = append(all, []string{name, "-h"})
+	}
+	for _, args := range all {
+		code, usage, stderr := call(nowhere, args...)
+		require.Zero(t, code)
+		require.Empty(t, stderr)
+		require.Less(t, strings.Count(usage, "\n"), 30, usage)
+		for line := range strings.Lines(usage) {
+			require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 80, line)
+		}
+	}
+	_, usage, _ := call(nowhere, "-h")
+	for name := range commands {
+		require.Contains(t, "\n"+usage, "\n  rlock "+name)
+	}
+	require.Contains(t, usage, "  rlock run -n backup -- pg_dump")
+	// A command that is run under a lock has a -h of its own.
+	code, _, stderr := call(nowhere, "run", "a", "--", "ls", "-h")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stderr, "RLOCK_URL")
 }
 
 // What cannot work is refused before anything is sent: there is no server here.
@@ -117,7 +163,7 @@ func TestRefusedArguments(t *testing.T) {
 		"run key true":                              "there is no CMD",
 		"run key --":                                "there is no CMD",
 		"run -- true":                               "there is no KEY",
-		"run --no-such key -- true":                 "flag provided but not defined: -no-such; see rlock run --help",
+		"run --no-such key -- true":                 "flag provided but not defined: -no-such; see rlock run -h",
 		"run --ttl":                                 "flag needs an argument: -ttl",
 		"run --ttl x k -- true":                     "want a time such as 30s",
 		"run --ttl -1s k -- true":                   "not negative",
@@ -157,6 +203,9 @@ func TestRefusedArguments(t *testing.T) {
 		"acquire":                                   "want one KEY, got 0 operands",
 		"acquire a b":                               "want one KEY, got 2 operands",
 		"release a":                                 "want KEY and TOKEN",
+		"extend a":                                  "want KEY and TOKEN",
+		"extend a token --ttl 0":                    "no lease",
+		"extend rlock:fence:{1} token":              "choose another",
 		"force-release":                             "want one KEY and --token TOKEN",
 		"who":                                       "at least one KEY",
 		"wait a b":                                  "want one KEY",

@@ -13,7 +13,7 @@ type screen struct {
 	drawn bool
 }
 
-// eraseLine goes to the begin of the line and clears it with what is below: a terminal that became narrower
+// eraseLine goes to the beginning of the line and clears it with what is below: a terminal that became narrower
 // has broken the line into several.
 const eraseLine = "\r\x1b[J"
 
@@ -30,11 +30,12 @@ func (s *screen) draw(file *os.File, line func(width int) string) {
 	io.WriteString(file, eraseLine+line(width-1)+"\r") // a letter in the last column may begin the next line
 }
 
-// erase clears the line.
+// erase clears the line for good.
 func (s *screen) erase() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clear()
+	s.drawn = false // in the background too: by then the last line of the terminal is another's
 }
 
 // above writes what stays, in place of the line.

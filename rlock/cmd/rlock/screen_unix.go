@@ -4,7 +4,6 @@ package main
 
 import (
 	"os"
-	"os/signal"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -22,18 +21,9 @@ func terminalWidth(file *os.File) (width int, is bool) {
 	return int(size.Col), true
 }
 
-// inBackground tells whether the terminal is rlock's own, and another process group has it.
+// inBackground tells whether the terminal is rlock's own, and another process group has it. With stty tostop,
+// who writes then is stopped.
 func inBackground(file *os.File) bool {
 	foreground, err := unix.IoctlGetInt(int(file.Fd()), unix.TIOCGPGRP)
 	return err == nil && foreground != syscall.Getpgrp()
-}
-
-// unstoppable keeps a terminal with "stty tostop" from stopping rlock if it goes into the background in the
-// moment in which it writes. A program that rlock starts must not inherit that, so restore comes before.
-func unstoppable() (restore func()) {
-	if signal.Ignored(syscall.SIGTTOU) {
-		return func() {}
-	}
-	signal.Ignore(syscall.SIGTTOU)
-	return func() { signal.Reset(syscall.SIGTTOU) }
 }

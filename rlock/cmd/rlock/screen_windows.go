@@ -9,5 +9,3 @@ func terminalWidth(file *os.File) (width int, is bool) {
 }
 
 func inBackground(*os.File) bool { return false }
-
-func unstoppable() (restore func()) { return func() {} }

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"strings"
+	"unicode/utf8"
 )
 
 // table is what a person sees of a list: columns with a head. Nothing is cut, because people copy what they
@@ -25,7 +26,7 @@ func (t *table) text(width int) string {
 	widths := make([]int, len(t.head))
 	for _, row := range append([][]string{t.head}, t.rows...) {
 		for i, cell := range row {
-			if n := columns(cell); n <= width*2/5 {
+			if n := utf8.RuneCountInString(cell); n <= width*2/5 {
 				widths[i] = max(widths[i], n)
 			}
 		}
@@ -34,7 +35,7 @@ func (t *table) text(width int) string {
 	for _, row := range append([][]string{t.head}, t.rows...) {
 		line := ""
 		for i, cell := range row {
-			room := widths[i] - columns(cell)
+			room := widths[i] - utf8.RuneCountInString(cell)
 			if i == 0 && room < 0 {
 				b.WriteString(cell + "\n")
 				cell, room = "", widths[i]

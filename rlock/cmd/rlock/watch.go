@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"time"
 
@@ -20,8 +21,6 @@ const (
 	unblocked = time.Second
 	// inexact is by how much the server's milliseconds and the clocks may make a lease look longer.
 	inexact = 100 * time.Millisecond
-	// longestLease is one that nobody sees the end of, and that can be added to a time.
-	longestLease = 100 * 365 * 24 * time.Hour
 )
 
 // style is how one is told that one waits.
@@ -64,6 +63,7 @@ type watcher struct {
 	key      int              // that stands in the way, as far as is known
 	state    rlockadmin.State // as the server has said
 	at       time.Time        // when it has said so
+	heard    time.Time        // when it has said anything, such as an error
 	since    time.Time        // from when on the holder was watched
 	latest   time.Time        // when the lease ends at the latest, unless it is extended
 	extended bool
@@ -90,12 +90,9 @@ func (p *program) watch(
 	now := time.Now()
 	watching := &watcher{
 		program: p, style: how, admin: admin, keys: keys, want: want, owner: owner, patience: w.patience,
-		start: now, at: now,
+		start: now, heard: now,
 	}
-	done, restore := make(chan struct{}), func() {}
-	if how == live {
-		restore = unstoppable()
-	}
+	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		watching.run(ctx)
@@ -106,7 +103,6 @@ func (p *program) watch(
 		case <-done:
 		case <-time.After(unblocked):
 		}
-		restore()
 	}
 }
 
@@ -147,10 +143,13 @@ func (w *watcher) look(ctx context.Context, key string) answer {
 
 // take takes in what the server says.
 func (w *watcher) take(a answer) {
+	now := time.Now()
+	if !errors.Is(a.err, rlock.ErrNoAnswer) {
+		w.heard = now
+	}
 	if a.err != nil {
 		return
 	}
-	now := time.Now()
 	before := w.state
 	w.state, w.at = a.state, now
 	if a.state.Mode == rlockadmin.Free { // of a set, another key may stand in the way
@@ -158,12 +157,14 @@ func (w *watcher) take(a answer) {
 		return
 	}
 	// The server has counted what is left between the question and the answer.
-	trip, remaining := now.Sub(a.sent), min(a.state.Remaining, longestLease)
-	earliest, latest := now.Add(remaining-trip), now.Add(remaining+trip)
+	trip := now.Sub(a.sent)
+	earliest, latest := now.Add(a.state.Remaining-trip), now.Add(a.state.Remaining+trip)
 	switch {
 	case before.Key != a.state.Key || before.Token() != a.state.Token():
 		w.since, w.latest, w.extended = now, latest, false
 	case a.state.Mode != rlockadmin.Exclusive: // the end is that of whoever came last
+	case a.state.Remaining == rlock.NoExpiry:
+		w.extended = false
 	case earliest.After(w.latest.Add(inexact)):
 		w.latest, w.extended = latest, true
 	case latest.Before(w.latest):
@@ -185,7 +186,7 @@ func (w *watcher) view(now time.Time) view {
 		want: w.want(w.keys[w.key]), waited: now.Sub(w.start), patience: w.patience,
 		state: since(w.state, now.Sub(w.at)), place: placeOf(w.owner, w.state), extended: w.extended,
 	}
-	if silent := now.Sub(w.at); silent >= patienceToAnswer {
+	if silent := now.Sub(w.heard); silent >= patienceToAnswer {
 		v.silent = silent
 	}
 	if w.state.Mode != rlockadmin.Free {

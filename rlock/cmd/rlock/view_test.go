@@ -1,0 +1,182 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/rlockadmin"
+)
+
+// heldBy is a lock that one holder has.
+func heldBy(owner string, left time.Duration, waiters ...string) rlockadmin.State {
+	state := rlockadmin.State{
+		Key: "backup", Mode: rlockadmin.Exclusive, Remaining: left,
+		Holders: []rlockadmin.Holder{{Owner: owner, Remaining: left}},
+	}
+	for _, w := range waiters {
+		state.Waiters = append(state.Waiters, rlockadmin.Waiter{Owner: w})
+	}
+	return state
+}
+
+func TestLineOfWaiting(t *testing.T) {
+	t.Parallel()
+	const pod = "web-3 pid 4711 rlock: pg_dump"
+	full := view{
+		want: "backup", waited: 62*time.Second + 1, patience: 5 * time.Minute, state: heldBy(pod, 29*time.Second, "", "", ""),
+		place: 2, held: 42 * time.Second, extended: true,
+	}
+	change := func(how func(*view)) view {
+		v := full
+		how(&v)
+		return v
+	}
+	readers := heldBy("a", time.Minute)
+	readers.Mode, readers.Holders = rlockadmin.Readers, append(readers.Holders, rlockadmin.Holder{Owner: "b"})
+	for name, c := range map[string]struct {
+		view  view
+		width int
+		want  string
+	}{
+		"all of it": {full, 199, "waiting 1m2s of 5m for backup, place 2/3; " +
+			"held by web-3 pid 4711 rlock: pg_dump, 29s left, extended, for over 42s"},
+		"without the time of watching": {full, 100, "waiting 1m2s of 5m for backup, place 2/3; " +
+			"held by web-3 pid 4711 rlock: pg_dump, 29s left, extended"},
+		"with less of the owner": {full, 90, "waiting 1m2s of 5m for backup, place 2/3; " +
+			"held by web-3 pid 4711 rl..., 29s left, extended"},
+		"cut":            {full, 40, "waiting 1m2s of 5m for backup, place ..."},
+		"nearly nothing": {full, 5, "wa..."},
+		"no room":        {full, 2, ".."},
+		"none":           {full, 0, ""},
+		"below none":     {full, -1, ""},
+		"wide letters, which may need two columns": {
+			change(func(v *view) { v.want = "日本語" }), 20, "waiting 1m2s of 5...",
+		},
+		"a long key": {
+			change(func(v *view) { v.want, v.state = strings.Repeat("k", 90), heldBy("me", time.Second, "a", "b") }), 100,
+			"waiting 1m2s of 5m for " + strings.Repeat("k", 32) + "..., place 2/2; held by me, 1s left, extended",
+		},
+		"for ever": {change(func(v *view) { v.patience = 0 }), 50, "waiting 1m2s for backup, place 2/3; held by web..."},
+		"no place": {
+			change(func(v *view) { v.place, v.extended, v.held = 0, false, 0 }), 199,
+			"waiting 1m2s of 5m for backup, 3 in line; held by " + pod + ", 29s left",
+		},
+		"no owner, no end": {
+			change(func(v *view) { v.state, v.place, v.extended = heldBy("", rlock.NoExpiry), 0, false }), 199,
+			"waiting 1m2s of 5m for backup; held, never expires, for over 42s",
+		},
+		"free": {view{want: "backup"}, 199, "waiting 0s for backup"},
+		"readers": {
+			view{want: "a share of backup", state: readers}, 199,
+			"waiting 0s for a share of backup; in use: 2 readers: a, b, 1m0s left",
+		},
+		"silence": {
+			change(func(v *view) { v.silent = 5 * time.Second }), 199,
+			"waiting 1m2s of 5m for backup; the server has not answered for 5s",
+		},
+	} {
+		got := c.view.line(c.width)
+		require.LessOrEqual(t, columns(got), max(c.width, 0), name)
+		require.Equal(t, c.want, got, name)
+	}
+	for width := range 200 {
+		require.LessOrEqual(t, columns(full.line(width)), width)
+	}
+}
+
+func TestPlace(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		owner   string
+		waiters []string
+		want    int
+	}{
+		"alone": {"me", []string{"me"}, 1}, "behind": {"me", []string{"a", "me"}, 2}, "two of that name": {"me", []string{"me", "me"}, 0},
+		"nobody": {"me", nil, 0}, "no name": {"", []string{""}, 0},
+	} {
+		require.Equal(t, c.want, placeOf(c.owner, heldBy("h", time.Second, c.waiters...)), name)
+	}
+}
+
+// A lease counts as extended only if its end has moved for certain, however late an answer came.
+func TestExtendedIsCertain(t *testing.T) {
+	t.Parallel()
+	type look struct{ after, trip, left time.Duration }
+	for name, c := range map[string]struct {
+		looks []look
+		want  bool
+	}{
+		"it runs down":         {[]look{{0, 0, 10 * time.Second}, {time.Second, 0, 9 * time.Second}}, false},
+		"a late first answer":  {[]look{{0, 3 * time.Second, 7 * time.Second}, {time.Second, 0, 9 * time.Second}}, false},
+		"a late second answer": {[]look{{0, 0, 10 * time.Second}, {time.Second, 4 * time.Second, 9 * time.Second}}, false},
+		"extended":             {[]look{{0, 0, 3 * time.Second}, {time.Second, 0, 10 * time.Second}}, true},
+		"and stays so":         {[]look{{0, 0, 3 * time.Second}, {time.Second, 0, 10 * time.Second}, {time.Second, 0, 9 * time.Second}}, true},
+		"never ends":           {[]look{{0, 0, rlock.NoExpiry}, {time.Second, 0, rlock.NoExpiry}}, false},
+		"ends no more":         {[]look{{0, 0, 10 * time.Second}, {time.Second, 0, rlock.NoExpiry}}, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &watcher{program: &program{}, style: live, keys: []string{"backup"}, want: quote}
+			for _, l := range c.looks {
+				time.Sleep(l.after)
+				sent := time.Now()
+				time.Sleep(l.trip)
+				w.take(answer{state: heldBy("h", l.left), sent: sent})
+			}
+			require.Equal(t, c.want, w.extended, name)
+			time.Sleep(2 * patienceToAnswer)
+			w.take(answer{err: &exit{exitFailed, rlock.ErrNoAnswer}})
+			require.Equal(t, 2*patienceToAnswer, w.view(time.Now()).silent)
+			w.take(answer{err: errors.New("NOPERM")})
+			require.Zero(t, w.view(time.Now()).silent)
+		})
+	}
+}
+
+// Of a set, the line tells of the key that is held.
+func TestKeyInTheWay(t *testing.T) {
+	t.Parallel()
+	w := &watcher{program: &program{}, style: live, keys: []string{"a", "b", "backup"}, want: quote}
+	for range 2 {
+		w.take(answer{state: rlockadmin.State{Key: w.keys[w.key]}, sent: time.Now()})
+	}
+	for range 2 {
+		w.take(answer{state: heldBy("h", time.Minute), sent: time.Now()})
+		require.Contains(t, w.view(time.Now()).line(99), "for backup; held by h")
+	}
+}
+
+func TestStyle(t *testing.T) {
+	t.Parallel()
+	p := &program{stderr: new(strings.Builder), getenv: func(string) string { return "xterm" }}
+	require.Equal(t, mute, p.style(&waiting{}))
+	p.verbose = true
+	require.Equal(t, once, p.style(&waiting{}))
+	require.Equal(t, mute, p.style(&waiting{none: true}))
+	p.json = true
+	require.Equal(t, once, p.style(&waiting{}))
+}
+
+func TestTable(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("k", 90)
+	table := &table{head: []string{"KEY", "LEFT", "OWNER", "WAITING"}, rows: [][]string{
+		{"job:1", "29s", "web-3", "2"}, {"schlüssel", "never expires", "", ""}, {long, "1.5s", strings.Repeat("o", 50), "1"},
+	}}
+	require.Equal(t, `KEY        LEFT           OWNER  WAITING
+job:1      29s            web-3  2
+schlüssel  never expires
+`+long+`
+           1.5s           `+strings.Repeat("o", 50)+`  1
+`, table.text(80))
+	wide := table.text(300)
+	require.Contains(t, wide, "\n"+long+"  1.5s           "+strings.Repeat("o", 50)+"  1\n")
+	require.Contains(t, wide, "\njob:1"+strings.Repeat(" ", 85)+"  29s            web-3"+strings.Repeat(" ", 45)+"  2\n")
+	table.rows = nil
+	require.Empty(t, table.text(80))
+}
