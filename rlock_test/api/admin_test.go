@@ -134,6 +134,64 @@ func TestAdminWithFewRights(t *testing.T) {
 	require.Equal(t, []string{"app:k", "app:shared"}, keys)
 }
 
+// Who has a token gives its holder a new lease, be it of a lock or of a share, and never a shorter one.
+func TestAdminExtends(t *testing.T) {
+	t.Parallel()
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		l := env.NewLocker(t, client, rlock.WithTTL(time.Minute))
+		admin := env.Admin(l)
+		for key, lock := range map[string]*rlock.Lock{
+			"whole":   env.MustLock(t)(l.Acquire(t.Context(), "whole")),
+			"readers": env.MustLock(t)(l.AcquireShared(t.Context(), "readers")),
+			"permits": env.MustLock(t)(l.AcquirePermits(t.Context(), "permits", 2, 3)),
+		} {
+			between := func(least, most time.Duration) {
+				t.Helper()
+				left := env.Inspect(t, l, key).Remaining
+				require.Greater(t, left, least, key)
+				require.LessOrEqual(t, left, most, key)
+			}
+			require.NoError(t, admin.Extend(t.Context(), key, lock.Token(), time.Hour), key)
+			between(30*time.Minute, time.Hour)
+			require.NoError(t, admin.Extend(t.Context(), key, lock.Token(), time.Second), key)
+			between(30*time.Minute, time.Hour)
+			require.NoError(t, lock.Extend(t.Context(), 2*time.Hour), "it is still the holder's")
+			between(time.Hour, 2*time.Hour)
+			for _, token := range []string{"another", env.MustLock(t)(l.Acquire(t.Context(), "other "+key)).Token()} {
+				require.ErrorIs(t, admin.Extend(t.Context(), key, token, 3*time.Hour), rlock.ErrLost, key)
+			}
+			between(time.Hour, 2*time.Hour)
+			require.NoError(t, admin.Extend(t.Context(), key, lock.Token(), rlock.NoExpiry), key)
+			between(2*time.Hour, rlock.NoExpiry)
+			require.Equal(t, rlock.NoExpiry, env.Inspect(t, l, key).Remaining)
+			require.NoError(t, lock.Release(t.Context()))
+			require.ErrorIs(t, admin.Extend(t.Context(), key, lock.Token(), time.Hour), rlock.ErrLost, "it is not taken again")
+			require.Equal(t, rlockadmin.Free, env.Inspect(t, l, key).Mode)
+		}
+	})
+}
+
+// An answer that is lost costs nothing: Extend asks again.
+func TestAdminExtendsAgain(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, l, _ := env.NewFaulty(t, e)
+		lock := env.MustLock(t)(l.Acquire(t.Context(), "k", rlock.WithTTL(time.Minute)))
+		lost := 0
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			reply := run()
+			if env.IsExtend(words) && lost == 0 {
+				lost++
+				return env.NoReply()
+			}
+			return reply
+		})
+		require.NoError(t, env.Admin(l).Extend(t.Context(), "k", lock.Token(), time.Hour))
+		require.Equal(t, 1, lost)
+		require.Greater(t, env.HolderOf(t, l, "k").Remaining, 30*time.Minute)
+	})
+}
+
 // What cannot be right is refused before anything is sent.
 func TestAdminRefuses(t *testing.T) {
 	t.Parallel()
@@ -165,6 +223,10 @@ func TestAdminRefuses(t *testing.T) {
 		"force, no token":   a.ForceRelease(t.Context(), "k", ""),
 		"force, no key":     a.ForceRelease(t.Context(), "", "t"),
 		"force, no context": a.ForceRelease(none, "k", "t"),
+		"extend, no token":  a.Extend(t.Context(), "k", "", time.Second),
+		"extend, no key":    a.Extend(t.Context(), "", "t", time.Second),
+		"extend, no lease":  a.Extend(t.Context(), "k", "t", 0),
+		"extend, zero":      new(rlockadmin.Admin).Extend(t.Context(), "k", "t", time.Second),
 		"list, no pattern":  list(t.Context(), a, ""),
 		"list, no context":  list(none, a, "*"),
 		"list, nil":         list(t.Context(), nothing, "*"),
@@ -174,6 +236,7 @@ func TestAdminRefuses(t *testing.T) {
 	for name, err := range map[string]error{
 		"inspect": env.ErrorOf(a.Inspect(ended, "k")),
 		"force":   a.ForceRelease(ended, "k", "t"),
+		"extend":  a.Extend(ended, "k", "t", time.Second),
 		"list":    list(ended, a, "*"),
 	} {
 		require.ErrorIs(t, err, context.DeadlineExceeded, name)

@@ -48,6 +48,9 @@ func TestExitCodes(t *testing.T) {
 			"wait for a while":     {"wait -w 200ms held", 75, "gave up waiting"},
 			"wait for a free one":  {"wait -n free", 0, ""},
 			"another's token":      {"release held x", 76, "not held with this token"},
+			"extend, another's":    {"extend held x", 76, "not held with this token"},
+			"extend, free":         {"extend free x --ttl 1m", 76, "see rlock who free"},
+			"extend, no lock":      {"extend hash x", 125, "WRONGTYPE"},
 			"force, another's":     {"force-release held --token x", 76, "not held with this token"},
 			"force, no token":      {"force-release held", 125, `rlock force-release held --token 'another library'\''s'`},
 			"force, free":          {"force-release free", 125, "free is free"},
@@ -77,6 +80,33 @@ func TestExitCodes(t *testing.T) {
 			require.EqualValues(t, 0, must(t, server, "EXISTS", key), "%s is released", key)
 		}
 	})
+}
+
+// Who has taken a lock, or a share of one, can extend it.
+func TestExtend(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	address := url(server.Addr())
+	for key, how := range map[string]string{
+		"whole": "--owner me", "readers": "--shared --owner me", "permits": "--limit 2 --permits 2",
+	} {
+		code, stdout, stderr := call(t, address, append([]string{"acquire", "--ttl", "5m", key}, strings.Fields(how)...)...)
+		require.Zero(t, code, stderr)
+		token := strings.TrimSuffix(stdout, "\n")
+		code, stdout, stderr = call(t, address, "extend", key, "--ttl", "2h", token)
+		require.Zero(t, code, stderr)
+		require.Empty(t, stdout+stderr)
+		code, stdout, stderr = call(t, address, "extend", "--json", key, token)
+		require.Zero(t, code, stderr)
+		require.Equal(t, []map[string]any{{"key": key, "extended": true, "ttl_ms": 30000.}}, objects(t, stdout))
+		_, stdout, _ = call(t, address, "who", "--json", key)
+		require.InDelta(t, 5400000, objects(t, stdout)[0]["remaining_ms"], 1800000, "the longer lease stays")
+		code, _, stderr = call(t, address, "release", key, token)
+		require.Zero(t, code, stderr)
+		code, stdout, stderr = call(t, address, "extend", "--json", key, token)
+		require.Equal(t, 76, code, stderr)
+		require.Equal(t, []map[string]any{{"key": key, "extended": false, "ttl_ms": 30000.}}, objects(t, stdout))
+	}
 }
 
 // must returns the number that a server answers.

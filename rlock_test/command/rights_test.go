@@ -86,6 +86,7 @@ func TestRightsForTheCommand(t *testing.T) {
 		code, _, stderr = call(t, person, "force-release", "app:job", "--token", token)
 		require.Equal(t, 125, code)
 		require.Regexp(t, env.NoPermission, stderr)
+		succeeds(app, "extend", "app:job", token)
 		succeeds(app, "release", "app:job", token)
 		succeeds(person, "wait", "app:job")
 	})

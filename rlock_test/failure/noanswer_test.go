@@ -78,6 +78,9 @@ var calls = map[string]func(ctx context.Context, l *rlock.Locker, held *rlock.Lo
 	"force release": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error {
 		return env.Admin(l).ForceRelease(ctx, "job", "token")
 	},
+	"extend by its token": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error {
+		return env.Admin(l).Extend(ctx, "job", "token", time.Second)
+	},
 }
 
 // Whatever the call, its error says that the server does not answer, and no more: not that somebody holds the

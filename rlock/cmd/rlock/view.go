@@ -38,11 +38,10 @@ func (v view) line(width int) string {
 
 func (v view) words(want, name string, all bool) string {
 	var b strings.Builder
-	b.WriteString("waiting " + brief(v.waited.Truncate(time.Second)))
+	b.WriteString("waiting for " + want + ", " + brief(v.waited.Truncate(time.Second)))
 	if v.patience > 0 {
 		b.WriteString(" of " + brief(v.patience))
 	}
-	b.WriteString(" for " + want)
 	if v.silent > 0 {
 		b.WriteString("; the server has not answered for " + brief(v.silent))
 		return b.String()

@@ -44,41 +44,41 @@ func TestLineOfWaiting(t *testing.T) {
 		width int
 		want  string
 	}{
-		"all of it": {full, 199, "waiting 1m2s of 5m for backup, place 2/3; " +
+		"all of it": {full, 199, "waiting for backup, 1m2s of 5m, place 2/3; " +
 			"held by web-3 pid 4711 rlock: pg_dump, 29s left, extended, for over 42s"},
-		"without the time of watching": {full, 100, "waiting 1m2s of 5m for backup, place 2/3; " +
+		"without the time of watching": {full, 100, "waiting for backup, 1m2s of 5m, place 2/3; " +
 			"held by web-3 pid 4711 rlock: pg_dump, 29s left, extended"},
-		"with less of the owner": {full, 90, "waiting 1m2s of 5m for backup, place 2/3; " +
-			"held by web-3 pid 4711 rl..., 29s left, extended"},
-		"cut":            {full, 40, "waiting 1m2s of 5m for backup, place ..."},
+		"with less of the owner": {full, 90, "waiting for backup, 1m2s of 5m, place 2/3; " +
+			"held by web-3 pid 4711 r..., 29s left, extended"},
+		"cut":            {full, 40, "waiting for backup, 1m2s of 5m, place ..."},
 		"nearly nothing": {full, 5, "wa..."},
 		"no room":        {full, 2, ".."},
 		"none":           {full, 0, ""},
 		"below none":     {full, -1, ""},
 		"wide letters, which may need two columns": {
-			change(func(v *view) { v.want = "日本語" }), 20, "waiting 1m2s of 5...",
+			change(func(v *view) { v.want = "日本語" }), 20, "waiting for 日本...",
 		},
 		"a long key": {
 			change(func(v *view) { v.want, v.state = strings.Repeat("k", 90), heldBy("me", time.Second, "a", "b") }), 100,
-			"waiting 1m2s of 5m for " + strings.Repeat("k", 32) + "..., place 2/2; held by me, 1s left, extended",
+			"waiting for " + strings.Repeat("k", 31) + "..., 1m2s of 5m, place 2/2; held by me, 1s left, extended",
 		},
-		"for ever": {change(func(v *view) { v.patience = 0 }), 50, "waiting 1m2s for backup, place 2/3; held by web..."},
+		"for ever": {change(func(v *view) { v.patience = 0 }), 50, "waiting for backup, 1m2s, place 2/3; held by web..."},
 		"no place": {
 			change(func(v *view) { v.place, v.extended, v.held = 0, false, 0 }), 199,
-			"waiting 1m2s of 5m for backup, 3 in line; held by " + pod + ", 29s left",
+			"waiting for backup, 1m2s of 5m, 3 in line; held by " + pod + ", 29s left",
 		},
 		"no owner, no end": {
 			change(func(v *view) { v.state, v.place, v.extended = heldBy("", rlock.NoExpiry), 0, false }), 199,
-			"waiting 1m2s of 5m for backup; held, never expires, for over 42s",
+			"waiting for backup, 1m2s of 5m; held, never expires, for over 42s",
 		},
-		"free": {view{want: "backup"}, 199, "waiting 0s for backup"},
+		"free": {view{want: "backup"}, 199, "waiting for backup, 0s"},
 		"readers": {
 			view{want: "a share of backup", state: readers}, 199,
-			"waiting 0s for a share of backup; in use: 2 readers: a, b, 1m0s left",
+			"waiting for a share of backup, 0s; in use: 2 readers: a, b, 1m0s left",
 		},
 		"silence": {
 			change(func(v *view) { v.silent = 5 * time.Second }), 199,
-			"waiting 1m2s of 5m for backup; the server has not answered for 5s",
+			"waiting for backup, 1m2s of 5m; the server has not answered for 5s",
 		},
 	} {
 		got := c.view.line(c.width)
@@ -141,13 +141,13 @@ func TestExtendedIsCertain(t *testing.T) {
 // Of a set, the line tells of the key that is held.
 func TestKeyInTheWay(t *testing.T) {
 	t.Parallel()
-	w := &watcher{program: &program{}, style: live, keys: []string{"a", "b", "backup"}, want: quote}
+	w := &watcher{program: &program{}, style: live, keys: []string{"a", "b", "backup"}, want: quote, start: time.Now()}
 	for range 2 {
 		w.take(answer{state: rlockadmin.State{Key: w.keys[w.key]}, sent: time.Now()})
 	}
 	for range 2 {
 		w.take(answer{state: heldBy("h", time.Minute), sent: time.Now()})
-		require.Contains(t, w.view(time.Now()).line(99), "for backup; held by h")
+		require.Contains(t, w.view(time.Now()).line(99), "for backup, 0s; held by h")
 	}
 }
 
