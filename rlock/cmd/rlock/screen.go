@@ -13,8 +13,8 @@ type screen struct {
 	drawn bool
 }
 
-// eraseLine goes to the beginning of the line and clears it with what is below: a terminal that became narrower
-// has broken the line into several.
+// eraseLine goes to the beginning of the line and clears it with what is below: a terminal that became
+// narrower has broken the line into several.
 const eraseLine = "\r\x1b[J"
 
 // draw shows a line in place of the one before. The cursor goes back to where the line begins, so that

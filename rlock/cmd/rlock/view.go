@@ -135,8 +135,8 @@ func columns(text string) (n int) {
 	return n
 }
 
-// columnsOf takes every letter beyond ASCII for a wide one: a line that is too short is better than one that is
-// broken.
+// columnsOf takes every letter beyond ASCII for a wide one: a line that is too short is better than one that
+// is broken.
 func columnsOf(r rune) int {
 	if r < 0x80 {
 		return 1

@@ -29,8 +29,8 @@ func TestLineOfWaiting(t *testing.T) {
 	t.Parallel()
 	const pod = "web-3 pid 4711 rlock: pg_dump"
 	full := view{
-		want: "backup", waited: 62*time.Second + 1, patience: 5 * time.Minute, state: heldBy(pod, 29*time.Second, "", "", ""),
-		place: 2, held: 42 * time.Second, extended: true,
+		want: "backup", waited: 62*time.Second + 1, patience: 5 * time.Minute,
+		state: heldBy(pod, 29*time.Second, "", "", ""), place: 2, held: 42 * time.Second, extended: true,
 	}
 	change := func(how func(*view)) view {
 		v := full
@@ -50,7 +50,7 @@ func TestLineOfWaiting(t *testing.T) {
 			"held by web-3 pid 4711 rlock: pg_dump, 29s left, extended"},
 		"with less of the owner": {full, 90, "waiting for backup, 1m2s of 5m, place 2/3; " +
 			"held by web-3 pid 4711 r..., 29s left, extended"},
-		"cut":            {full, 40, "waiting for backup, 1m2s of 5m, place ..."},
+		"cut":            {full, 40, "waiting for backup, 1m2s of 5m, place..."},
 		"nearly nothing": {full, 5, "wa..."},
 		"no room":        {full, 2, ".."},
 		"none":           {full, 0, ""},
@@ -59,10 +59,14 @@ func TestLineOfWaiting(t *testing.T) {
 			change(func(v *view) { v.want = "日本語" }), 20, "waiting for 日本...",
 		},
 		"a long key": {
-			change(func(v *view) { v.want, v.state = strings.Repeat("k", 90), heldBy("me", time.Second, "a", "b") }), 100,
+			change(func(v *view) {
+				v.want, v.state = strings.Repeat("k", 90), heldBy("me", time.Second, "a", "b")
+			}), 100,
 			"waiting for " + strings.Repeat("k", 31) + "..., 1m2s of 5m, place 2/2; held by me, 1s left, extended",
 		},
-		"for ever": {change(func(v *view) { v.patience = 0 }), 50, "waiting for backup, 1m2s, place 2/3; held by web..."},
+		"for ever": {
+			change(func(v *view) { v.patience = 0 }), 50, "waiting for backup, 1m2s, place 2/3; held by we...",
+		},
 		"no place": {
 			change(func(v *view) { v.place, v.extended, v.held = 0, false, 0 }), 199,
 			"waiting for backup, 1m2s of 5m, 3 in line; held by " + pod + ", 29s left",
@@ -97,8 +101,11 @@ func TestPlace(t *testing.T) {
 		waiters []string
 		want    int
 	}{
-		"alone": {"me", []string{"me"}, 1}, "behind": {"me", []string{"a", "me"}, 2}, "two of that name": {"me", []string{"me", "me"}, 0},
-		"nobody": {"me", nil, 0}, "no name": {"", []string{""}, 0},
+		"alone":            {"me", []string{"me"}, 1},
+		"behind":           {"me", []string{"a", "me"}, 2},
+		"two of that name": {"me", []string{"me", "me"}, 0},
+		"nobody":           {"me", nil, 0},
+		"no name":          {"", []string{""}, 0},
 	} {
 		require.Equal(t, c.want, placeOf(c.owner, heldBy("h", time.Second, c.waiters...)), name)
 	}
@@ -108,17 +115,18 @@ func TestPlace(t *testing.T) {
 func TestExtendedIsCertain(t *testing.T) {
 	t.Parallel()
 	type look struct{ after, trip, left time.Duration }
+	const s = time.Second
 	for name, c := range map[string]struct {
 		looks []look
 		want  bool
 	}{
-		"it runs down":         {[]look{{0, 0, 10 * time.Second}, {time.Second, 0, 9 * time.Second}}, false},
-		"a late first answer":  {[]look{{0, 3 * time.Second, 7 * time.Second}, {time.Second, 0, 9 * time.Second}}, false},
-		"a late second answer": {[]look{{0, 0, 10 * time.Second}, {time.Second, 4 * time.Second, 9 * time.Second}}, false},
-		"extended":             {[]look{{0, 0, 3 * time.Second}, {time.Second, 0, 10 * time.Second}}, true},
-		"and stays so":         {[]look{{0, 0, 3 * time.Second}, {time.Second, 0, 10 * time.Second}, {time.Second, 0, 9 * time.Second}}, true},
-		"never ends":           {[]look{{0, 0, rlock.NoExpiry}, {time.Second, 0, rlock.NoExpiry}}, false},
-		"ends no more":         {[]look{{0, 0, 10 * time.Second}, {time.Second, 0, rlock.NoExpiry}}, false},
+		"it runs down":         {[]look{{0, 0, 10 * s}, {s, 0, 9 * s}}, false},
+		"a late first answer":  {[]look{{0, 3 * s, 7 * s}, {s, 0, 9 * s}}, false},
+		"a late second answer": {[]look{{0, 0, 10 * s}, {s, 4 * s, 9 * s}}, false},
+		"extended":             {[]look{{0, 0, 3 * s}, {s, 0, 10 * s}}, true},
+		"and stays so":         {[]look{{0, 0, 3 * s}, {s, 0, 10 * s}, {s, 0, 9 * s}}, true},
+		"never ends":           {[]look{{0, 0, rlock.NoExpiry}, {s, 0, rlock.NoExpiry}}, false},
+		"ends no more":         {[]look{{0, 0, 10 * s}, {s, 0, rlock.NoExpiry}}, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := &watcher{program: &program{}, style: live, keys: []string{"backup"}, want: quote}
@@ -141,7 +149,8 @@ func TestExtendedIsCertain(t *testing.T) {
 // Of a set, the line tells of the key that is held.
 func TestKeyInTheWay(t *testing.T) {
 	t.Parallel()
-	w := &watcher{program: &program{}, style: live, keys: []string{"a", "b", "backup"}, want: quote, start: time.Now()}
+	w := &watcher{program: &program{}, style: live, keys: []string{"a", "b", "backup"}, want: quote}
+	w.start = time.Now()
 	for range 2 {
 		w.take(answer{state: rlockadmin.State{Key: w.keys[w.key]}, sent: time.Now()})
 	}
@@ -166,7 +175,9 @@ func TestTable(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("k", 90)
 	table := &table{head: []string{"KEY", "LEFT", "OWNER", "WAITING"}, rows: [][]string{
-		{"job:1", "29s", "web-3", "2"}, {"schlüssel", "never expires", "", ""}, {long, "1.5s", strings.Repeat("o", 50), "1"},
+		{"job:1", "29s", "web-3", "2"},
+		{"schlüssel", "never expires", "", ""},
+		{long, "1.5s", strings.Repeat("o", 50), "1"},
 	}}
 	require.Equal(t, `KEY        LEFT           OWNER  WAITING
 job:1      29s            web-3  2
@@ -176,7 +187,8 @@ schlüssel  never expires
 `, table.text(80))
 	wide := table.text(300)
 	require.Contains(t, wide, "\n"+long+"  1.5s           "+strings.Repeat("o", 50)+"  1\n")
-	require.Contains(t, wide, "\njob:1"+strings.Repeat(" ", 85)+"  29s            web-3"+strings.Repeat(" ", 45)+"  2\n")
+	require.Contains(t, wide,
+		"\njob:1"+strings.Repeat(" ", 85)+"  29s            web-3"+strings.Repeat(" ", 45)+"  2\n")
 	table.rows = nil
 	require.Empty(t, table.text(80))
 }
