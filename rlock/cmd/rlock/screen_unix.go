@@ -4,7 +4,6 @@ package main
 
 import (
 	"os"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,5 +24,6 @@ func terminalWidth(file *os.File) (width int, is bool) {
 // who writes then is stopped.
 func inBackground(file *os.File) bool {
 	foreground, err := unix.IoctlGetInt(int(file.Fd()), unix.TIOCGPGRP)
-	return err == nil && foreground != syscall.Getpgrp()
+	own, unknown := unix.Getpgid(0)
+	return err == nil && unknown == nil && foreground != own
 }
