@@ -89,7 +89,7 @@ func TestWaitingAtATerminal(t *testing.T) {
 		term.types("TERM=xterm $R run -w 5m wide -- true\n")
 		term.shows(", for over ")
 		term.has(30)
-		drawn := regexp.MustCompile(`\x1b\[J(waiting for wide, [^\r]{8}\.\.\.)\r`)
+		drawn := regexp.MustCompile(`\x1b\[J(wide, [^\r]{20}\.\.\.)\r`)
 		env.Soon(t, func() bool { return drawn.MatchString(term.screen()) }, "the line has 29 columns")
 	})
 	t.Run("without an erasing terminal", func(t *testing.T) {

@@ -91,10 +91,10 @@
 //	waiting for backup, 12s of 5m, place 2/3; held by web-3 pid 47 rlock: pg_dump, 29s left, extended, for over 12s
 //
 // The line changes once a second, for one command to the server, and is erased when the waiting is
-// over. It is cut to the width of the terminal. The server does not know since when a lock is held, so
-// "for over" counts from when rlock first saw the holder, and "extended" means that the end of the
-// lease has moved since. Who wants to watch a lock runs rlock wait KEY. The place is told if one in the
-// queue has the owner's text of the command, which that of rlock acquire has only with --owner;
+// over. In a narrow terminal it has fewer words, and shorter names. The server does not know since when a
+// lock is held, so "for over" counts from when rlock first saw the holder, and "extended" means that the
+// end of the lease has moved since. Who wants to watch a lock runs rlock wait KEY. The place is told if
+// exactly one in the queue has the owner's text of the command, for which rlock acquire needs --owner;
 // otherwise the line tells how many are in line.
 //
 // With -n nothing is told, and from the background nothing is written. Where TERM is dumb or not set,

@@ -21,16 +21,17 @@ type view struct {
 	extended bool             // by the holder, while it was watched
 }
 
-// shortest is to how many columns a name is shortened at most: enough for a host and a process.
-const shortest = 20
+// shortest is to how many columns a name is shortened at most: enough to tell most of them apart.
+const shortest = 12
 
 // line tells it in at most width columns. What is needed least gives way first: since when the holder was
-// watched, then the end of its name, and then that of the key.
+// watched and words that go without saying, then the end of the holder's name, and then that of the key.
 func (v view) line(width int) string {
 	name := v.holder()
 	if line := v.words(v.want, name, true); columns(line) <= width {
 		return line
 	}
+	name = strings.TrimPrefix(name, "held ")
 	name = shorten(name, columns(name)-columns(v.words(v.want, name, false))+width)
 	want := shorten(v.want, columns(v.want)-columns(v.words(v.want, name, false))+width)
 	return cut(v.words(want, name, false), width)
@@ -38,7 +39,10 @@ func (v view) line(width int) string {
 
 func (v view) words(want, name string, all bool) string {
 	var b strings.Builder
-	b.WriteString("waiting for " + want + ", " + brief(v.waited.Truncate(time.Second)))
+	if all {
+		b.WriteString("waiting for ")
+	}
+	b.WriteString(want + ", " + brief(v.waited.Truncate(time.Second)))
 	if v.patience > 0 {
 		b.WriteString(" of " + brief(v.patience))
 	}

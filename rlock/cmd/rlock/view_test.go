@@ -46,26 +46,27 @@ func TestLineOfWaiting(t *testing.T) {
 	}{
 		"all of it": {full, 199, "waiting for backup, 1m2s of 5m, place 2/3; " +
 			"held by web-3 pid 4711 rlock: pg_dump, 29s left, extended, for over 42s"},
-		"without the time of watching": {full, 100, "waiting for backup, 1m2s of 5m, place 2/3; " +
-			"held by web-3 pid 4711 rlock: pg_dump, 29s left, extended"},
-		"with less of the owner": {full, 90, "waiting for backup, 1m2s of 5m, place 2/3; " +
-			"held by web-3 pid 4711 r..., 29s left, extended"},
-		"cut":            {full, 40, "waiting for backup, 1m2s of 5m, place..."},
-		"nearly nothing": {full, 5, "wa..."},
+		"without what goes without saying": {full, 100, "backup, 1m2s of 5m, place 2/3; " +
+			"by web-3 pid 4711 rlock: pg_dump, 29s left, extended"},
+		"with less of the owner": {full, 79, "backup, 1m2s of 5m, place 2/3; " +
+			"by web-3 pid 4711 rlock: ..., 29s left, extended"},
+		"cut":            {full, 50, "backup, 1m2s of 5m, place 2/3; by web-3 ..., 29..."},
+		"only the key":   {full, 12, "backup, 1..."},
+		"nearly nothing": {full, 5, "ba..."},
 		"no room":        {full, 2, ".."},
 		"none":           {full, 0, ""},
 		"below none":     {full, -1, ""},
 		"wide letters, which may need two columns": {
-			change(func(v *view) { v.want = "日本語" }), 20, "waiting for 日本...",
+			change(func(v *view) { v.want = "日本語" }), 20, "日本語, 1m2s of 5...",
 		},
 		"a long key": {
 			change(func(v *view) {
 				v.want, v.state = strings.Repeat("k", 90), heldBy("me", time.Second, "a", "b")
 			}), 100,
-			"waiting for " + strings.Repeat("k", 31) + "..., 1m2s of 5m, place 2/2; held by me, 1s left, extended",
+			strings.Repeat("k", 48) + "..., 1m2s of 5m, place 2/2; by me, 1s left, extended",
 		},
 		"for ever": {
-			change(func(v *view) { v.patience = 0 }), 50, "waiting for backup, 1m2s, place 2/3; held by we...",
+			change(func(v *view) { v.patience = 0 }), 50, "backup, 1m2s, place 2/3; by web-3 ..., 29s left...",
 		},
 		"no place": {
 			change(func(v *view) { v.place, v.extended, v.held = 0, false, 0 }), 199,
