@@ -98,8 +98,8 @@
 // otherwise the line tells how many are in line.
 //
 // With -n nothing is told, and from the background nothing is written. Where TERM is dumb or not set,
-// there is a message for each new holder. There are no colours. Off a terminal, -v and --json write one
-// message.
+// there is a message for each new holder. There are no colours. With --json, and with -v off a terminal,
+// there is one message.
 //
 // # JSON
 //

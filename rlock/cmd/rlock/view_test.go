@@ -138,9 +138,19 @@ func TestExtendedIsCertain(t *testing.T) {
 				w.take(answer{state: heldBy("h", l.left), sent: sent})
 			}
 			require.Equal(t, c.want, w.extended, name)
-			time.Sleep(2 * patienceToAnswer)
-			w.take(answer{err: &exit{exitFailed, rlock.ErrNoAnswer}})
-			require.Equal(t, 2*patienceToAnswer, w.view(time.Now()).silent)
+			time.Sleep(time.Hour) // rlock was suspended
+			for range 2 {
+				w.ask(time.Now())
+				require.Zero(t, w.view(time.Now()).silent)
+				time.Sleep(patienceToAnswer - 1)
+				w.take(answer{err: &exit{exitFailed, rlock.ErrNoAnswer}})
+				w.ask(time.Now())
+				time.Sleep(time.Second)
+				require.Equal(t, patienceToAnswer+time.Second-1, w.view(time.Now()).silent)
+				w.take(answer{state: heldBy("h", time.Minute), sent: time.Now()})
+			}
+			w.ask(time.Now())
+			time.Sleep(patienceToAnswer)
 			w.take(answer{err: errors.New("NOPERM")})
 			require.Zero(t, w.view(time.Now()).silent)
 		})

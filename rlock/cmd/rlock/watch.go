@@ -63,7 +63,7 @@ type watcher struct {
 	key      int              // that stands in the way, as far as is known
 	state    rlockadmin.State // as the server has said
 	at       time.Time        // when it has said so
-	heard    time.Time        // when it has said anything, such as an error
+	unheard  time.Time        // when it was asked what it has not answered, be it with an error; zero: nothing
 	since    time.Time        // from when on the holder was watched
 	latest   time.Time        // when the lease ends at the latest, unless it is extended
 	extended bool
@@ -90,7 +90,7 @@ func (p *program) watch(
 	now := time.Now()
 	watching := &watcher{
 		program: p, style: how, admin: admin, keys: keys, want: want, owner: owner, patience: w.patience,
-		start: now, heard: now,
+		start: now,
 	}
 	done := make(chan struct{})
 	go func() {
@@ -125,6 +125,7 @@ func (w *watcher) run(ctx context.Context) {
 			timer.Reset(refresh)
 			if !asking { // a server that is slow to answer is not asked twice
 				asking = true
+				w.ask(time.Now())
 				key := w.keys[w.key]
 				go func() { answers <- w.look(ctx, key) }()
 			}
@@ -141,11 +142,18 @@ func (w *watcher) look(ctx context.Context, key string) answer {
 	return a
 }
 
+// ask notes that the server is asked. A silence begins with a question, and not while rlock is suspended.
+func (w *watcher) ask(now time.Time) {
+	if w.unheard.IsZero() {
+		w.unheard = now
+	}
+}
+
 // take takes in what the server says.
 func (w *watcher) take(a answer) {
 	now := time.Now()
 	if !errors.Is(a.err, rlock.ErrNoAnswer) {
-		w.heard = now
+		w.unheard = time.Time{}
 	}
 	if a.err != nil {
 		return
@@ -186,7 +194,7 @@ func (w *watcher) view(now time.Time) view {
 		want: w.want(w.keys[w.key]), waited: now.Sub(w.start), patience: w.patience,
 		state: since(w.state, now.Sub(w.at)), place: placeOf(w.owner, w.state), extended: w.extended,
 	}
-	if silent := now.Sub(w.heard); silent >= patienceToAnswer {
+	if silent := now.Sub(w.unheard); !w.unheard.IsZero() && silent >= patienceToAnswer {
 		v.silent = silent
 	}
 	if w.state.Mode != rlockadmin.Free {
