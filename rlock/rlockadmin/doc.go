@@ -1,6 +1,6 @@
 // Package rlockadmin looks at the locks of a server and repairs them: for tools, dashboards and people on
-// call. It tells who holds a lock, who waits for it, and which locks there are, and it frees what a process
-// that is gone has left. A program that takes locks needs package rlock only.
+// call. It tells who holds a lock, who waits for it, and which locks there are, frees what a process that is
+// gone has left, and gives a holder more time. A program that takes locks needs package rlock only.
 //
 //	admin, err := rlockadmin.New(client)
 //	…

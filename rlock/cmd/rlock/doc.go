@@ -88,7 +88,7 @@
 // long and when rlock gives up, the place in the queue, who holds the lock, and what is left of the
 // lease:
 //
-//	waiting for backup, 12s of 5m, place 2/3; held by web-3 pid 47 rlock: pg_dump, 29s left, extended, for over 12s
+//	waiting for job, 12s of 5m, place 2/3; held by web-3 pid 47 rlock: sort, 29s left, extended, for over 12s
 //
 // The line changes once a second, for one command to the server, and is erased when the waiting is
 // over. In a narrow terminal it has fewer words, and shorter names. The server does not know since when a
