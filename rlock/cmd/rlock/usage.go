@@ -41,7 +41,7 @@ func (p *program) usage(flags *flag.FlagSet) error {
 			shown = append(shown, line)
 		}
 	}
-	block(slices.Concat(shown))
+	block(shown)
 	shown = nil
 	for _, line := range slices.Concat(blocks[1:]...) {
 		if strings.Contains(line, title) && len(shown) < examples {
