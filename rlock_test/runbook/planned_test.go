@@ -1,0 +1,104 @@
+//go:build unix
+
+package runbook
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+// A planned failover loses no lock that was held before it, and those who wait or call again have their locks within
+// a lease. With -v it prints what the runbook says of that.
+func TestPlannedFailover(t *testing.T) {
+	env.Long(t)
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Run("sentinel", func(t *testing.T) {
+			s := e.StartSentinel(t)
+			plannedFailover(t, s.Option(), func() { s.Switch(t) })
+		})
+		t.Run("cluster", func(t *testing.T) {
+			c := e.StartReplicatedCluster(t)
+			option := c.Nodes[0].Option()
+			option.InitAddress = c.Addrs()
+			option.ClusterOption.ShardsRefreshInterval = time.Second
+			plannedFailover(t, option, func() {
+				c.Replicas[0].Do(t, "CLUSTER", "FAILOVER")
+				env.Soon(t, func() bool {
+					reply := c.Replicas[0].Do(t, "ROLE")
+					role, err := reply.ToArray()
+					require.NoError(t, err)
+					name, err := role[0].ToString()
+					return err == nil && name == "master"
+				}, "the replica takes over")
+			})
+		})
+	})
+}
+
+func plannedFailover(t *testing.T, option rueidis.ClientOption, failover func()) {
+	const lease = 10 * time.Second
+	locker := env.OpenLocker(t, option, rlock.WithTTL(lease))
+	var keys []string // of the node that is replaced
+	for _, key := range env.Keys(60) {
+		if env.FirstOwner(key) == 0 {
+			keys = append(keys, key)
+		}
+	}
+	require.Greater(t, len(keys), 8)
+	held := make([]*rlock.Lock, len(keys[8:]))
+	for i, key := range keys[8:] {
+		var err error
+		held[i], err = locker.Acquire(t.Context(), key, rlock.WithAutoExtend(true))
+		require.NoError(t, err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var (
+		all     sync.WaitGroup
+		mu      sync.Mutex
+		longest time.Duration
+		failed  int
+		why     error
+	)
+	for i := range 16 { // two processes for each of eight keys
+		all.Go(func() {
+			l := env.OpenLocker(t, option, rlock.WithTTL(lease))
+			for ctx.Err() == nil {
+				began := time.Now()
+				lock, err := l.Acquire(ctx, keys[i/2])
+				if err == nil {
+					time.Sleep(time.Millisecond)
+					err = lock.Release(context.WithoutCancel(ctx))
+				}
+				if ctx.Err() != nil {
+					return
+				}
+				mu.Lock()
+				longest = max(longest, time.Since(began))
+				if err != nil {
+					failed, why = failed+1, err
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	time.Sleep(2 * time.Second)
+	failover()
+	time.Sleep(lease + 5*time.Second)
+	stop()
+	all.Wait()
+	t.Logf("the longest wait: %v; %d calls failed: %v", longest.Round(10*time.Millisecond), failed, why)
+	require.Less(t, longest, lease+3*time.Second)
+	for _, lock := range held {
+		require.NoError(t, lock.Err())
+		require.NoError(t, lock.Verify(t.Context()), "it has come along")
+	}
+}
