@@ -24,6 +24,13 @@ func TestPlannedFailover(t *testing.T) {
 			s := e.StartSentinel(t)
 			plannedFailover(t, s.Option(), func() { s.Switch(t) })
 		})
+		t.Run("sentinel, while writes are paused", func(t *testing.T) {
+			s := e.StartSentinel(t)
+			plannedFailover(t, s.Option(), func() {
+				s.Primary.Do(t, "CLIENT", "PAUSE", "5000", "WRITE")
+				s.Switch(t)
+			})
+		})
 		t.Run("cluster", func(t *testing.T) {
 			c := e.StartReplicatedCluster(t)
 			option := c.Nodes[0].Option()
