@@ -48,6 +48,6 @@
 //	rlock_class_wait_seconds{class}        histogram of how long acquisitions took that waited for others
 //	rlock_class_hold_seconds{class}        histogram of how long locks were held
 //
-// Alert rules for the metrics of a Locker are in alerts.yml beside this file; PRODUCTION.md says what to do
-// when one rings.
+// Alert rules for the metrics of a Locker are in alerts.yml beside this file; docs/RUNBOOK.md says what
+// to do when one rings.
 package rlockprom

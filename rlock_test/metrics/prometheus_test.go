@@ -212,17 +212,3 @@ func TestPrometheusLint(t *testing.T) {
 	require.NoError(t, err, "%s", output)
 	require.Empty(t, string(output))
 }
-
-// PRODUCTION.md has the rules as they are.
-func TestRulesInTheDocuments(t *testing.T) {
-	t.Parallel()
-	rules, err := os.ReadFile(alerts(t))
-	require.NoError(t, err)
-	text, err := os.ReadFile("../../PRODUCTION.md")
-	require.NoError(t, err)
-	_, block, found := strings.Cut(string(text), "```yaml\n")
-	require.True(t, found)
-	block, _, found = strings.Cut(block, "```\n")
-	require.True(t, found)
-	require.Equal(t, string(rules), block)
-}
