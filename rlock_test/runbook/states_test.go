@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
@@ -40,7 +39,7 @@ var states = map[string]func(t *testing.T, e env.Engine) []string{
 	"Restart or upgrade of a cluster":  cluster,
 	"Restart of one server":            idle,
 	"Passwords":                        password,
-	"Draining a service":               idle,
+	"Draining a service":               drained,
 }
 
 func url(s *env.Server) string { return "RLOCK_URL=redis://" + s.Addr() }
@@ -174,30 +173,11 @@ func password(t *testing.T, e env.Engine) []string {
 	return []string{url(server), "RLOCK_HOST=" + server.Addr()}
 }
 
-// Who runs on while passwords change is not refused: neither on the connections that are open, nor on those of
-// AuthCredentialsFn that come later.
-func TestPasswordsRotate(t *testing.T) {
-	t.Parallel()
-	env.Each(t, func(t *testing.T, e env.Engine) {
-		t.Parallel()
-		server := e.Start(t)
-		server.Do(t, "ACL", "SETUSER", "app", "reset", "on", ">old", "~*", "&*", "+@all")
-		present := "old"
-		option := server.Option()
-		option.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
-			return rueidis.AuthCredentials{Username: "app", Password: present}, nil
-		}
-		proxy := env.NewProxy(t, server.Addr())
-		option.InitAddress = []string{proxy.Addr()}
-		locker := env.OpenLocker(t, option, rlock.WithTTL(10*time.Second), rlock.WithAutoExtend(true))
-		lock, err := locker.Acquire(t.Context(), "job")
-		require.NoError(t, err)
-		server.Do(t, "ACL", "SETUSER", "app", ">new")
-		present = "new" // nobody dials now
-		server.Do(t, "ACL", "SETUSER", "app", "<old")
-		require.NoError(t, lock.Extend(t.Context(), 20*time.Second), "open connections go on")
-		proxy.Cut()
-		require.NoError(t, lock.Extend(t.Context(), 30*time.Second), "new ones have the new password")
-		require.NoError(t, lock.Release(t.Context()))
-	})
+// drained has a service that has held a lock end in order.
+func drained(t *testing.T, e env.Engine) []string {
+	server := e.Start(t)
+	service := open(t, server, "web-3")
+	env.TakeEach(t, service, []string{"app:order:17"}, rlock.WithAutoExtend(true))
+	require.NoError(t, service.Shutdown(t.Context()))
+	return []string{url(server)}
 }
