@@ -109,3 +109,24 @@ func plannedFailover(t *testing.T, option rueidis.ClientOption, failover func())
 		require.NoError(t, lock.Verify(t.Context()), "it has come along")
 	}
 }
+
+// A newer server follows an older one and takes over with the locks, those who wait and the fences.
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	old := env.Engines(t)[0]
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		before, after := old.Start(t, "--repl-diskless-sync-delay", "0"), e.Start(t)
+		holder := open(t, before, "web-3")
+		lock := env.TakeEach(t, holder, []string{"app:order:17"}, rlock.WithTTL(time.Minute))[0]
+		after.Follow(t, before)
+		after.Do(t, "REPLICAOF", "NO", "ONE")
+		next := open(t, after, "web-4")
+		require.Equal(t, "web-3", env.HolderOf(t, next, "app:order:17").Owner)
+		took := env.NextInLine(t, next, "app:order:17")
+		attached, err := open(t, after, "web-3").Attach(t.Context(), env.Detach(t, lock))
+		require.NoError(t, err)
+		require.NoError(t, attached.Release(t.Context()))
+		require.Greater(t, env.Taken(t, took).Fence(), lock.Fence())
+	})
+}
