@@ -40,6 +40,24 @@ func TestIndexIsWhole(t *testing.T) {
 	}
 }
 
+// A command that stands in the text, and in no block, is not run: of those there are only ones of which some
+// block has the like.
+func TestCommandsStandInBlocks(t *testing.T) {
+	t.Parallel()
+	var blocks string
+	list, _ := sections(page(t))
+	for _, s := range list {
+		for _, c := range s.commands {
+			blocks += c.line + "\n"
+		}
+	}
+	text := regexp.MustCompile("(?s)```.*?```").ReplaceAllString(page(t), "")
+	for _, inline := range regexp.MustCompile("`((?:rlock|redis-cli) [^`]*)`").FindAllStringSubmatch(text, -1) {
+		words := strings.Fields(inline[1])
+		require.Contains(t, blocks, words[0]+" "+words[1], "%s is run by no block", inline[1])
+	}
+}
+
 func anchor(title string) string {
 	return strings.ReplaceAll(strings.ToLower(strings.ReplaceAll(title, ",", "")), " ", "-")
 }

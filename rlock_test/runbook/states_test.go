@@ -136,14 +136,15 @@ func wrongPassword(t *testing.T, e env.Engine) []string {
 }
 
 func clusterDown(t *testing.T, e env.Engine) []string {
-	c := e.StartCluster(t)
+	c := e.StartReplicatedCluster(t)
+	c.Replicas[2].Do(t, "CONFIG", "SET", "cluster-replica-no-failover", "yes")
 	c.Nodes[2].Kill()
 	require.Eventually(t, func() bool {
 		reply := c.Nodes[0].Do(t, "CLUSTER", "INFO")
 		info, err := reply.ToString()
 		return err == nil && strings.Contains(info, "cluster_state:fail")
 	}, time.Minute, 50*time.Millisecond)
-	return []string{url(c.Nodes[0])}
+	return []string{url(c.Nodes[0]), "REPLICA_URL=redis://" + c.Replicas[2].Addr()}
 }
 
 func crowded(t *testing.T, e env.Engine) []string {
