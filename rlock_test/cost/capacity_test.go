@@ -135,7 +135,7 @@ type moment struct {
 	at              time.Time
 	process, server float64 // seconds of processor
 	scripts         int64
-	heap, data      int64
+	heap, data      int64 // the heap and the stacks of this process; the data of the server
 	tracked         int
 }
 
@@ -155,9 +155,12 @@ func measure(t *testing.T, server *env.Server) moment {
 		require.NoError(t, err)
 		return n
 	}
+	heap := heapInUse()
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
 	return moment{
 		at: time.Now(), process: spent.Seconds(), server: field("used_cpu_user") + field("used_cpu_sys"),
-		scripts: server.ScriptCalls(t), heap: heapInUse(), data: int64(field("used_memory")), tracked: server.TrackedKeys(t),
+		scripts: server.ScriptCalls(t), heap: heap + int64(memory.StackInuse), data: int64(field("used_memory")), tracked: server.TrackedKeys(t),
 	}
 }
 
