@@ -63,7 +63,7 @@ func stateOf(h wire.Holder) State {
 // Check tells who holds the lock of key and for how long, from the client-side cache: without a round trip
 // when the key is in it. It is a hint, as old as the server's message about a change takes, or up to
 // WithCacheTTL if a connection is dead and nobody has noticed yet, or the user may not CLIENT CACHING. Where
-// the client has no cache, Check asks the server, until ctx ends.
+// the client has no cache, or not all its commands (MULTI), Check asks the server, until ctx ends.
 func (l *Locker) Check(ctx context.Context, key string) (State, error) {
 	full, err := l.asking(ctx, "check", key)
 	if err != nil {

@@ -148,7 +148,7 @@ func TestProbe(t *testing.T) {
 				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all", "-multi")
 				return env.OpenLocker(t, as(server.Option()))
 			},
-			map[string]rlock.ProbeSeverity{"cache": fault, "waiting": note}, "and so does Check; grant ACL SETUSER",
+			map[string]rlock.ProbeSeverity{"cache": fault, "waiting": note}, "or fails too; grant ACL SETUSER",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

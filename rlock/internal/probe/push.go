@@ -33,7 +33,8 @@ func (p *probe) pushes(ctx context.Context) error {
 	const polls = "who waits learns by a heartbeat that somebody has deleted the key, and polls at the pace of WithRetry where there is no queue between processes"
 	switch {
 	case err != nil:
-		p.add("cache", Fault, err, "reading through the client-side cache fails, and so does Check; "+
+		p.add("cache", Fault, err, "reading through the client-side cache (MULTI, PTTL, GET, EXEC) fails, "+
+			"so that Check asks the server every time, or fails too; "+
 			"%s, or build the client with DisableCache", p.rule())
 		p.add("waiting", Note, nil, "no cache: %s", polls)
 		return nil

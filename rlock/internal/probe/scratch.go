@@ -2,7 +2,6 @@ package probe
 
 import (
 	"context"
-	"errors"
 
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
@@ -31,7 +30,7 @@ func (s *scratch) Acquire(ctx context.Context) (acquired bool, err error) {
 
 func (s *scratch) Peek(ctx context.Context) (held, cached bool, err error) {
 	peeked, err := s.server.Peek(ctx, s.claim.Key(), TTL)
-	if errors.Is(err, wire.ErrUncached) {
+	if err == wire.ErrUncached { // alone: otherwise it says what fails
 		return peeked.Held, false, nil
 	}
 	return peeked.Held, true, err

@@ -3,7 +3,10 @@ package wire
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/redislua"
@@ -98,20 +101,25 @@ type Peeked struct {
 	Cached bool      // the server was not asked
 }
 
-// ErrUncached is the error of a Peek through a client that has no cache.
+// ErrUncached is the error of a Peek that cannot use the client-side cache.
 var ErrUncached = errors.New("rlock: the client has no cache")
 
 // Peek reads a key through the client-side cache, which may keep the answer for ttl. If the client
 // has no cache, the first Peek asks the server to find that out, and every Peek returns
-// ErrUncached.
+// ErrUncached. So does one to whose transaction (MULTI, PTTL, GET, EXEC) there is no whole answer, because a
+// command of it is missing or a connection broke: its error says that too.
 func (s *Server) Peek(ctx context.Context, key string, ttl time.Duration) (Peeked, error) {
 	if s.uncached.Load() {
 		return Peeked{}, ErrUncached
 	}
 	answer, err := s.calls.scripts.CheckCached(ctx, s.calls.client, gen.CheckParams{Lock: key}, ttl)
-	if err == nil && answer.Until.IsZero() {
+	var garbled *redislua.ReplyError
+	switch {
+	case err == nil && answer.Until.IsZero():
 		s.uncached.Store(true)
 		err = ErrUncached
+	case errors.As(err, &garbled), errors.Is(err, rueidis.ErrDoCacheAborted):
+		err = fmt.Errorf("%w: %w", ErrUncached, err)
 	}
 	return Peeked{answer.Value.Valid, answer.Value.V, answer.Until, answer.Hit}, err
 }
