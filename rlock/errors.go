@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/rlock-go/toolkit/rlock/internal/argument"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/text"
@@ -107,18 +105,6 @@ type AcquireError struct {
 	contended bool // somebody held the key, or another of this process was before this call in line
 }
 
-// remedy tells what to do about an error of the server, "" if there is none or nobody knows.
-func remedy(err error) string {
-	var server *rueidis.RedisError
-	switch {
-	case !errors.As(err, &server):
-		return ""
-	case wire.Forbidden(err): // also in words that a server has for a command in a script
-		return text.Remedy("NOPERM")
-	}
-	return text.Remedy(server.Error())
-}
-
 // call is the kind of a call that failed. The text of its error depends on it.
 type call int
 
@@ -139,7 +125,7 @@ func (e *AcquireError) Error() string {
 	if errors.Is(e.Err, ErrHeld) {
 		lease = text.HolderLease(e.Remaining)
 	}
-	return text.Failure(op, e.Key, e.Err, effort, lease, remedy(e.Err))
+	return text.Failure(op, e.Key, e.Err, effort, lease, wire.Advice(e.Err))
 }
 
 // Unwrap returns Err.
@@ -199,7 +185,7 @@ func unanswered(ctx context.Context, op, key string, err error) *LockError {
 	return &LockError{op, key, wire.Ended(ctx, err)}
 }
 
-func (e *LockError) Error() string { return text.Failure(e.Op, e.Key, e.Err, remedy(e.Err)) }
+func (e *LockError) Error() string { return text.Failure(e.Op, e.Key, e.Err, wire.Advice(e.Err)) }
 
 // Unwrap returns Err.
 func (e *LockError) Unwrap() error { return e.Err }

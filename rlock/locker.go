@@ -115,6 +115,9 @@ func Open(option rueidis.ClientOption, opts ...LockerOption) (*Locker, error) {
 	client, err := rueidis.NewClient(dialled.Wrap(option))
 	if err != nil {
 		dialled.Abort()
+		if advice := wire.Advice(err); advice != "" {
+			return nil, fmt.Errorf("rlock: open: %w (%s)", err, advice)
+		}
 		return nil, fmt.Errorf("rlock: open: %w", err)
 	}
 	l := newLocker(client, interrupt.Opened(client, &option, health).WithLone(lone), set)

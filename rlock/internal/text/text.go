@@ -148,29 +148,6 @@ func Cause(err error) string {
 	return script.ReplaceAllString(strings.TrimPrefix(err.Error(), "rlock: "), "")
 }
 
-// remedies has, for the code of a server's error, what to do about it.
-var remedies = map[string]string{
-	"NOPERM":      "give the user the rights that PRODUCTION.md lists, and for readers and permits those that it adds; Locker.Probe, or rlock probe --prefix, names those that it lacks for keys with that prefix",
-	"NOAUTH":      "give the client the server's user and password",
-	"WRONGTYPE":   "the key, or one that rlock keeps beside it, has something else stored; choose another key, or a prefix",
-	"READONLY":    "the server is a replica; connect to the primary, or by Sentinel or Cluster, which find it",
-	"OOM":         "the server's memory is full; free some of it, or raise maxmemory",
-	"MISCONF":     "the server cannot write its data to disk; its log says why",
-	"NOREPLICAS":  "too few replicas are connected to the server for its min-replicas-to-write",
-	"LOADING":     "the server has just started; try again soon",
-	"CLUSTERDOWN": "no node of the cluster serves the key; see CLUSTER INFO",
-	"MASTERDOWN":  "the server is a replica without its primary; see INFO replication",
-	"BUSY":        "a script of somebody keeps the server busy; SCRIPT KILL ends one that has written nothing",
-	"TRYAGAIN":    "the key's slot of the cluster moves; try again soon",
-}
-
-// Remedy tells what to do about an error of the server, of which it gets the text; "" if it does not
-// know.
-func Remedy(refusal string) string {
-	code, _, _ := strings.Cut(refusal, " ")
-	return remedies[code]
-}
-
 // Effort tells how often and for how long a waiter has tried. A call that neither made an attempt
 // nor waited for anybody, as contended says, has tried nothing, however long it took.
 func Effort(attempts int, waited time.Duration, contended bool) string {

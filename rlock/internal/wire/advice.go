@@ -1,0 +1,124 @@
+package wire
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/redis/rueidis"
+)
+
+// Advice says what to do about an error of the server or of a connection to it, "" if that is not known. It
+// is the only place that does.
+func Advice(err error) string {
+	if err == nil || contextEnded(err) {
+		return ""
+	}
+	if Forbidden(err) { // also in words that a server has for a command in a script
+		return codes["NOPERM"]
+	}
+	var server *rueidis.RedisError
+	if !errors.As(err, &server) {
+		return connectionAdvice(err)
+	}
+	said := server.Error()
+	code, _, _ := strings.Cut(said, " ")
+	if do := codes[code]; do != "" {
+		return do
+	}
+	return inWords(said)
+}
+
+// codes has what to do about a server's error by the word that it begins with.
+var codes = map[string]string{
+	"NOPERM": "give the user the rights that PRODUCTION.md lists, and for readers and permits those that it " +
+		"adds; Locker.Probe, or rlock probe --prefix, names those that it lacks for keys with that prefix",
+	"NOAUTH":    noPassword,
+	"WRONGPASS": wrongPassword,
+	"DENIED":    "the server is in protected mode, so it serves its own host only; give it a password",
+	"WRONGTYPE": "the key, or one that rlock keeps beside it, has something else stored; " +
+		"choose another key, or a prefix",
+	"READONLY":    "the server is a replica; connect to the primary, or by Sentinel or Cluster, which find it",
+	"OOM":         "the server's memory is full; free some of it, or raise maxmemory",
+	"MISCONF":     "the server cannot write its data to disk; its log says why",
+	"NOREPLICAS":  "too few replicas are connected to the server for its min-replicas-to-write",
+	"LOADING":     "the server has just started; try again soon",
+	"CLUSTERDOWN": "no node of the cluster serves the key; see CLUSTER INFO",
+	"MASTERDOWN":  "the server is a replica without its primary; see INFO replication",
+	"BUSY":        "a script of somebody keeps the server busy; SCRIPT KILL ends one that has written nothing",
+	"TRYAGAIN":    "the key's slot of the cluster moves; try again soon",
+	"MOVED":       "the server is a node of a cluster; build the client without ForceSingleClient",
+}
+
+const (
+	noPassword    = "the server wants a password; give the client the user and the password"
+	wrongPassword = "the user or the password is wrong, the user is disabled, or the password was changed; " +
+		"AuthCredentialsFn gives a client that runs the present one"
+)
+
+// inWords is Advice for what a server says without a code of its own. The more special words come first.
+func inWords(said string) string {
+	said = strings.ToLower(strings.NewReplacer("`", "'").Replace(said))
+	for _, known := range [...]struct{ words, do string }{
+		{"unknown command 'eval", "the server runs no Lua scripts, of which locks are made: it is a sentinel, of " +
+			"which Sentinel.MasterSet (in a URL master_set) makes the way to the primary; or a proxy or " +
+			"rename-command took EVALSHA and EVAL away, which must be there by these names"},
+		{"unknown command 'cluster", "several addresses are those of one cluster, or of sentinels: name what " +
+			"these watch in Sentinel.MasterSet (in a URL master_set)"},
+		{"called from script", missing},
+		{"unknown command", missing},
+		{"no such master with that name", "the sentinels watch nothing of that name; SENTINEL MASTERS lists the " +
+			"names, of which Sentinel.MasterSet (in a URL master_set) must be one"},
+		{"max number of clients reached", fullHouse},
+		{"invalid password", wrongPassword},
+		{"without any password configured", "the server has no password; leave it out"},
+		{"no password is set", "the server has no password; leave it out"},
+		{"db index is out of range", "the server has no database of that number; a cluster has only 0"},
+	} {
+		if strings.Contains(said, known.words) {
+			return known.do
+		}
+	}
+	return ""
+}
+
+const (
+	missing = "the server has no such command: rename-command in its configuration, or a proxy, took it away, " +
+		"or its version is too old; locks need the commands that PRODUCTION.md lists under Rights, by these names"
+	fullHouse = "raise maxclients, or see with CLIENT LIST who has so many connections"
+)
+
+// connectionAdvice is Advice where no server has said anything.
+func connectionAdvice(err error) string {
+	var (
+		dns    *net.DNSError
+		plain  tls.RecordHeaderError
+		verify *tls.CertificateVerificationError
+		op     *net.OpError
+	)
+	switch {
+	case errors.Is(err, rueidis.ErrNoCache):
+		return "set DisableCache, or let the server and its user have HELLO 3 and CLIENT TRACKING"
+	case errors.As(err, &dns):
+		return "see whether the host's name is right"
+	case errors.As(err, &plain):
+		return "the server speaks no TLS at that port; leave TLSConfig out (in a URL redis:// for rediss://)"
+	case errors.As(err, &verify):
+		return "have TLSConfig.RootCAs, or SSL_CERT_FILE, name who has signed the server's certificate, and " +
+			"connect to a name that is in it"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "nothing listens there; see whether the server runs, and at which address and port"
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		return "the server, or a proxy, closes the connection: it has ended, has as many clients as maxclients " +
+			"allows (see INFO clients and stats), speaks TLS only, or is a proxy without HELLO " +
+			"(AlwaysRESP2, DisableCache)"
+	case errors.As(err, &op) && op.Op == "dial" && op.Timeout():
+		return "nothing answers there; see the address, the network and its firewalls"
+	case strings.Contains(err.Error(), "received unknown message type"):
+		return "what answers there is no Redis, or speaks TLS only"
+	}
+	return ""
+}
