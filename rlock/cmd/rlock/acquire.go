@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"math"
 	"strconv"
 	"time"
 
@@ -19,7 +18,13 @@ type waiting struct {
 	patience time.Duration // 0: without an end
 	none     bool          // do not wait
 	conflict int           // exit code
+
+	end    time.Time   // of the patience, from when it begins
+	settle func() bool // keeps that end from ending rlock; false: it has
 }
+
+// atOnce is how a command waits that has no such flags.
+var atOnce = waiting{none: true}
 
 func (w *waiting) define(a *arguments) {
 	w.patience = -1
@@ -49,52 +54,78 @@ func (w *waiting) check(a *arguments) error {
 	return nil
 }
 
+// begin begins to count the patience. Its end ends rlock, should the server be silent.
+func (w *waiting) begin(p *program, c *connection) {
+	w.settle = func() bool { return true }
+	if w.patience > 0 {
+		w.end = time.Now().Add(w.patience)
+		w.settle = p.within(time.Until(w.end.Add(grace)), failure(exitFailed,
+			"gave up waiting after %v: %s has not answered; %s", w.patience, c.addresses(), lookThere))
+	}
+}
+
+// left is what is left of the patience; it is above 0.
+func (w *waiting) left() time.Duration { return max(time.Until(w.end), 1) }
+
 // retry is how a call waits.
 func (w *waiting) retry() rlock.Retry {
 	switch {
 	case w.none:
 		return rlock.DefaultRetry().MaxAttempts(1)
 	case w.patience > 0:
-		return rlock.DefaultRetry().MaxTime(w.patience)
+		return rlock.DefaultRetry().MaxTime(w.left())
 	}
 	return rlock.DefaultRetry()
 }
 
-// bound ends a call that gets no answer although its time is over.
+// bound ends a call that gets no answer although its time is over, early enough in the grace that the call
+// tells who was in the way.
 func (w *waiting) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	if w.patience == 0 && !w.none {
-		return context.WithCancel(ctx)
+	switch {
+	case w.none:
+		return context.WithTimeout(ctx, answerTimeout)
+	case w.patience > 0:
+		return context.WithDeadline(ctx, w.end.Add(grace/2))
 	}
-	return context.WithTimeout(ctx, min(w.patience, math.MaxInt64-answerTimeout)+answerTimeout)
+	return context.WithCancel(ctx)
 }
 
-// failed returns the error of a call that did not get what it waited for. ctx is that of the command.
-func (w *waiting) failed(ctx context.Context, locker *rlock.Locker, err error) error {
+// failed returns the error of a call that did not get what it waited for, and has rlock end with it although
+// the server may be silent by now. ctx is that of the command.
+func (w *waiting) failed(ctx context.Context, p *program, locker *rlock.Locker, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	var refused *rlock.AcquireError
-	if !errors.As(err, &refused) || !errors.Is(err, rlock.ErrHeld) {
-		return &exit{exitFailed, err}
+	held := errors.As(err, &refused) && errors.Is(err, rlock.ErrHeld)
+	known := &exit{exitFailed, err}
+	switch {
+	case held && w.conflict == 0: // the caller says that this is no failure, and cron sends mail of what is said
+		known = &exit{code: 0}
+	case held:
+		known.code = w.conflict
 	}
-	if w.conflict == 0 { // the caller says that this is no failure, and cron sends mail of what is said
-		return &exit{code: 0}
+	rest := time.Second
+	if w.settle(); w.patience > 0 {
+		rest = time.Until(w.end.Add(grace))
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
+	p.within(rest, known)
+	if known.code == 0 || !held {
+		return known
+	}
 	admin, unknown := rlockadmin.New(locker.Client())
 	if unknown != nil {
-		return &exit{w.conflict, err}
+		return known
 	}
 	switch state, unknown := admin.Inspect(ctx, refused.Key); {
 	case unknown != nil, state.Mode == rlockadmin.Free:
-		return &exit{w.conflict, err}
+		return known
 	case state.Mode != rlockadmin.Exclusive:
 		return failure(w.conflict, "%w; in use: %s", err, sharers(state))
 	case state.Holders[0].Owner != "":
 		return failure(w.conflict, "%w; the holder is %s", err, state.Holders[0].Owner)
 	}
-	return &exit{w.conflict, err}
+	return known
 }
 
 // acquisition is what the flags of run and acquire say about the lock.
@@ -135,7 +166,9 @@ func (q *acquisition) check(a *arguments, keys int) error {
 }
 
 // take acquires the lock of the keys.
-func (q *acquisition) take(ctx context.Context, locker *rlock.Locker, keys []string, opts ...rlock.Option) (*rlock.Lock, error) {
+func (q *acquisition) take(
+	ctx context.Context, p *program, locker *rlock.Locker, keys []string, opts ...rlock.Option,
+) (*rlock.Lock, error) {
 	bounded, cancel := q.bound(ctx)
 	defer cancel()
 	opts = append(opts, rlock.WithTTL(q.ttl))
@@ -147,9 +180,9 @@ func (q *acquisition) take(ctx context.Context, locker *rlock.Locker, keys []str
 	}
 	lock, err := q.call(bounded, locker, keys, opts)
 	if err != nil {
-		return nil, q.failed(ctx, locker, err)
+		return nil, q.failed(ctx, p, locker, err)
 	}
-	if ctx.Err() != nil { // the signal has come in the moment of the grant
+	if !q.settle() || ctx.Err() != nil { // rlock is about to end, since the moment of the grant
 		q.giveBack(locker, lock)
 		return nil, context.Cause(ctx)
 	}
@@ -213,14 +246,14 @@ func (p *program) acquireCommand(args []string) error {
 	if err := q.check(a, len(keys)); err != nil {
 		return err
 	}
-	ctx, locker, done, err := p.locker()
+	ctx, locker, done, err := p.locker(&q.waiting)
 	if err != nil {
 		return err
 	}
 	defer done()
 	start := time.Now()
 	stop := p.watch(ctx, locker, &q.waiting, q.want, keys, q.owner)
-	lock, err := q.take(ctx, locker, keys)
+	lock, err := q.take(ctx, p, locker, keys)
 	stop()
 	if err != nil {
 		return err

@@ -1,17 +1,15 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"net"
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
-
-	"github.com/rlock-go/toolkit/rlock"
 )
 
 // urlOptions are the options that a URL may have. rueidis would pass over any other, so that a
@@ -23,20 +21,35 @@ var urlOptions = []string{
 
 const urlForm = "redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE][?OPTION=VALUE]; see rlock --help"
 
-// connection reads where the server is. No error shows the URL, because it may have a password.
-func connection(getenv func(string) string) (rueidis.ClientOption, error) {
+// connection says how to connect.
+type connection struct {
+	rueidis.ClientOption
+	asked atomic.Bool // a server has asked for a certificate that there is none of
+}
+
+func (c *connection) addresses() string { return strings.Join(c.InitAddress, ", ") }
+
+// newConnection reads where the server is, and how to get in. No error shows the URL, because it may have a
+// password.
+func newConnection(getenv func(string) string) (*connection, error) {
 	name, text := "RLOCK_URL", strings.TrimSpace(getenv("RLOCK_URL"))
 	if text == "" {
 		name, text = "REDIS_URL", strings.TrimSpace(getenv("REDIS_URL"))
 	}
 	if text == "" {
-		return rueidis.ClientOption{}, failure(exitFailed, "neither RLOCK_URL nor REDIS_URL is set; set RLOCK_URL to %s", urlForm)
+		return nil, failure(exitFailed, "neither RLOCK_URL nor REDIS_URL is set; set RLOCK_URL to %s", urlForm)
 	}
 	option, err := parseURL(text)
 	if err != nil {
-		return option, failure(exitFailed, "%s: %w", name, err)
+		return nil, failure(exitFailed, "%s: %w", name, err)
 	}
-	return option, nil
+	c := &connection{ClientOption: option}
+	for _, read := range []func(func(string) string) error{c.readPassword, c.readCertificates} {
+		if err := read(getenv); err != nil {
+			return nil, &exit{exitFailed, err}
+		}
+	}
+	return c, nil
 }
 
 // parseURL is rueidis.ParseURL for what it understands, and refuses what it would pass over.
@@ -97,58 +110,3 @@ func parseURL(text string) (option rueidis.ClientOption, err error) {
 // refreshInterval is how often a client of a cluster asks where the slots are, while CMD runs. A
 // failover takes a cluster longer than that by itself.
 const refreshInterval = 5 * time.Second
-
-// open connects to the server. The client cannot be told to stop connecting, so a signal leaves it to
-// the end of the process.
-func open(ctx context.Context, option rueidis.ClientOption, opts ...rlock.LockerOption) (*rlock.Locker, error) {
-	type opened struct {
-		locker *rlock.Locker
-		err    error
-	}
-	done := make(chan opened, 1)
-	go func() {
-		locker, err := rlock.Open(option, opts...)
-		done <- opened{locker, err}
-	}()
-	select {
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	case o := <-done:
-		if o.err != nil {
-			return nil, explain(option, o.err)
-		}
-		return o.locker, nil
-	}
-}
-
-// explain says what to do about an error of the first connection.
-func explain(option rueidis.ClientOption, err error) error {
-	advice := "see whether the server runs there, and whether RLOCK_URL or REDIS_URL is right"
-	switch text := err.Error(); {
-	case strings.Contains(text, "NOAUTH"):
-		advice = "the server wants a password: RLOCK_URL=redis://:PASSWORD@HOST, or USER:PASSWORD@HOST"
-	case strings.Contains(text, "WRONGPASS"), strings.Contains(text, "invalid password"):
-		advice = "the user or the password in RLOCK_URL or REDIS_URL is wrong"
-	case strings.Contains(text, "NOPERM"):
-		advice = "the user of RLOCK_URL or REDIS_URL lacks a right"
-	case len(option.InitAddress) > 1 && option.Sentinel.MasterSet == "" && strings.Contains(strings.ToUpper(text), "CLUSTER"):
-		advice = "several addresses must be of one Redis Cluster, or of sentinels with master_set=NAME"
-	case option.TLSConfig == nil && (strings.Contains(text, "EOF") || strings.Contains(text, "reset by peer")):
-		advice = "if the server speaks TLS, the URL begins with rediss://"
-	case strings.Contains(text, "tls:"), strings.Contains(text, "x509:"):
-		advice = "if the server does not speak TLS, the URL begins with redis://; SSL_CERT_FILE names certificate authorities of your own"
-	case option.TLSConfig != nil && strings.Contains(text, "deadline exceeded"): // a server without TLS waits for the rest of a command
-		advice = "see whether the server runs there; if it does not speak TLS, the URL begins with redis://"
-	}
-	return failure(exitFailed, "cannot connect to %s: %w; %s", strings.Join(option.InitAddress, ", "), withoutPrefix{err}, advice)
-}
-
-// withoutPrefix leaves out what the caller says already.
-type withoutPrefix struct{ error }
-
-func (e withoutPrefix) Error() string {
-	return strings.TrimPrefix(e.error.Error(), "rlock: open: ")
-}
-
-// Unwrap returns the error as it is.
-func (e withoutPrefix) Unwrap() error { return e.error }

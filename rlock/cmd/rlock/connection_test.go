@@ -12,15 +12,15 @@ func TestConnection(t *testing.T) {
 	environment := func(rlock, redis string) func(string) string {
 		return func(name string) string { return map[string]string{"RLOCK_URL": rlock, "REDIS_URL": redis}[name] }
 	}
-	option, err := connection(environment("redis://a", "redis://b"))
+	c, err := newConnection(environment("redis://a", "redis://b"))
 	require.NoError(t, err)
-	require.Equal(t, []string{"a:6379"}, option.InitAddress)
-	option, err = connection(environment(" ", "redis://b:1"))
+	require.Equal(t, []string{"a:6379"}, c.InitAddress)
+	c, err = newConnection(environment(" ", "redis://b:1"))
 	require.NoError(t, err)
-	require.Equal(t, []string{"b:1"}, option.InitAddress)
-	_, err = connection(environment("", "redis://b?x=1"))
+	require.Equal(t, []string{"b:1"}, c.InitAddress)
+	_, err = newConnection(environment("", "redis://b?x=1"))
 	require.ErrorContains(t, err, "REDIS_URL: it has the unknown option x")
-	_, err = connection(nowhere)
+	_, err = newConnection(nowhere)
 	require.ErrorContains(t, err, "set RLOCK_URL to redis://")
 }
 

@@ -108,7 +108,7 @@ func (p *program) waitCommand(args []string) error {
 	if err := w.check(a); err != nil {
 		return err
 	}
-	ctx, locker, done, err := p.locker()
+	ctx, locker, done, err := p.locker(&w)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (p *program) waitCommand(args []string) error {
 	err = locker.WaitFree(bounded, keys[0], rlock.WithRetry(w.retry()))
 	stop()
 	if err != nil {
-		return w.failed(ctx, locker, err)
+		return w.failed(ctx, p, locker, err)
 	}
 	return p.result("", fields{"waited_ms": time.Since(start).Milliseconds()}.withKey(keys[0]))
 }
@@ -132,7 +132,7 @@ func (p *program) probeCommand(args []string) error {
 	if _, err := a.keys(args, 0, 0, "nothing but flags"); err != nil {
 		return err
 	}
-	ctx, locker, done, err := p.locker(rlock.WithPrefix(prefix))
+	ctx, locker, done, err := p.locker(&atOnce, rlock.WithPrefix(prefix))
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,9 @@ type program struct {
 
 	screen screen // on stderr
 
+	leaving chan error   // what rlock ends with at once
+	commit  func() error // keeps later signals from ending rlock; the error is that of one that came before
+
 	json    bool // --json of the command
 	verbose bool // -v of the command
 }
@@ -46,7 +49,14 @@ var commands = map[string]func(*program, []string) error{
 // run does what the arguments say and returns the exit code.
 func (p *program) run(args []string) int {
 	defer passSignals()()
-	err := p.dispatch(args)
+	p.leaving = make(chan error, 1)
+	done := make(chan error, 1)
+	go func() { done <- p.dispatch(args) }()
+	var err error
+	select {
+	case err = <-done:
+	case err = <-p.leaving:
+	}
 	if text := errorText(err); text != "" {
 		p.say("error", text, fields{"code": exitCode(err)})
 	}
@@ -81,32 +91,18 @@ func (p *program) dispatch(args []string) error {
 	return err
 }
 
-// context returns a context that ends with the first signal that is to end rlock. Its cause then has
-// the exit code.
-func (p *program) context() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	signals, stop := notify()
-	go func() {
-		select {
-		case sig := <-signals:
-			cancel(interrupted(sig))
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
-}
-
-// locker connects to the server, and returns a context for the calls of one command.
-func (p *program) locker(opts ...rlock.LockerOption) (context.Context, *rlock.Locker, func(), error) {
-	option, err := connection(p.getenv)
+// locker connects to the server, for which it waits as w says, and returns a context for the calls of one
+// command.
+func (p *program) locker(
+	w *waiting, opts ...rlock.LockerOption,
+) (context.Context, *rlock.Locker, func(), error) {
+	c, err := newConnection(p.getenv)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	ctx, cancel := p.context()
-	locker, err := open(ctx, option, opts...)
+	w.begin(p, c)
+	locker, err := p.connect(ctx, c, w, opts...)
 	if err != nil {
 		cancel()
 		return nil, nil, nil, err
@@ -119,7 +115,7 @@ func (p *program) locker(opts ...rlock.LockerOption) (context.Context, *rlock.Lo
 
 // admin is locker for a command that looks at locks, or repairs them.
 func (p *program) admin() (context.Context, *rlockadmin.Admin, func(), error) {
-	ctx, locker, done, err := p.locker()
+	ctx, locker, done, err := p.locker(&atOnce)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -284,7 +284,8 @@ func TestLongPatience(t *testing.T) {
 	for _, text := range []string{"1", "9223372026", "9223372036"} {
 		d, err := readDuration(text)
 		require.NoError(t, err)
-		ctx, cancel := (&waiting{patience: d}).bound(t.Context())
+		w := &waiting{patience: d, end: time.Now().Add(d)}
+		ctx, cancel := w.bound(t.Context())
 		defer cancel()
 		require.NoError(t, ctx.Err(), text)
 	}

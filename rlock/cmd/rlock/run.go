@@ -59,7 +59,7 @@ func (p *program) runCommand(args []string) error {
 	})
 	// Of the lease, until CMD must stop. Open sets the time-outs of the client by it.
 	usable := (r.ttl - r.killAfter - margin).Truncate(time.Millisecond)
-	ctx, locker, done, err := p.locker(rlock.WithTTL(usable))
+	ctx, locker, done, err := p.locker(&r.waiting, rlock.WithTTL(usable))
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (p *program) runCommand(args []string) error {
 	}
 	start := time.Now()
 	stop := p.watch(ctx, locker, &r.waiting, r.want, r.keys, r.owner)
-	lock, err := r.take(ctx, locker, r.keys, rlock.WithAutoExtend(true), rlock.WithObserver(observer))
+	lock, err := r.take(ctx, p, locker, r.keys, rlock.WithAutoExtend(true), rlock.WithObserver(observer))
 	stop()
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (p *program) runCommand(args []string) error {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.stdin, p.stdout, p.stderr
 	cmd.Env = append(os.Environ(),
 		"RLOCK_KEY="+strings.Join(r.keys, "\n"), "RLOCK_TOKEN="+lock.Token(), "RLOCK_FENCE="+strconv.FormatUint(lock.Fence(), 10))
-	return s.run(ctx, cmd)
+	return s.run(cmd)
 }
 
 func deref(err *error) error {

@@ -80,28 +80,30 @@ type supervision struct {
 }
 
 // run starts the command, waits until it has ended or was stopped, and releases the lock.
-func (s *supervision) run(ctx context.Context, cmd *exec.Cmd) error {
+func (s *supervision) run(cmd *exec.Cmd) error {
 	signals, ignore := notify()
 	defer ignore()
 	if s.room() <= 0 && !s.extend() {
 		return s.finish(failure(exitLost, "the lease is nearly over, and cannot be extended; CMD was not started"), s.giveBack)
 	}
-	if ctx.Err() != nil { // a signal that has come before signals were passed on
-		return s.finish(context.Cause(ctx), s.giveBack)
+	err := s.program.commit()
+	if err != nil { // of a signal that has come before signals were passed on
+		return s.finish(err, s.giveBack)
 	}
-	var err error
 	if s.group, err = start(cmd, signals); err != nil {
 		return s.finish(unrunnable(cmd.Args[0], err), s.giveBack)
 	}
-	defer s.group.close()
 	s.loop(signals)
+	s.group.close() // while there is time
 	more := fields{"code": s.end.code}
 	if s.end.signal != 0 {
 		more["signal"] = signalName(s.end.signal)
 	}
 	s.note("exited", fmt.Sprintf("CMD has ended with exit code %d", s.end.code), more)
 	if s.reason != "" {
-		return s.finish(failure(exitLost, "the lock was lost: %s; CMD was stopped", s.reason), s.release)
+		lost := failure(exitLost, "the lock was lost: %s; CMD was stopped", s.reason)
+		s.program.within(min(time.Until(s.lock.Deadline()), grace), lost)
+		return s.finish(lost, s.release)
 	}
 	return s.finish(&exit{code: s.end.code}, s.release)
 }
@@ -110,7 +112,8 @@ func (s *supervision) release() error { return release(s.lock) }
 
 // finish releases the lock. It returns the error that rlock ends with: a loss that is noticed only now
 // goes before the exit code of the command.
-func (s *supervision) finish(err error, release func() error) error {
+func (s *supervision) finish(err error, release func() error) (result error) {
+	defer func() { s.program.within(grace, result) }() // nothing is left to do but to close connections
 	lease := time.Until(s.lock.Deadline())
 	released := release()
 	switch kept := time.Until(s.keptUntil); {

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
+)
+
+// lookThere is what to do about a server of which nothing is known.
+const lookThere = "see whether the server runs there, and whether RLOCK_URL or REDIS_URL is right"
+
+// connectPause is between two tries to connect: rare enough for a server that starts with a thousand jobs
+// before it.
+const connectPause = time.Second
+
+// connect connects to the server. A command that waits for a lock waits for the server too, which may be about
+// to start again.
+func (p *program) connect(
+	ctx context.Context, c *connection, w *waiting, opts ...rlock.LockerOption,
+) (*rlock.Locker, error) {
+	start := time.Now()
+	for told := false; ; {
+		locker, err := open(ctx, c, opts...)
+		switch {
+		case ctx.Err() != nil, w.none, err != nil && !passes(c, err):
+			return locker, err
+		case err == nil && told:
+			p.note("connected", "connected after "+time.Since(start).Round(time.Second).String(), nil)
+			return locker, nil
+		case err == nil:
+			return locker, nil
+		case !told: // also off a terminal: else a job that hangs says nothing
+			told = true
+			p.say("unreachable", errorText(err)+"; waiting for it", nil)
+		}
+		pause := connectPause
+		if w.patience > 0 {
+			pause = min(pause, w.left())
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(pause):
+		}
+		if w.patience > 0 && !time.Now().Before(w.end) {
+			return nil, err
+		}
+	}
+}
+
+// open tries to connect. The client cannot be told to stop connecting, so a signal leaves it to the end of the
+// process.
+func open(ctx context.Context, c *connection, opts ...rlock.LockerOption) (*rlock.Locker, error) {
+	type opened struct {
+		locker *rlock.Locker
+		err    error
+	}
+	c.asked.Store(false)
+	done := make(chan opened, 1)
+	go func() {
+		locker, err := rlock.Open(c.ClientOption, opts...)
+		done <- opened{locker, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case o := <-done:
+		if o.err != nil {
+			return nil, explain(c, o.err)
+		}
+		return o.locker, nil
+	}
+}
+
+// passes reports whether it may be possible to connect later although nobody changes anything but the server.
+func passes(c *connection, err error) bool {
+	var (
+		server  *rueidis.RedisError
+		op      *net.OpError
+		network net.Error
+	)
+	switch {
+	case errors.As(err, &server):
+		return wire.Transient(err) || strings.Contains(server.Error(), "max number of clients")
+	case c.asked.Load():
+		return false
+	case errors.As(err, &op) && strings.HasSuffix(op.Op, " error"): // remote or local: of TLS
+		return false
+	}
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.As(err, &network)
+}
+
+// explain says what to do about an error of the first connection, where that has to do with the command.
+func explain(c *connection, err error) error {
+	advice := ""
+	var server *rueidis.RedisError
+	switch text := err.Error(); {
+	case c.asked.Load() && !errors.As(err, &server):
+		err = errors.Unwrap(err) // without what the library, which knows less, says to do
+		advice = "; the server asks for a certificate: RLOCK_TLS_CERT and RLOCK_TLS_KEY name the files of one"
+	case strings.Contains(text, "NOAUTH"), strings.Contains(text, "WRONGPASS"), strings.Contains(text, "invalid password"):
+		advice = "; they stand in the URL, redis://USER:PASSWORD@HOST, and RLOCK_PASSWORD_FILE may name a file " +
+			"of the password"
+	case c.TLSConfig != nil && errors.Is(err, context.DeadlineExceeded): // it waits for the rest of a command
+		advice = "; " + lookThere + "; if it does not speak TLS, the URL begins with redis://"
+	case wire.Advice(err) == "":
+		advice = "; " + lookThere
+	}
+	return failure(exitFailed, "cannot connect to %s: %w%s", c.addresses(), withoutPrefix{err}, advice)
+}
+
+// withoutPrefix leaves out what the caller says already.
+type withoutPrefix struct{ error }
+
+func (e withoutPrefix) Error() string {
+	return strings.TrimPrefix(e.error.Error(), "rlock: open: ")
+}
+
+// Unwrap returns the error as it is.
+func (e withoutPrefix) Unwrap() error { return e.error }
