@@ -412,9 +412,7 @@ func TestConnectionErrors(t *testing.T) {
 	server.Do(t, "CONFIG", "SET", "requirepass", "SECRET")
 	for address, want := range map[string]string{
 		url(server.Addr()):                  "the server wants a password",
-		"redis://:WRONG@" + server.Addr():   "the user or the password in RLOCK_URL or REDIS_URL is wrong",
-		"redis://127.0.0.1:1":               "see whether the server runs there",
-		"rediss://127.0.0.1:1":              "see whether the server runs there",
+		"redis://:WRONG@" + server.Addr():   "the user or the password is wrong",
 		"":                                  "set RLOCK_URL to redis://",
 		"redis://:SECRET/@" + server.Addr(): "cannot be read as a URL",
 	} {
@@ -424,6 +422,11 @@ func TestConnectionErrors(t *testing.T) {
 		require.Contains(t, stderr, want, address)
 		require.NotContains(t, stderr, "SECRET")
 		require.NotContains(t, stderr, "WRONG@")
+	}
+	for _, address := range []string{"redis://127.0.0.1:1", "rediss://127.0.0.1:1"} {
+		code, _, stderr := call(t, address, "run", "-n", "job", "--", "true")
+		require.Equal(t, 125, code, address)
+		require.Contains(t, stderr, "nothing listens there", address)
 	}
 	code, _, stderr := call(t, "redis://:SECRET@"+server.Addr(), "run", "job", "--", "true")
 	require.Zero(t, code, stderr)

@@ -136,7 +136,10 @@ func TestPartitionOfAnObedientCommand(t *testing.T) {
 		`trap "echo stopped; exit 0" USR1; echo ready; while :; do sleep 0.05; done`)
 	p.prints("ready")
 	proxy.BlackHole(true)
+	p.tells("stopping CMD")
+	start := time.Now()
 	require.Equal(t, 76, p.code())
+	require.Less(t, time.Since(start), atOnce, "it would take the client seven seconds to close")
 	require.Contains(t, p.stdout.String(), "stopped")
 	require.NotContains(t, p.stderr.String(), "killed")
 }

@@ -83,30 +83,41 @@ func open(ctx context.Context, c *connection, opts ...rlock.LockerOption) (*rloc
 
 // passes reports whether it may be possible to connect later although nobody changes anything but the server.
 func passes(c *connection, err error) bool {
-	var (
-		server  *rueidis.RedisError
-		op      *net.OpError
-		network net.Error
-	)
+	var server *rueidis.RedisError
+	var network net.Error
 	switch {
 	case errors.As(err, &server):
 		return wire.Transient(err) || strings.Contains(server.Error(), "max number of clients")
-	case c.asked.Load():
-		return false
-	case errors.As(err, &op) && strings.HasSuffix(op.Op, " error"): // remote or local: of TLS
+	case ofTLS(err), c.turnedAway(err):
 		return false
 	}
-	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.As(err, &network)
+	return closed(err) || errors.As(err, &network)
 }
+
+// ofTLS reports whether the server, or this side, has ended the connection with an alert of TLS.
+func ofTLS(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error")
+}
+
+func closed(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// turnedAway reports whether the server has asked for a certificate and then closed the connection, which is all
+// that Redis says about a certificate.
+func (c *connection) turnedAway(err error) bool { return c.asked.Load() && (ofTLS(err) || closed(err)) }
 
 // explain says what to do about an error of the first connection, where that has to do with the command.
 func explain(c *connection, err error) error {
 	advice := ""
-	var server *rueidis.RedisError
 	switch text := err.Error(); {
-	case c.asked.Load() && !errors.As(err, &server):
+	case c.turnedAway(err):
 		err = errors.Unwrap(err) // without what the library, which knows less, says to do
 		advice = "; the server asks for a certificate: RLOCK_TLS_CERT and RLOCK_TLS_KEY name the files of one"
+		if c.certified {
+			advice = "; the server does not accept the certificate of RLOCK_TLS_CERT"
+		}
 	case strings.Contains(text, "NOAUTH"), strings.Contains(text, "WRONGPASS"), strings.Contains(text, "invalid password"):
 		advice = "; they stand in the URL, redis://USER:PASSWORD@HOST, and RLOCK_PASSWORD_FILE may name a file " +
 			"of the password"

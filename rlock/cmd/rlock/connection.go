@@ -24,7 +24,8 @@ const urlForm = "redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE][?OPTION=VALUE]
 // connection says how to connect.
 type connection struct {
 	rueidis.ClientOption
-	asked atomic.Bool // a server has asked for a certificate that there is none of
+	certified bool        // there is a certificate of the client
+	asked     atomic.Bool // the server has asked for one
 }
 
 func (c *connection) addresses() string { return strings.Join(c.InitAddress, ", ") }

@@ -104,24 +104,29 @@ func start(cmd *exec.Cmd, signals chan os.Signal) (*group, error) {
 	return g, nil
 }
 
-// watch tells of what happens to the command until it has ended.
+// watch tells of what happens to the command until it has ended. It reaps all other children as well, until
+// none is left: as the first process of a container, rlock gets those that the command leaves, which would stay
+// as zombies.
 func (g *group) watch() {
-	for {
+	for ended := false; ; {
 		var status syscall.WaitStatus
-		_, err := syscall.Wait4(g.pid, &status, syscall.WUNTRACED, nil)
+		pid, err := syscall.Wait4(-1, &status, syscall.WUNTRACED, nil)
 		switch {
 		case err == syscall.EINTR:
-		case err != nil: // somebody has rlock's children reaped, so nobody knows how it has ended
-			g.changes <- change{ended: true, code: exitFailed}
+		case err != nil:
+			if !ended { // somebody has rlock's children reaped, so nobody knows how it has ended
+				g.changes <- change{ended: true, code: exitFailed}
+			}
 			return
+		case pid != g.pid:
 		case status.Stopped():
 			g.changes <- change{isStill: true, signal: status.StopSignal()}
 		case status.Signaled():
+			ended = true
 			g.changes <- change{ended: true, code: signalCode(status.Signal()), signal: status.Signal()}
-			return
 		case status.Exited():
+			ended = true
 			g.changes <- change{ended: true, code: status.ExitStatus()}
-			return
 		}
 	}
 }

@@ -69,10 +69,10 @@ func (c *connection) readCertificates(getenv func(string) string) error {
 			return fmt.Errorf("RLOCK_TLS_CA: %s has no certificate in PEM", quote(authority))
 		}
 	}
+	c.certified = cert != ""
 	own := func() (*tls.Certificate, error) {
-		if cert == "" {
-			c.asked.Store(true)
-			return &tls.Certificate{}, nil
+		if !c.certified {
+			return &tls.Certificate{}, nil // none is sent
 		}
 		pair, err := tls.LoadX509KeyPair(cert, key)
 		if err != nil {
@@ -80,9 +80,9 @@ func (c *connection) readCertificates(getenv func(string) string) error {
 		}
 		return &pair, nil
 	}
-	c.TLSConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return own() }
-	if cert == "" {
-		return nil
+	c.TLSConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		c.asked.Store(true)
+		return own()
 	}
 	_, err := own()
 	return err
