@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -89,5 +91,44 @@ func TestRefusedURLs(t *testing.T) {
 		_, err := parseURL(text)
 		require.ErrorContains(t, err, want, text)
 		require.NotContains(t, err.Error(), "SECRET", text)
+	}
+}
+
+// What is wrong with a password's file or a certificate is refused before anything is sent.
+func TestRefusedSecrets(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	password, empty := file("password", "secret"), file("empty", "\n")
+	several, gone := file("several", "a\nb\n"), filepath.Join(dir, "gone")
+	for want, environment := range map[string]map[string]string{
+		"leave one of them out": {"RLOCK_URL": "redis://:SECRET@h", "RLOCK_PASSWORD_FILE": password},
+		"empty is empty":        {"RLOCK_PASSWORD_FILE": empty},
+		"has several lines":     {"RLOCK_PASSWORD_FILE": several},
+		"no such file":          {"RLOCK_PASSWORD_FILE": gone},
+		"belong together":       {"RLOCK_TLS_CERT": password},
+		"begins with rediss://": {"RLOCK_TLS_CA": password},
+		"RLOCK_TLS_CA: open":    {"RLOCK_URL": "rediss://h", "RLOCK_TLS_CA": gone},
+		"no certificate in PEM": {"RLOCK_URL": "rediss://h", "RLOCK_TLS_CA": password},
+		"RLOCK_TLS_KEY: open":   {"RLOCK_URL": "rediss://h", "RLOCK_TLS_CERT": gone, "RLOCK_TLS_KEY": gone},
+	} {
+		_, err := newConnection(func(name string) string {
+			if name == "RLOCK_URL" && environment[name] == "" {
+				return "redis://user@h"
+			}
+			return environment[name]
+		})
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "SECRET")
+		require.Equal(t, exitFailed, exitCode(err))
+	}
+	for _, text := range []string{"secret", "secret\n", "secret\r\n"} {
+		read, err := passwordIn(file("read", text))
+		require.NoError(t, err)
+		require.Equal(t, "secret", read)
 	}
 }

@@ -66,7 +66,20 @@
 //	RLOCK_URL='redis://:PASSWORD@sentinel-1:26379?addr=sentinel-2:26379&master_set=main'
 //
 // With rediss, the certificate of every server must have the name of the first HOST. The
-// certificate authorities are those of the system, or of SSL_CERT_FILE and SSL_CERT_DIR.
+// certificate authorities are those of the system, or of SSL_CERT_FILE and SSL_CERT_DIR. More
+// variables name files:
+//
+//	RLOCK_PASSWORD_FILE  its only line is the password; USER stands in the URL: redis://USER@HOST
+//	RLOCK_TLS_CERT       the certificate of rlock in PEM, which Redis asks for by default, and
+//	RLOCK_TLS_KEY        its key
+//	RLOCK_TLS_CA         the certificate authorities, in place of the system's
+//
+// Each connection reads the password, the certificate and the key anew, so CMD outlasts a new one.
+//
+// A server that is away. rlock run, acquire and wait wait for a server that they cannot reach as
+// they wait for the lock: for as long as -w says, and without it for ever. They tell so once on
+// standard error, try each second, and end with 125 if the time is over. With -n, and all other
+// commands, rlock tries once. A wrong password or certificate ends it at once either way.
 //
 // # Exit codes
 //
@@ -74,7 +87,8 @@
 //	  1  probe has found a fault
 //	 75  the lock was not acquired in time, or is still held; -E chooses another code
 //	 76  the lock was lost, or the token is not its holder's
-//	125  rlock itself has failed: wrong arguments, no server, an error of the server
+//	125  rlock itself has failed: wrong arguments, no server, an error of the server. A server
+//	     that does not answer is no lock that others hold, so -E does not change this
 //	126  CMD cannot be executed
 //	127  CMD is not found
 //	128+N  CMD was ended by signal N, or rlock was while it waited: 130 is SIGINT, 143 SIGTERM
@@ -186,7 +200,9 @@
 //
 // Signals. CMD runs in a process group of its own. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and
 // SIGUSR2 that rlock gets are passed on to the group, and rlock waits until CMD ends. Before CMD
-// has started, they end the waiting at once. A signal that is ignored, as by nohup, stays ignored.
+// has started, they end rlock at once, and so does the end of -w: a server that answers has a
+// sixth of a second to take back what it has granted in that moment, and what a silent one has
+// granted ends with its lease. A signal that is ignored, as by nohup, stays ignored.
 // In a terminal the group becomes the foreground process group, so CMD may read from the terminal,
 // Ctrl-C reaches it, and Ctrl-Z suspends it together with rlock. While rlock is suspended it
 // cannot extend the lease. If the lease is over when it is continued, CMD is killed before
@@ -200,7 +216,13 @@
 // because the key was deleted or somebody has used force-release, CMD gets the signal at once; if
 // the lock is shared and only this share was taken away, at the next extension, which is after a
 // third of --ttl. Either way, the exit code is 76, whatever that of CMD. It is also 76 if the loss
-// is only noticed when CMD has ended.
+// is only noticed when CMD has ended. When CMD was stopped, rlock ends at once, and what the server
+// may still have of the lock ends with the lease.
+//
+// In a container rlock may be the first process. It reaps what CMD leaves, and the signals above
+// reach it, while it waits too:
+//
+//	ENTRYPOINT ["rlock", "run", "import", "--", "/usr/local/bin/import"]
 //
 // What rlock cannot do. If rlock itself is stopped with SIGSTOP, or the machine sleeps, CMD may
 // run on without a lease until rlock continues, and is killed then. If rlock is ended with
@@ -223,7 +245,7 @@
 //	*/5 * * * *  rlock run -n -E 0 import -- /usr/local/bin/import
 //
 // Objects of --json have event, message and keys, and these have more: contended
-// (owner, remaining_ms), acquired (fence, waited_ms), stopping and killed (reason), suspended, exited
+// (owner, remaining_ms), unreachable, connected, acquired (fence, waited_ms), stopping and killed (reason), suspended, exited
 // (code, and signal if one has ended CMD), released, kept (remaining_ms; with --min-hold, in place
 // of released), error (code).
 //
