@@ -1,7 +1,6 @@
 package rlock
 
 import (
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 type counters struct {
 	_          [64]byte
 	events     [eventKinds]atomic.Uint64
-	expired    atomic.Uint64 // of the events that are EventLost
 	failed     [eventKinds][failureReasons]atomic.Uint64
 	handedOver atomic.Uint64
 	waited     atomic.Int64
@@ -33,9 +31,6 @@ func (c *counters) count(e *Event) {
 	}
 	if e.HandedOver {
 		c.handedOver.Add(1)
-	}
-	if e.Kind == EventLost && errors.Is(e.Err, ErrExpired) {
-		c.expired.Add(1) // second, as Stats takes it off the first
 	}
 }
 

@@ -14,7 +14,7 @@ type EventKind uint8
 // An acquisition has these events, in this order: EventContended at most once, and then either
 // EventAcquireFailed, which is its last event, or EventAcquired. After EventAcquired come any number of
 // EventExtended and EventExtendFailed, perhaps EventShortLease and EventPolling, and then exactly one of the
-// last five events, even if the lock expires and no caller uses it any more.
+// last six events, even if the lock expires and no caller uses it any more.
 //
 // A lock that Attach has returned starts with EventAttached. A call that is refused with an
 // *ArgumentError, before anything is sent, has no events.
@@ -32,7 +32,7 @@ const (
 	// EventExtended: the lock has a new lease.
 	EventExtended
 	// EventExtendFailed: an attempt to extend got an error, or its connection broke. The lock stays held until
-	// its lease ends. A server that is silent until then makes no such event: EventLost has ErrExpired.
+	// its lease ends. A server that is silent until then makes no such event: EventExpired comes.
 	EventExtendFailed
 	// EventShortLease: the lock is extended, and its lease is so short that it may end before the client
 	// of Open notices that a connection is dead; Err says what to do. It is told of the first such lock of
@@ -48,8 +48,10 @@ const (
 	// it. The Locker frees the keys in the background, or a later Release does, without
 	// another event. Otherwise the keys stay until their lease ends.
 	EventReleaseFailed
-	// EventLost: the lock ended on its own; Err is ErrLost, ErrExpired or ErrMaxHold.
+	// EventLost: the server says that the key is gone or has another token; Err is ErrLost.
 	EventLost
+	// EventExpired: the lease has ended, or the time of WithMaxHold; Err is ErrExpired or ErrMaxHold.
+	EventExpired
 	// EventDetached: Detach has ended the handle, and the lease runs on.
 	EventDetached
 	// EventClosed: the Locker was closed while the lock was held.
@@ -62,19 +64,20 @@ var eventNames = [eventKinds]string{
 	EventContended:     "contended",
 	EventAcquired:      "acquired",
 	EventAttached:      "attached",
-	EventAcquireFailed: "acquire failed",
+	EventAcquireFailed: "acquire_failed",
 	EventExtended:      "extended",
-	EventExtendFailed:  "extend failed",
-	EventShortLease:    "short lease",
+	EventExtendFailed:  "extend_failed",
+	EventShortLease:    "short_lease",
 	EventPolling:       "polling",
 	EventReleased:      "released",
-	EventReleaseFailed: "release failed",
+	EventReleaseFailed: "release_failed",
 	EventLost:          "lost",
+	EventExpired:       "expired",
 	EventDetached:      "detached",
 	EventClosed:        "closed",
 }
 
-// String returns the kind in words, such as "acquire failed".
+// String returns the word for the kind in logs and metrics, such as "acquire_failed".
 func (k EventKind) String() string {
 	if k == 0 || k >= eventKinds {
 		return "EventKind(" + strconv.Itoa(int(k)) + ")"

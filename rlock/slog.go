@@ -2,7 +2,6 @@ package rlock
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -20,7 +19,7 @@ const burst = time.Minute
 
 // SlogObserver returns an Observer that logs each event to logger, or to slog.Default if that is nil:
 //
-//   - Warn: a lock that was lost, a lease that is too short, and failures that are about the server or the
+//   - Warn: a lock that was lost or expired, a lease that is too short, and failures that are about the server or the
 //     program, as with ErrNoAnswer
 //   - Info: acquisitions that waited for a second or longer, that gave up or were cancelled, and locks that
 //     ended with their Locker
@@ -64,11 +63,7 @@ func (o *slogObserver) Observe(ctx context.Context, e Event) {
 	if !to.Enabled(ctx, level) || level == slog.LevelWarn && reason != 0 && o.counts(e.Kind, reason) {
 		return
 	}
-	message := e.Kind.String()
-	if e.Kind == EventLost && errors.Is(e.Err, ErrExpired) {
-		message = "expired"
-	}
-	to.LogAttrs(ctx, level, "rlock: "+message, e.attrs(reason)...)
+	to.LogAttrs(ctx, level, "rlock: "+e.Kind.String(), e.attrs(reason)...)
 }
 
 // counts reports whether an event is one of a burst, and then counts it. Otherwise it begins one.
@@ -114,7 +109,7 @@ func (o *slogObserver) ended() (all []counted) {
 
 func (e Event) level() slog.Level {
 	switch {
-	case e.Kind == EventLost, e.Kind == EventShortLease, e.Kind == EventPolling,
+	case e.Kind == EventLost, e.Kind == EventExpired, e.Kind == EventShortLease, e.Kind == EventPolling,
 		e.Kind == EventExtendFailed, e.Kind == EventReleaseFailed:
 		return slog.LevelWarn
 	case e.Kind == EventClosed, e.Kind == EventAcquired && e.Waited >= longWait:

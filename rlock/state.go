@@ -22,8 +22,8 @@ var causes = [...]*reason{
 // endings has, for each state in which a lock has ended without a Release, the event.
 var endings = [...]EventKind{
 	stateLost:     EventLost,
-	stateExpired:  EventLost,
-	stateLimited:  EventLost,
+	stateExpired:  EventExpired,
+	stateLimited:  EventExpired,
 	stateDetached: EventDetached,
 	stateClosed:   EventClosed,
 }

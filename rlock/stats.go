@@ -78,7 +78,6 @@ func (l *Locker) Stats() Stats {
 	c := &l.counters
 	event := func(kind EventKind) uint64 { return c.events[kind].Load() }
 	hits, misses := c.hits.Load(), c.misses.Load()
-	expired := c.expired.Load()
 	held := 0
 	if !l.isClosed() {
 		held = l.registry.Count()
@@ -103,8 +102,8 @@ func (l *Locker) Stats() Stats {
 		ExtendFailed:    event(EventExtendFailed),
 		Released:        event(EventReleased),
 		ReleaseFailed:   event(EventReleaseFailed),
-		Lost:            event(EventLost) - expired,
-		Expired:         expired,
+		Lost:            event(EventLost),
+		Expired:         event(EventExpired),
 		Detached:        event(EventDetached),
 		Closed:          event(EventClosed),
 		AcquireFailedBy: c.failures(EventAcquireFailed),

@@ -70,7 +70,7 @@ func unfinished(kinds []string) int {
 		switch kind {
 		case "acquired", "attached":
 			n++
-		case "released", "release failed", "lost", "detached", "closed":
+		case "released", "release_failed", "lost", "expired", "detached", "closed":
 			n--
 		}
 	}
@@ -108,13 +108,13 @@ func TestEvents(t *testing.T) {
 		}, []string{"acquired", "released"}, nil},
 		"expired with nobody watching": {func(t *testing.T, s scene) {
 			acquire(t, s, rlock.WithTTL(time.Second))
-			s.diary.last(t, "job", rlock.EventLost)
-		}, []string{"acquired", "lost"}, rlock.ErrExpired},
+			s.diary.last(t, "job", rlock.EventExpired)
+		}, []string{"acquired", "expired"}, rlock.ErrExpired},
 		"expired, then released": {func(t *testing.T, s scene) {
 			lock := acquire(t, s, rlock.WithTTL(time.Second))
-			s.diary.last(t, "job", rlock.EventLost)
+			s.diary.last(t, "job", rlock.EventExpired)
 			_ = lock.Release(t.Context()) // nil if the key was still there
-		}, []string{"acquired", "lost"}, rlock.ErrExpired},
+		}, []string{"acquired", "expired"}, rlock.ErrExpired},
 		"lost, found by an extension": {func(t *testing.T, s scene) {
 			lock := acquire(t, s)
 			require.NoError(t, env.Do(t, s.direct, "DEL", "job").Error())
@@ -143,14 +143,14 @@ func TestEvents(t *testing.T) {
 			require.ErrorContains(t, lock.Extend(t.Context(), time.Minute), "LOADING")
 			s.f.When(nil)
 			require.NoError(t, lock.Release(t.Context()))
-		}, []string{"acquired", "extend failed", "released"}, nil},
+		}, []string{"acquired", "extend_failed", "released"}, nil},
 		"release refused, then done": {func(t *testing.T, s scene) {
 			lock := acquire(t, s)
 			s.f.RefuseAll()
 			require.ErrorContains(t, lock.Release(t.Context()), "LOADING")
 			s.f.When(nil)
 			require.NoError(t, lock.Release(t.Context()))
-		}, []string{"acquired", "release failed"}, &rueidis.RedisError{}},
+		}, []string{"acquired", "release_failed"}, &rueidis.RedisError{}},
 		"detached and attached": {func(t *testing.T, s scene) {
 			lock := acquire(t, s)
 			again, err := s.locker.Attach(t.Context(), env.Detach(t, lock))
@@ -162,8 +162,8 @@ func TestEvents(t *testing.T) {
 			lock := acquire(t, s, rlock.WithTTL(2*time.Second))
 			_, err := s.locker.Attach(t.Context(), env.Detach(t, lock))
 			require.NoError(t, err)
-			s.diary.last(t, "job", rlock.EventLost)
-		}, []string{"acquired", "detached", "attached", "lost"}, rlock.ErrExpired},
+			s.diary.last(t, "job", rlock.EventExpired)
+		}, []string{"acquired", "detached", "attached", "expired"}, rlock.ErrExpired},
 		"released during an extension that fails": {func(t *testing.T, s scene) {
 			lock := acquire(t, s)
 			s.f.When(func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
@@ -184,12 +184,12 @@ func TestEvents(t *testing.T) {
 			require.NoError(t, env.Do(t, s.direct, "SET", "job", "foreign").Error())
 			_, err := s.locker.TryAcquire(t.Context(), "job")
 			require.ErrorIs(t, err, rlock.ErrHeld)
-		}, []string{"contended", "acquire failed"}, rlock.ErrHeld},
+		}, []string{"contended", "acquire_failed"}, rlock.ErrHeld},
 		"gave up": {func(t *testing.T, s scene) {
 			require.NoError(t, env.Do(t, s.direct, "SET", "job", "foreign").Error())
 			_, err := s.locker.Acquire(t.Context(), "job", rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(5)))
 			require.ErrorIs(t, err, rlock.ErrGaveUp)
-		}, []string{"contended", "acquire failed"}, rlock.ErrGaveUp},
+		}, []string{"contended", "acquire_failed"}, rlock.ErrGaveUp},
 		"waited": {func(t *testing.T, s scene) {
 			require.NoError(t, env.Do(t, s.direct, "SET", "job", "foreign", "PX", "3000").Error())
 			require.NoError(t, acquire(t, s).Release(t.Context()))
@@ -197,17 +197,17 @@ func TestEvents(t *testing.T) {
 		"waited in the line": {func(t *testing.T, s scene) {
 			acquire(t, s, rlock.WithTTL(3*time.Second))
 			require.NoError(t, acquire(t, s).Release(t.Context()))
-		}, []string{"acquired", "contended", "lost", "acquired", "released"}, nil},
+		}, []string{"acquired", "contended", "expired", "acquired", "released"}, nil},
 		"refused by the server": {func(t *testing.T, s scene) {
 			require.NoError(t, env.Do(t, s.direct, "LPUSH", "job", "1").Error())
 			_, err := s.locker.Acquire(t.Context(), "job")
 			require.Error(t, err)
-		}, []string{"acquire failed"}, &rueidis.RedisError{}},
+		}, []string{"acquire_failed"}, &rueidis.RedisError{}},
 		"already held": {func(t *testing.T, s scene) {
 			lock := acquire(t, s)
 			_, err := s.locker.Acquire(lock.Context(), "job")
 			require.ErrorIs(t, err, rlock.ErrAlreadyHeld)
-		}, []string{"acquired", "acquire failed"}, rlock.ErrAlreadyHeld},
+		}, []string{"acquired", "acquire_failed"}, rlock.ErrAlreadyHeld},
 		"answered too late": {func(t *testing.T, s scene) {
 			s.f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 				answer := run()
@@ -216,7 +216,7 @@ func TestEvents(t *testing.T) {
 			})
 			_, err := s.locker.Acquire(t.Context(), "job", rlock.WithTTL(20*time.Millisecond))
 			require.ErrorIs(t, err, rlock.ErrExpired)
-		}, []string{"acquire failed"}, rlock.ErrExpired},
+		}, []string{"acquire_failed"}, rlock.ErrExpired},
 		"bad input": {func(t *testing.T, s scene) {
 			_, err := s.locker.Acquire(t.Context(), "job", rlock.WithTTL(0))
 			require.ErrorIs(t, err, rlock.ErrInvalid)
@@ -363,7 +363,7 @@ func TestEveryLockEndsOnce(t *testing.T) {
 		}
 		env.Soon(t, func() bool {
 			_, by := counted()
-			return by["acquired"] == by["released"]+by["lost"]+by["release failed"]
+			return by["acquired"] == by["released"]+by["lost"]+by["expired"]+by["release_failed"]
 		}, "every lock ends")
 		held, by := counted()
 		for lock, events := range held {
@@ -372,10 +372,11 @@ func TestEveryLockEndsOnce(t *testing.T) {
 		stats := locker.Stats()
 		require.Equal(t, uint64(16*20), stats.Acquired+stats.AcquireFailed)
 		require.Equal(t, uint64(by["acquired"]), stats.Acquired)
-		require.Equal(t, uint64(by["acquire failed"]), stats.AcquireFailed)
+		require.Equal(t, uint64(by["acquire_failed"]), stats.AcquireFailed)
 		require.Equal(t, uint64(by["contended"]), stats.Contended)
 		require.Equal(t, uint64(by["released"]), stats.Released)
-		require.Equal(t, uint64(by["lost"]), stats.Lost+stats.Expired)
+		require.Equal(t, uint64(by["lost"]), stats.Lost)
+		require.Equal(t, uint64(by["expired"]), stats.Expired)
 		require.Zero(t, stats.Waiting)
 		require.Positive(t, stats.Waited)
 	})

@@ -141,7 +141,7 @@ func TestErrorsOfAProxyThatQuotesArguments(t *testing.T) {
 				env.Receive(t, renewed.Context().Done())
 				env.Receive(t, renewed2.Context().Done())
 				f.When(nil)
-				require.Contains(t, log.String(), "extend failed")
+				require.Contains(t, log.String(), "extend_failed")
 				noToken(t, log.String())
 				for _, token := range tokens {
 					if len(token) > 2 {

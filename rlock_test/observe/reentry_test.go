@@ -71,7 +71,7 @@ func TestObserverMayCallTheLocker(t *testing.T) {
 			require.NoError(t, env.Do(t, s.direct, "DEL", "a").Error())
 			_, _ = s.locker.TryAcquire(s.ctx, "a")
 		}},
-		{rlock.EventLost, func(t *testing.T, s *reentry) { // of one that expires
+		{rlock.EventExpired, func(t *testing.T, s *reentry) {
 			_, _ = s.locker.Acquire(s.ctx, "short", rlock.WithTTL(3*time.Second))
 			env.Receive(t, s.called)
 		}},

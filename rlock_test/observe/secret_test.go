@@ -243,7 +243,7 @@ func TestTokensAreToldToNobody(t *testing.T) {
 		written := book.text.String()
 		require.Contains(t, written, `lock "job"`)
 		require.Contains(t, written, "web-3")
-		for _, event := range []string{"contended", "acquired", "acquire failed", "extended", "extend failed", "released", "release failed", "lost"} {
+		for _, event := range []string{"contended", "acquired", "acquire_failed", "extended", "extend_failed", "released", "release_failed", "lost"} {
 			require.Contains(t, written, `msg="rlock: `+event+`"`)
 		}
 		require.Len(t, tokens, 6+len(kept))

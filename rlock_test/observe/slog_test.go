@@ -37,30 +37,30 @@ func TestSlogObserver(t *testing.T) {
 		"contended": {with(func(e *rlock.Event) {
 			e.Kind, e.Attempts, e.Local = rlock.EventContended, 1, true
 		}), `level=DEBUG msg="rlock: contended" key=job attempts=1 local=true`},
-		"lost": {with(func(e *rlock.Event) {
-			e.Kind, e.Held, e.Err = rlock.EventLost, 3*time.Second, rlock.ErrExpired
+		"expired": {with(func(e *rlock.Event) {
+			e.Kind, e.Held, e.Err = rlock.EventExpired, 3*time.Second, rlock.ErrExpired
 		}), `level=WARN msg="rlock: expired" key=job held=3s error="rlock: lease expired before it was extended"`},
 		"held": {with(func(e *rlock.Event) {
 			e.Kind, e.Err = rlock.EventAcquireFailed, failed(rlock.ErrHeld)
-		}), `level=DEBUG msg="rlock: acquire failed" key=job reason=held error="rlock: acquire \"job\": lock is held by another"`},
+		}), `level=DEBUG msg="rlock: acquire_failed" key=job reason=held error="rlock: acquire \"job\": lock is held by another"`},
 		"gave up": {with(func(e *rlock.Event) {
 			e.Kind, e.Err = rlock.EventAcquireFailed, failed(fmt.Errorf("%w: %w", rlock.ErrGaveUp, context.Canceled))
-		}), `level=INFO msg="rlock: acquire failed" key=job reason=canceled error="rlock: acquire \"job\": gave up waiting: context canceled"`},
+		}), `level=INFO msg="rlock: acquire_failed" key=job reason=canceled error="rlock: acquire \"job\": gave up waiting: context canceled"`},
 		"server error": {with(func(e *rlock.Event) {
 			e.Kind, e.Err = rlock.EventAcquireFailed, failed(errors.New("NOPERM no"))
-		}), `level=WARN msg="rlock: acquire failed" key=job reason=refused error="rlock: acquire \"job\": NOPERM no"`},
+		}), `level=WARN msg="rlock: acquire_failed" key=job reason=refused error="rlock: acquire \"job\": NOPERM no"`},
 		"gave up, no answer": {with(func(e *rlock.Event) {
 			e.Kind, e.Err = rlock.EventAcquireFailed, failed(fmt.Errorf("%w: %w", rlock.ErrGaveUp, rlock.ErrNoAnswer))
-		}), `level=WARN msg="rlock: acquire failed" key=job reason=no_answer error="rlock: acquire \"job\": gave up waiting: rlock: no answer from the server"`},
-		"extend failed": {with(func(e *rlock.Event) {
+		}), `level=WARN msg="rlock: acquire_failed" key=job reason=no_answer error="rlock: acquire \"job\": gave up waiting: rlock: no answer from the server"`},
+		"extend_failed": {with(func(e *rlock.Event) {
 			e.Kind, e.Err = rlock.EventExtendFailed, errors.New("OOM")
-		}), `level=WARN msg="rlock: extend failed" key=job reason=refused error=OOM`},
-		"release failed": {with(func(e *rlock.Event) {
+		}), `level=WARN msg="rlock: extend_failed" key=job reason=refused error=OOM`},
+		"release_failed": {with(func(e *rlock.Event) {
 			e.Kind, e.Err = rlock.EventReleaseFailed, rlock.ErrNoAnswer
-		}), `level=WARN msg="rlock: release failed" key=job reason=no_answer error="rlock: no answer from the server"`},
+		}), `level=WARN msg="rlock: release_failed" key=job reason=no_answer error="rlock: no answer from the server"`},
 		"released":    {with(func(e *rlock.Event) { e.Kind = rlock.EventReleased }), `level=DEBUG msg="rlock: released" key=job`},
 		"closed":      {with(func(e *rlock.Event) { e.Kind = rlock.EventClosed }), `level=INFO msg="rlock: closed" key=job`},
-		"short lease": {with(func(e *rlock.Event) { e.Kind = rlock.EventShortLease }), `level=WARN msg="rlock: short lease" key=job`},
+		"short lease": {with(func(e *rlock.Event) { e.Kind = rlock.EventShortLease }), `level=WARN msg="rlock: short_lease" key=job`},
 		"set": {with(func(e *rlock.Event) {
 			e.Kind, e.Keys = rlock.EventReleased, []string{"job", "other"}
 		}), `level=DEBUG msg="rlock: released" key=job keys=2`},
