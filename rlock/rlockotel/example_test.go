@@ -63,13 +63,13 @@ func ExampleRegister() {
 }
 
 // A request that waits for a lock has a span for that in its trace.
-func ExampleNewObserver() {
+func ExampleNewTracer() {
 	exporter := tracetest.NewInMemoryExporter()
 	provider := trace.NewTracerProvider(trace.WithSyncer(exporter))
-	observer, err := rlockotel.NewObserver(rlockotel.WithTracerProvider(provider), rlockotel.WithClass(func(key string) string {
+	observer, err := rlockotel.NewTracer(provider, func(key string) string {
 		class, _, _ := strings.Cut(key, ":")
 		return class
-	}))
+	})
 	if err != nil {
 		log.Fatal(err)
 	}

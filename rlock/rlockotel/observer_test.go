@@ -2,9 +2,10 @@ package rlockotel_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,7 +32,7 @@ func TestSpans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		recorder := tracetest.NewSpanRecorder()
 		provider := trace.NewTracerProvider(trace.WithSpanProcessor(recorder))
-		observer, err := rlockotel.NewObserver(rlockotel.WithTracerProvider(provider), rlockotel.WithClass(sort))
+		observer, err := rlockotel.NewTracer(provider, sort)
 		require.NoError(t, err)
 		locker := inMemory(t, rlock.WithObserver(observer), rlock.WithTTL(time.Hour))
 		lock, err := locker.Acquire(t.Context(), "order:17")
@@ -57,7 +58,7 @@ func TestSpans(t *testing.T) {
 		require.True(t, start.Equal(gaveUp.StartTime()))
 		require.Equal(t, 3*time.Second, gaveUp.EndTime().Sub(gaveUp.StartTime()))
 		require.Equal(t, trace.Status{Code: codes.Error, Description: "gave_up"}, gaveUp.Status())
-		require.Equal(t, fmt.Sprintf("{attempts=%d,class=order,handed_over=false,outcome=gave_up}", facts.Attempts), labels(attribute.NewSet(gaveUp.Attributes()...)))
+		require.Equal(t, fmt.Sprintf("{attempts=%d,class=order,error.type=gave_up,handed_over=false}", facts.Attempts), labels(attribute.NewSet(gaveUp.Attributes()...)))
 
 		done := make(chan *rlock.Lock)
 		go func() {
@@ -75,7 +76,7 @@ func TestSpans(t *testing.T) {
 		waited := spans[1]
 		require.InDelta(t, 5*time.Second, waited.EndTime().Sub(waited.StartTime()), float64(10*time.Millisecond))
 		require.Equal(t, trace.Status{Code: codes.Unset}, waited.Status())
-		require.Equal(t, fmt.Sprintf("{attempts=%d,class=order,fence=%d,handed_over=true,outcome=acquired}", next.Attempts(), next.Fence()),
+		require.Equal(t, fmt.Sprintf("{attempts=%d,class=order,fence=%d,handed_over=true}", next.Attempts(), next.Fence()),
 			labels(attribute.NewSet(waited.Attributes()...)))
 		require.NoError(t, next.Release(t.Context()))
 		for _, span := range spans {
@@ -85,11 +86,11 @@ func TestSpans(t *testing.T) {
 	})
 }
 
-func TestDurations(t *testing.T) {
+func TestClasses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		provider, read := meters(t)
-		observer, err := rlockotel.NewObserver(rlockotel.WithMeterProvider(provider), rlockotel.WithClass(sort))
+		observer, err := rlockotel.NewObserver(provider, sort)
 		require.NoError(t, err)
 		locker := inMemory(t, rlock.WithObserver(observer), rlock.WithTTL(time.Minute))
 		lock, err := locker.Acquire(t.Context(), "order:17")
@@ -103,70 +104,86 @@ func TestDurations(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(2 * time.Minute)
 		require.Equal(t, map[string]string{
-			"rlock.acquire.duration{class=order,contended=false,outcome=acquired}": "1 in 0 s",
-			"rlock.acquire.duration{class=order,contended=true,outcome=held}":      "1 in 0 s",
-			"rlock.acquire.duration{class=order,contended=true,outcome=gave_up}":   "1 in 4 s",
-			"rlock.acquire.duration{class=cart,contended=false,outcome=acquired}":  "1 in 0 s",
-			"rlock.hold.duration{class=order,end=released}":                        "1 in 4 s",
-			"rlock.hold.duration{class=cart,end=expired}":                          "1 in 60 s",
+			"rlock.class.events{class=order,event=acquired}":                          "1",
+			"rlock.class.events{class=order,event=contended}":                         "2",
+			"rlock.class.events{class=order,error.type=held,event=acquire_failed}":    "1",
+			"rlock.class.events{class=order,error.type=gave_up,event=acquire_failed}": "1",
+			"rlock.class.events{class=order,event=released}":                          "1",
+			"rlock.class.events{class=cart,event=acquired}":                           "1",
+			"rlock.class.events{class=cart,event=expired}":                            "1",
+			"rlock.class.wait.duration{class=order}":                                  "1 in 4 s",
+			"rlock.class.hold.duration{class=order}":                                  "1 in 4 s",
+			"rlock.class.hold.duration{class=cart}":                                   "1 in 60 s",
 		}, read())
 	})
 }
 
-// Each error and each end has its word.
-func TestWords(t *testing.T) {
+// Without a function, all keys count together, and spans have no class.
+func TestNoClasses(t *testing.T) {
 	t.Parallel()
 	provider, read := meters(t)
-	observer, err := rlockotel.NewObserver(rlockotel.WithMeterProvider(provider))
+	observer, err := rlockotel.NewObserver(provider, nil)
 	require.NoError(t, err)
-	failed := func(err error) rlock.Event {
-		return rlock.Event{Kind: rlock.EventAcquireFailed, Err: fmt.Errorf("acquire order:17: %w", err)}
+	recorder := tracetest.NewSpanRecorder()
+	tracer, err := rlockotel.NewTracer(trace.NewTracerProvider(trace.WithSpanProcessor(recorder)), nil)
+	require.NoError(t, err)
+	for _, key := range []string{"order:17", "cart:1"} {
+		rlock.Observers(observer, tracer).Observe(t.Context(), rlock.Event{Kind: rlock.EventAcquired, Key: key, Attempts: 2})
 	}
-	for word, event := range map[string]rlock.Event{
-		"outcome=already_held": failed(rlock.ErrAlreadyHeld),
-		"outcome=closed":       failed(rlock.ErrClosed),
-		"outcome=expired":      failed(rlock.ErrExpired),
-		"outcome=gave_up":      failed(errors.Join(rlock.ErrGaveUp, rlock.ErrHeld)),
-		"outcome=refused":      failed(errors.New("NOPERM")),
-		"outcome=no_answer":    failed(errors.Join(rlock.ErrGaveUp, rlock.ErrNoAnswer)),
-		"end=release_failed":   {Kind: rlock.EventReleaseFailed},
-		"end=lost":             {Kind: rlock.EventLost, Err: rlock.ErrLost},
-		"end=expired":          {Kind: rlock.EventLost, Err: rlock.ErrExpired},
-		"end=detached":         {Kind: rlock.EventDetached},
-		"end=closed":           {Kind: rlock.EventClosed},
-	} {
-		observer.Observe(t.Context(), event)
-		found := 0
-		for name := range read() {
-			if strings.Contains(name, word) {
-				found++
+	require.Equal(t, map[string]string{"rlock.class.events{event=acquired}": "2"}, read())
+	require.Len(t, recorder.Ended(), 2)
+	require.Equal(t, "{attempts=2,handed_over=false}", labels(attribute.NewSet(recorder.Ended()[0].Attributes()...)))
+}
+
+// A function that answers with the key does not fill memory, and one that answers with what is no text fails
+// no exporter.
+func TestTooManyClasses(t *testing.T) {
+	t.Parallel()
+	provider, read := meters(t)
+	observer, err := rlockotel.NewObserver(provider, func(key string) string { return key })
+	require.NoError(t, err)
+	ctx := t.Context()
+	observer.Observe(ctx, rlock.Event{Kind: rlock.EventReleased, Key: "bad\xff"})
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for i := range 1000 {
+				observer.Observe(ctx, rlock.Event{Kind: rlock.EventReleased, Key: fmt.Sprint("key", i)})
 			}
-		}
-		require.Equal(t, 1, found, word)
+		})
 	}
+	group.Wait()
+	var events, all int
+	for name, value := range read() {
+		if !strings.HasPrefix(name, "rlock.class.events") {
+			continue
+		}
+		n, err := strconv.Atoi(value)
+		require.NoError(t, err)
+		events, all = events+1, all+n
+	}
+	require.Equal(t, 101, events, "a hundred, and the others")
+	require.Equal(t, 4001, all)
+	require.Equal(t, "1", read()["rlock.class.events{class=bad\uFFFD,event=released}"])
 }
 
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	provider, _ := meters(t)
-	for want, options := range map[string][]rlockotel.Option{
-		"nothing to record to":       nil,
-		"pass WithTracerProvider":    {rlockotel.WithClass(sort)},
-		"WithTracerProvider: it is":  {rlockotel.WithTracerProvider(nil)},
-		"WithMeterProvider: it is":   {rlockotel.WithMeterProvider(nil)},
-		"WithClass: it is nil; leav": {rlockotel.WithMeterProvider(provider), rlockotel.WithClass(nil)},
-	} {
-		_, err := rlockotel.NewObserver(options...)
-		require.ErrorContains(t, err, want)
-	}
+	_, err := rlockotel.NewObserver(nil, sort)
+	require.ErrorContains(t, err, "rlockotel: the MeterProvider is nil")
+	_, err = rlockotel.NewTracer(nil, sort)
+	require.ErrorContains(t, err, "rlockotel: the TracerProvider is nil")
 }
 
 func BenchmarkObserve(b *testing.B) {
 	provider, _ := meters(b)
-	observer, err := rlockotel.NewObserver(rlockotel.WithMeterProvider(provider), rlockotel.WithTracerProvider(trace.NewTracerProvider()), rlockotel.WithClass(sort))
+	observer, err := rlockotel.NewObserver(provider, sort)
 	require.NoError(b, err)
+	tracer, err := rlockotel.NewTracer(trace.NewTracerProvider(), sort)
+	require.NoError(b, err)
+	both := rlock.Observers(observer, tracer)
 	for b.Loop() {
-		observer.Observe(b.Context(), rlock.Event{Kind: rlock.EventAcquired, Key: "order:17", Attempts: 1, Waited: time.Millisecond})
-		observer.Observe(b.Context(), rlock.Event{Kind: rlock.EventReleased, Key: "order:17", Held: time.Millisecond})
+		both.Observe(b.Context(), rlock.Event{Kind: rlock.EventAcquired, Key: "order:17", Attempts: 1, Waited: time.Millisecond})
+		both.Observe(b.Context(), rlock.Event{Kind: rlock.EventReleased, Key: "order:17", Held: time.Millisecond})
 	}
 }

@@ -24,17 +24,19 @@ func (f fixed) Stats() rlock.Stats { return f.stats }
 func TestEachCountHasItsSeries(t *testing.T) {
 	t.Parallel()
 	names := map[string]string{
-		"Acquired": "rlock.acquisitions{outcome=acquired}", "AcquireFailed": "rlock.acquisitions{outcome=failed}",
-		"Attempts": "rlock.attempts", "Contended": "rlock.contended", "HandedOver": "rlock.handed_over", "Attached": "rlock.attached",
-		"Waiting": "rlock.waiting", "Unanswered": "rlock.waiting.unanswered", "Held": "rlock.held",
-		"Extended": "rlock.extensions{outcome=extended}", "ExtendFailed": "rlock.extensions{outcome=failed}",
-		"Released": "rlock.ended{end=released}", "ReleaseFailed": "rlock.ended{end=release_failed}", "Lost": "rlock.ended{end=lost}",
-		"Expired": "rlock.ended{end=expired}", "Detached": "rlock.ended{end=detached}", "Closed": "rlock.ended{end=closed}",
+		"Acquired": "rlock.acquired", "Attempts": "rlock.attempts", "Contended": "rlock.contended", "HandedOver": "rlock.handed_over", "Attached": "rlock.attached",
+		"Waiting": "rlock.waiting", "Unanswered": "rlock.unanswered", "Held": "rlock.held",
+		"Extended": "rlock.extended",
+		"Released": "rlock.ended{how=released}", "ReleaseFailed": "rlock.ended{how=release_failed}", "Lost": "rlock.ended{how=lost}",
+		"Expired": "rlock.ended{how=expired}", "Detached": "rlock.ended{how=detached}", "Closed": "rlock.ended{how=closed}",
 		"CacheHits": "rlock.checks{cache=hit}",
 	}
-	operations := map[string]string{"AcquireFailedBy": "acquire", "ExtendFailedBy": "extend", "ReleaseFailedBy": "release"}
+	reasons := map[string]string{
+		"AcquireFailedBy": "rlock.acquire_failed", "ExtendFailedBy": "rlock.extend_failed", "ReleaseFailedBy": "rlock.release_failed",
+	}
 	elsewhere := map[string]bool{
 		"Waited": true, "OldestWait": true, "Polling": true, "Waits": true, "Holds": true, "Checks": true,
+		"AcquireFailed": true, "ExtendFailed": true, // the sum of their reasons
 	}
 	f := fixed{rlock.Stats{
 		Polling: true, Checks: 1000, OldestWait: 90 * time.Second, Waited: 1500 * time.Millisecond,
@@ -67,9 +69,9 @@ func TestEachCountHasItsSeries(t *testing.T) {
 		if elsewhere[field] {
 			continue
 		}
-		if operation := operations[field]; operation != "" {
+		if counter := reasons[field]; counter != "" {
 			for r := 1; r < fields.Field(i).Len(); r++ {
-				name := "rlock.failures{operation=" + operation + ",reason=" + rlock.FailureReason(r).String() + "}"
+				name := counter + "{error.type=" + rlock.FailureReason(r).String() + "}"
 				require.Equal(t, strconv.Itoa(1000*i+r), series[name], field)
 			}
 			continue
@@ -101,7 +103,7 @@ func TestLocker(t *testing.T) {
 		series := read()
 		require.Equal(t, "0", series["rlock.held"])
 		require.Equal(t, "3", series["rlock.hold.time"])
-		require.Equal(t, "1", series["rlock.acquisitions{outcome=acquired}"])
+		require.Equal(t, "1", series["rlock.acquired"])
 		for name := range series {
 			require.NotContains(t, name, "job")
 		}
@@ -121,7 +123,7 @@ func TestTwoLockers(t *testing.T) {
 	series := read()
 	require.Equal(t, "3", series["rlock.held{locker=jobs}"])
 	require.Equal(t, "5", series["rlock.held{locker=carts}"])
-	require.Equal(t, "1", series["rlock.ended{end=lost,locker=carts}"])
+	require.Equal(t, "1", series["rlock.ended{how=lost,locker=carts}"])
 }
 
 // Nothing reaches the global providers unless they are passed.

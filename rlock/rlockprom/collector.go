@@ -77,7 +77,7 @@ var (
 		counter("attached_total", "Locks that were taken over from another process with Attach.", func(s *rlock.Stats) uint64 { return s.Attached }),
 		gauge("waiting", "Acquisitions that wait now, for others or for an answer of the server.",
 			func(s *rlock.Stats) float64 { return float64(s.Waiting) }),
-		gauge("waiting_unanswered", "Those of rlock_waiting that the server does not answer.",
+		gauge("unanswered", "Those of rlock_waiting that the server does not answer.",
 			func(s *rlock.Stats) float64 { return float64(s.Unanswered) }),
 		gauge("oldest_wait_seconds", "How long the oldest of rlock_waiting has waited; 0: nobody waits.",
 			func(s *rlock.Stats) float64 { return s.OldestWait.Seconds() }),
@@ -104,8 +104,8 @@ var (
 	}
 
 	histograms = []histogram{
-		{describe("wait_seconds", "How long acquisitions took that waited for others."), func(s *rlock.Stats) rlock.Histogram { return s.Waits }},
-		{describe("hold_seconds", "How long locks were held that have ended."), func(s *rlock.Stats) rlock.Histogram { return s.Holds }},
+		{describe("wait_duration_seconds", "How long acquisitions took that waited for others."), func(s *rlock.Stats) rlock.Histogram { return s.Waits }},
+		{describe("hold_duration_seconds", "How long locks were held that have ended."), func(s *rlock.Stats) rlock.Histogram { return s.Holds }},
 	}
 )
 

@@ -17,6 +17,9 @@
 //
 // It needs v0.1.0 of rlock. Until that is tagged, let a replace in your go.mod point at a clone.
 //
+// Names, units and labels follow the conventions of Prometheus. Each name and label is also what OpenTelemetry
+// makes for Prometheus of those of package rlockotel.
+//
 // # Metrics of a Locker
 //
 //	rlock_acquired_total         acquisitions that succeeded
@@ -26,12 +29,12 @@
 //	rlock_handed_over_total      acquisitions that got the lock from the last holder of the same process
 //	rlock_attached_total         locks that were taken over from another process
 //	rlock_waiting                acquisitions that wait now, for others or for an answer of the server
-//	rlock_waiting_unanswered     those of them that the server does not answer
+//	rlock_unanswered     those of them that the server does not answer
 //	rlock_oldest_wait_seconds    for how long the oldest of them has waited; candidates of Lead count only if unanswered
 //	rlock_polling                1: nobody waits in the queue of the server; 0: they do
-//	rlock_wait_seconds           histogram of how long acquisitions took that waited for others
+//	rlock_wait_duration_seconds           histogram of how long acquisitions took that waited for others
 //	rlock_held                   locks that are held now
-//	rlock_hold_seconds           histogram of how long locks were held
+//	rlock_hold_duration_seconds           histogram of how long locks were held
 //	rlock_extended_total         leases extended
 //	rlock_extend_failed_total{reason}   attempts to extend that got an error, or no answer
 //	rlock_release_failed_total{reason}  locks that were given up without the confirmation of the server
@@ -43,11 +46,11 @@
 //
 // # Metrics of classes
 //
-//	rlock_class_events_total{class,event}  what has happened, by the names of [rlock.EventKind]
-//	rlock_class_failures_total{class,event,reason}  those that failed, by the names of [rlock.FailureReason]
-//	rlock_class_wait_seconds{class}        histogram of how long acquisitions took that waited for others
-//	rlock_class_hold_seconds{class}        histogram of how long locks were held
+//	rlock_class_events_total{class,event,reason}  what has happened, by the names of [rlock.EventKind], and of [rlock.FailureReason] if it is a failure
+//	rlock_class_wait_duration_seconds{class}        histogram of how long acquisitions took that waited for others
+//	rlock_class_hold_duration_seconds{class}        histogram of how long locks were held
 //
-// Alert rules for the metrics of a Locker are in alerts.yml beside this file; docs/RUNBOOK.md says what
+// Alert rules for the metrics of a Locker are in alerts.yml beside this file, and a
+// dashboard for Grafana in dashboard.json; docs/RUNBOOK.md says what
 // to do when one rings.
 package rlockprom

@@ -91,8 +91,8 @@ func ExampleNewObserver() {
 	}
 	print(registry, "rlock_class_events")
 	// Output:
-	// rlock_class_events_total class=invoice event=acquired 1
-	// rlock_class_events_total class=invoice event=released 1
-	// rlock_class_events_total class=order event=acquired 2
-	// rlock_class_events_total class=order event=released 2
+	// rlock_class_events_total class=invoice event=acquired reason= 1
+	// rlock_class_events_total class=invoice event=released reason= 1
+	// rlock_class_events_total class=order event=acquired reason= 2
+	// rlock_class_events_total class=order event=released reason= 2
 }

@@ -43,18 +43,19 @@ func TestClasses(t *testing.T) {
 
 		series := scrape(t, registry)
 		for name, want := range map[string]string{
-			`rlock_class_events_total{class="order",event="acquired"}`:       "1",
-			`rlock_class_events_total{class="order",event="acquire_failed"}`: "2",
-			`rlock_class_events_total{class="order",event="contended"}`:      "2",
-			`rlock_class_events_total{class="order",event="extended"}`:       "1",
-			`rlock_class_events_total{class="order",event="released"}`:       "1",
-			`rlock_class_events_total{class="cart",event="lost"}`:            "1",
-			`rlock_class_wait_seconds_count{class="order"}`:                  "1",
-			`rlock_class_wait_seconds_bucket{class="order",le="1"}`:          "0",
-			`rlock_class_wait_seconds_bucket{class="order",le="4"}`:          "1",
-			`rlock_class_hold_seconds_count{class="order"}`:                  "1",
-			`rlock_class_hold_seconds_bucket{class="cart",le="4"}`:           "0",
-			`rlock_class_hold_seconds_bucket{class="cart",le="16"}`:          "1",
+			`rlock_class_events_total{class="order",event="acquired",reason=""}`:              "1",
+			`rlock_class_events_total{class="order",event="acquire_failed",reason="held"}`:    "1",
+			`rlock_class_events_total{class="order",event="acquire_failed",reason="gave_up"}`: "1",
+			`rlock_class_events_total{class="order",event="contended",reason=""}`:             "2",
+			`rlock_class_events_total{class="order",event="extended",reason=""}`:              "1",
+			`rlock_class_events_total{class="order",event="released",reason=""}`:              "1",
+			`rlock_class_events_total{class="cart",event="expired",reason=""}`:                "1",
+			`rlock_class_wait_duration_seconds_count{class="order"}`:                          "1",
+			`rlock_class_wait_duration_seconds_bucket{class="order",le="1"}`:                  "0",
+			`rlock_class_wait_duration_seconds_bucket{class="order",le="4"}`:                  "1",
+			`rlock_class_hold_duration_seconds_count{class="order"}`:                          "1",
+			`rlock_class_hold_duration_seconds_bucket{class="cart",le="4"}`:                   "0",
+			`rlock_class_hold_duration_seconds_bucket{class="cart",le="16"}`:                  "1",
 		} {
 			require.Equal(t, want, series[name], name)
 		}
@@ -62,6 +63,20 @@ func TestClasses(t *testing.T) {
 			require.NotContains(t, name, "17")
 		}
 	})
+}
+
+// Without a function, all keys count together.
+func TestNoClasses(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewPedanticRegistry()
+	observer, err := rlockprom.NewObserver(registry, nil)
+	require.NoError(t, err)
+	for _, key := range []string{"order:17", "cart:1"} {
+		observer.Observe(t.Context(), rlock.Event{Kind: rlock.EventReleased, Key: key, Held: time.Second})
+	}
+	series := scrape(t, registry)
+	require.Equal(t, "2", series[`rlock_class_events_total{class="",event="released",reason=""}`])
+	require.Equal(t, "2", series[`rlock_class_hold_duration_seconds_count{class=""}`])
 }
 
 // A function that answers with the key does not fill the memory of Prometheus, and one that
@@ -83,7 +98,7 @@ func TestTooManyClasses(t *testing.T) {
 	}
 	group.Wait()
 	series := scrape(t, registry)
-	require.Equal(t, "1", series["rlock_class_events_total{class=\"bad\uFFFD\",event=\"acquired\"}"])
+	require.Equal(t, "1", series["rlock_class_events_total{class=\"bad\uFFFD\",event=\"acquired\",reason=\"\"}"])
 	classes, others, rest := 0, "", 0
 	for name, value := range series {
 		if !strings.HasPrefix(name, "rlock_class_events_total") || strings.Contains(name, "bad") {

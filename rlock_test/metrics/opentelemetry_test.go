@@ -31,12 +31,15 @@ func TestOpenTelemetry(t *testing.T) {
 	require.NoError(t, err)
 	meters := metric.NewMeterProvider(metric.WithReader(metric.NewPeriodicReader(points, metric.WithInterval(time.Hour))))
 
-	observer, err := rlockotel.NewObserver(rlockotel.WithTracerProvider(traces), rlockotel.WithMeterProvider(meters), rlockotel.WithClass(func(key string) string {
+	class := func(key string) string {
 		class, _, _ := strings.Cut(key, ":")
 		return class
-	}))
+	}
+	observer, err := rlockotel.NewObserver(meters, class)
 	require.NoError(t, err)
-	locker := env.OpenOn(t, env.Start(t), rlock.WithObserver(observer), rlock.WithTTL(time.Minute))
+	tracer, err := rlockotel.NewTracer(traces, class)
+	require.NoError(t, err)
+	locker := env.OpenOn(t, env.Start(t), rlock.WithObserver(rlock.Observers(observer, tracer)), rlock.WithTTL(time.Minute))
 	registration, err := rlockotel.Register(meters, locker)
 	require.NoError(t, err)
 
@@ -64,14 +67,15 @@ func TestOpenTelemetry(t *testing.T) {
 	require.Equal(t, requests[0].TraceId, waits[0].TraceId)
 	require.Equal(t, trace.Status_STATUS_CODE_ERROR, waits[0].Status.Code)
 	require.Equal(t, "gave_up", waits[0].Status.Message)
-	require.Equal(t, "rlock.class=order,rlock.outcome=gave_up", attributes(waits[0].Attributes))
+	require.Equal(t, "error.type=gave_up,rlock.class=order", attributes(waits[0].Attributes))
 	require.GreaterOrEqual(t, waits[0].EndTimeUnixNano-waits[0].StartTimeUnixNano, uint64(10*time.Millisecond))
 
-	require.Equal(t, map[string]int64{"rlock.outcome=acquired": 1, "rlock.outcome=failed": 1}, c.series("rlock.acquisitions"))
+	require.Equal(t, map[string]int64{"": 1}, c.series("rlock.acquired"))
+	require.Equal(t, int64(1), c.series("rlock.acquire_failed")["error.type=gave_up"])
 	require.Equal(t, map[string]int64{"": 1}, c.series("rlock.contended"))
 	require.Equal(t, map[string]int64{"": 0}, c.series("rlock.held"))
-	require.Equal(t, int64(1), c.series("rlock.ended")["rlock.end=released"])
-	held := c.histograms("rlock.hold.duration")["rlock.class=order,rlock.end=released"]
+	require.Equal(t, int64(1), c.series("rlock.ended")["rlock.how=released"])
+	held := c.histograms("rlock.class.hold.duration")["rlock.class=order"]
 	require.NotNil(t, held)
 	require.Equal(t, uint64(1), held.Count)
 	require.GreaterOrEqual(t, held.GetSum(), 0.02)

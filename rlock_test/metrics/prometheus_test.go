@@ -53,11 +53,11 @@ func TestPrometheus(t *testing.T) {
 	p.shows(`rlock_waiting`, 0)
 	p.shows(`rlock_acquired_total{job="shop"}`, 2)
 	p.shows(`rlock_ended_total{how="released"}`, 1)
-	p.shows(`rlock_wait_seconds_count`, 1)
+	p.shows(`rlock_wait_duration_seconds_count`, 1)
 	p.shows(`rlock_class_events_total{class="order",event="contended"}`, 1)
-	p.shows(`rlock_class_hold_seconds_count{class="order"}`, 1)
+	p.shows(`rlock_class_hold_duration_seconds_count{class="order"}`, 1)
 	p.soon(func() bool {
-		longest, known := p.value(`histogram_quantile(1, rlock_wait_seconds_bucket)`)
+		longest, known := p.value(`histogram_quantile(1, rlock_wait_duration_seconds_bucket)`)
 		return known && longest >= 0.05
 	}, "the wait is in a bucket that is long enough")
 	require.Empty(t, p.firing())
