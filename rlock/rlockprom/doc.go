@@ -22,24 +22,24 @@
 //
 // # Metrics of a Locker
 //
-//	rlock_acquired_total         acquisitions that succeeded
+//	rlock_acquired_total                acquisitions that succeeded
 //	rlock_acquire_failed_total{reason}  acquisitions that failed, by the names of [rlock.FailureReason]
-//	rlock_attempts_total         commands to acquire that were sent to the server
-//	rlock_contended_total        acquisitions that found the lock held, or others before them
-//	rlock_handed_over_total      acquisitions that got the lock from the last holder of the same process
-//	rlock_attached_total         locks that were taken over from another process
-//	rlock_waiting                acquisitions that wait now, for others or for an answer of the server
-//	rlock_unanswered     those of them that the server does not answer
-//	rlock_oldest_wait_seconds    for how long the oldest of them has waited; candidates of Lead count only if unanswered
-//	rlock_polling                1: nobody waits in the queue of the server; 0: they do
-//	rlock_wait_duration_seconds           histogram of how long acquisitions took that waited for others
-//	rlock_held                   locks that are held now
-//	rlock_hold_duration_seconds           histogram of how long locks were held
-//	rlock_extended_total         leases extended
+//	rlock_attempts_total                commands to acquire that were sent to the server
+//	rlock_contended_total               acquisitions that found the lock held, or others before them
+//	rlock_handed_over_total             acquisitions that got the lock from the last holder of the same process
+//	rlock_attached_total                locks that were taken over from another process
+//	rlock_waiting                       acquisitions that wait now, for others or for an answer of the server
+//	rlock_unanswered                    those of them that the server does not answer
+//	rlock_oldest_wait_seconds           for how long the oldest of them has waited; candidates of Lead count only if unanswered
+//	rlock_polling                       1: nobody waits in the queue of the server; 0: they do
+//	rlock_wait_duration_seconds         histogram of how long acquisitions took that waited for others
+//	rlock_held                          locks that are held now
+//	rlock_hold_duration_seconds         histogram of how long locks were held
+//	rlock_extended_total                leases extended
 //	rlock_extend_failed_total{reason}   attempts to extend that got an error, or no answer
 //	rlock_release_failed_total{reason}  locks that were given up without the confirmation of the server
-//	rlock_ended_total{how}       locks that ended: released, release_failed, lost, expired, detached or closed
-//	rlock_checks_total{cache}    calls of Check, by whether the client-side cache answered: hit or miss
+//	rlock_ended_total{how}              locks that ended: released, release_failed, lost, expired, detached or closed
+//	rlock_checks_total{cache}           calls of Check, by whether the client-side cache answered: hit or miss
 //
 // [rlock.Stats] says exactly what each of them counts. The bounds of the histograms are powers of two of
 // a second, from 61 µs to 2 h 16 min.
@@ -47,10 +47,9 @@
 // # Metrics of classes
 //
 //	rlock_class_events_total{class,event,reason}  what has happened, by the names of [rlock.EventKind], and of [rlock.FailureReason] if it is a failure
-//	rlock_class_wait_duration_seconds{class}        histogram of how long acquisitions took that waited for others
-//	rlock_class_hold_duration_seconds{class}        histogram of how long locks were held
+//	rlock_class_wait_duration_seconds{class}      histogram of how long acquisitions took that waited for others
+//	rlock_class_hold_duration_seconds{class}      histogram of how long locks were held
 //
-// Alert rules for the metrics of a Locker are in alerts.yml beside this file, and a
-// dashboard for Grafana in dashboard.json; docs/RUNBOOK.md says what
-// to do when one rings.
+// Beside this file are alert rules, alerts.yml, and a dashboard for Grafana, dashboard.json. docs/RUNBOOK.md
+// says what to do when one rings.
 package rlockprom

@@ -3,6 +3,7 @@ module github.com/rlock-go/toolkit/rlock_test/metrics
 go 1.25.0
 
 require (
+	github.com/grafana/grafana-foundation-sdk/go v0.0.22
 	github.com/prometheus/client_golang v1.23.2
 	github.com/rlock-go/toolkit v0.1.0
 	github.com/rlock-go/toolkit/rlock/rlockotel v0.1.0
