@@ -16,8 +16,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// atOnce is what a busy machine may take for what takes a fifth of a second. With the time-outs of the client it
-// would be three seconds and more.
+// atOnce is what a busy machine may take for what takes a fifth of a second. With the time-outs of the client
+// it would be three seconds and more.
 const atOnce = 2 * time.Second
 
 // A signal ends every command at once, also where the server says nothing, or nothing any more.
@@ -63,7 +63,9 @@ func TestPatienceInSilence(t *testing.T) {
 	server := env.Start(t)
 	server.Do(t, "SET", "held", "x")
 	const patience = 6 * time.Second
-	for _, args := range []string{"run -w 6s -E 0 held -- true", "acquire -w 6 -E 0 held", "wait -w 6s -E 0 held"} {
+	for _, args := range []string{
+		"run -w 6s -E 0 held -- true", "acquire -w 6 -E 0 held", "wait -w 6s -E 0 held",
+	} {
 		for _, connected := range []bool{false, true} {
 			if connected && strings.HasPrefix(args, "wait") { // which asks nothing while it hears of no change
 				continue
@@ -190,7 +192,8 @@ func TestPasswordFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
 	require.NoError(t, os.WriteFile(file, []byte("old\n"), 0o600))
 	work, done := untilDone(t)
-	cmd := command("redis://app@"+server.Addr(), "run", "--ttl", "6s", "--kill-after", "0s", "job", "--", "sh", "-c", work)
+	cmd := command("redis://app@"+server.Addr(),
+		"run", "--ttl", "6s", "--kill-after", "0s", "job", "--", "sh", "-c", work)
 	cmd.Env = append(cmd.Env, "RLOCK_PASSWORD_FILE="+file)
 	p := beginCommand(t, cmd)
 	p.prints("ready")

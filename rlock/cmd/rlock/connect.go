@@ -22,8 +22,8 @@ const lookThere = "see whether the server runs there, and whether RLOCK_URL or R
 // before it.
 const connectPause = time.Second
 
-// connect connects to the server. A command that waits for a lock waits for the server too, which may be about
-// to start again.
+// connect connects to the server. A command that waits for a lock waits for the server too, which may be
+// about to start again.
 func (p *program) connect(
 	ctx context.Context, c *connection, w *waiting, opts ...rlock.LockerOption,
 ) (*rlock.Locker, error) {
@@ -57,8 +57,8 @@ func (p *program) connect(
 	}
 }
 
-// open tries to connect. The client cannot be told to stop connecting, so a signal leaves it to the end of the
-// process.
+// open tries to connect. The client cannot be told to stop connecting, so a signal leaves it to the end of
+// the process.
 func open(ctx context.Context, c *connection, opts ...rlock.LockerOption) (*rlock.Locker, error) {
 	type opened struct {
 		locker *rlock.Locker
@@ -104,8 +104,8 @@ func closed(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// turnedAway reports whether the server has asked for a certificate and then closed the connection, which is all
-// that Redis says about a certificate.
+// turnedAway reports whether the server has asked for a certificate and then closed the connection, which is
+// all that Redis says about a certificate.
 func (c *connection) turnedAway(err error) bool { return c.asked.Load() && (ofTLS(err) || closed(err)) }
 
 // explain says what to do about an error of the first connection, where that has to do with the command.
@@ -118,7 +118,8 @@ func explain(c *connection, err error) error {
 		if c.certified {
 			advice = "; the server does not accept the certificate of RLOCK_TLS_CERT"
 		}
-	case strings.Contains(text, "NOAUTH"), strings.Contains(text, "WRONGPASS"), strings.Contains(text, "invalid password"):
+	case strings.Contains(text, "NOAUTH"), strings.Contains(text, "WRONGPASS"),
+		strings.Contains(text, "invalid password"):
 		advice = "; they stand in the URL, redis://USER:PASSWORD@HOST, and RLOCK_PASSWORD_FILE may name a file " +
 			"of the password"
 	case c.TLSConfig != nil && errors.Is(err, context.DeadlineExceeded): // it waits for the rest of a command

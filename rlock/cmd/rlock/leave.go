@@ -10,8 +10,8 @@ import (
 const grace = 150 * time.Millisecond
 
 // within has rlock end with err after d, whatever it is about then: who waits for a server that says nothing
-// would wait for the time-outs of the client. What rlock cannot free ends with its lease. stop reports false if
-// it comes too late.
+// would wait for the time-outs of the client. What rlock cannot free ends with its lease. stop reports false
+// if it comes too late.
 func (p *program) within(d time.Duration, err error) (stop func() bool) {
 	return time.AfterFunc(d, func() {
 		select {

@@ -41,7 +41,8 @@ func passwordIn(path string) (string, error) {
 	case password == "":
 		return "", fmt.Errorf("RLOCK_PASSWORD_FILE: %s is empty; its only line is the password", quote(path))
 	case strings.Contains(password, "\n"):
-		return "", fmt.Errorf("RLOCK_PASSWORD_FILE: %s has several lines; its only line is the password", quote(path))
+		return "", fmt.Errorf("RLOCK_PASSWORD_FILE: %s has several lines; its only line is the password",
+			quote(path))
 	}
 	return password, nil
 }
