@@ -89,7 +89,7 @@ func TestDashboardOnPrometheus(t *testing.T) {
 	require.NoError(t, registry.Register(rlockprom.NewCollector(locker)))
 	target := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
 	defer target.Close()
-	p := startPrometheus(t, strings.TrimPrefix(target.URL, "http://"), alerts(t))
+	p := startPrometheus(t, alerts(t), strings.TrimPrefix(target.URL, "http://"))
 
 	// Something of each kind happens, until each query has seen it.
 	stuck := env.MustLock(t)(locker.Acquire(ctx, "stuck:1"))

@@ -48,8 +48,8 @@ type prometheus struct {
 	url string
 }
 
-// startPrometheus returns one that scrapes the target twice a second and looks at the file of rules as often.
-func startPrometheus(t *testing.T, target, rules string) *prometheus {
+// startPrometheus returns one that scrapes targets twice a second and looks at the file of rules as often.
+func startPrometheus(t *testing.T, rules string, targets ...string) *prometheus {
 	t.Helper()
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
@@ -58,8 +58,8 @@ global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500
 rule_files: [%q]
 scrape_configs:
   - job_name: shop
-    static_configs: [{targets: [%q]}]
-`, rules, target), 0o600))
+    static_configs: [{targets: [%s]}]
+`, rules, strings.Join(targets, ", ")), 0o600))
 	program := unpacked(t, "prometheus")
 	for range 5 {
 		listener, err := net.Listen("tcp4", "127.0.0.1:0")

@@ -37,7 +37,7 @@ func TestPrometheus(t *testing.T) {
 	require.NoError(t, registry.Register(rlockprom.NewCollector(locker)))
 	target := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
 	defer target.Close()
-	p := startPrometheus(t, strings.TrimPrefix(target.URL, "http://"), alerts(t))
+	p := startPrometheus(t, alerts(t), strings.TrimPrefix(target.URL, "http://"))
 	p.shows(`rlock_held`, 0)
 
 	lock, err := locker.Acquire(ctx, "order:17")
@@ -95,7 +95,7 @@ func TestPrometheusInAnOutage(t *testing.T) {
 	require.NoError(t, registry.Register(rlockprom.NewCollector(locker)))
 	target := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
 	defer target.Close()
-	p := startPrometheus(t, strings.TrimPrefix(target.URL, "http://"), rules)
+	p := startPrometheus(t, rules, strings.TrimPrefix(target.URL, "http://"))
 	p.shows(`rlock_held`, 0)
 	rings := func(name string) {
 		t.Helper()
