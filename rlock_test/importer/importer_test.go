@@ -92,11 +92,16 @@ import (
 )
 
 func main() {
-	observer, err := rlockotel.NewObserver(rlockotel.WithTracerProvider(otel.GetTracerProvider()), rlockotel.WithMeterProvider(otel.GetMeterProvider()))
+	observer, err := rlockotel.NewObserver(otel.GetMeterProvider(), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	locker, err := rlock.Open(rueidis.ClientOption{InitAddress: []string{"127.0.0.1:6379"}}, rlock.WithObserver(observer))
+	tracer, err := rlockotel.NewTracer(otel.GetTracerProvider(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	both := rlock.WithObserver(rlock.Observers(observer, tracer))
+	locker, err := rlock.Open(rueidis.ClientOption{InitAddress: []string{"127.0.0.1:6379"}}, both)
 	if err != nil {
 		log.Fatal(err)
 	}
