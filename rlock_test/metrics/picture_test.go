@@ -1,7 +1,10 @@
+//go:build pictures
+
 package metrics
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -34,17 +37,14 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// painter is the program that makes pictures; without it there are none.
-var painter = os.Getenv("RLOCK_PICTURES")
+// painter is the program that makes the pictures.
+var painter = cmp.Or(os.Getenv("RLOCK_PICTURES"), "chromium")
 
 // TestPictures makes the pictures of the dashboard in docs, from what Prometheus answers to its queries while
 // real locks are used. No Grafana takes part: testdata/picture.html draws the panels at their places.
 //
-//	RLOCK_PICTURES=chromium go test -count=1 -run TestPictures .
+//	RLOCK_PICTURES=chromium go test -tags pictures -count=1 -run TestPictures .
 func TestPictures(t *testing.T) {
-	if painter == "" {
-		t.Skip("RLOCK_PICTURES names no browser that makes them")
-	}
 	for name, happen := range map[string]func(t *testing.T, s *env.Server){
 		"quiet": func(*testing.T, *env.Server) { time.Sleep(3 * time.Minute) },
 		"outage": func(t *testing.T, s *env.Server) {
