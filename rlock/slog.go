@@ -19,8 +19,8 @@ const burst = time.Minute
 
 // SlogObserver returns an Observer that logs each event to logger, or to slog.Default if that is nil:
 //
-//   - Warn: a lock that was lost or expired, a lease that is too short, and failures that are about the server or the
-//     program, as with ErrNoAnswer
+//   - Warn: a lock that was lost or expired, a lease that is too short, and failures that are about the
+//     server or the program, as with ErrNoAnswer
 //   - Info: acquisitions that waited for a second or longer, that gave up or were cancelled, and locks that
 //     ended with their Locker
 //   - Debug: everything else

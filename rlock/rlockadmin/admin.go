@@ -73,10 +73,10 @@ func (a *Admin) ForceRelease(ctx context.Context, key, token string) error {
 	return nil
 }
 
-// Extend gives a holder, if its token is still token, a lease of ttl, counted from now, in whole milliseconds,
-// or rlock.NoExpiry: for who has the token and no *rlock.Lock, such as a script, and to give a holder more
-// time. A lease that ends later stays as it is. The error matches rlock.ErrLost if nobody holds the lock by
-// that token; after any other error the lease may or may not be extended.
+// Extend gives a holder, if its token is still token, a lease of ttl, counted from now, in whole
+// milliseconds, or rlock.NoExpiry: for who has the token and no *rlock.Lock, such as a script, and to give a
+// holder more time. A lease that ends later stays as it is. The error matches rlock.ErrLost if nobody holds
+// the lock by that token; after any other error the lease may or may not be extended.
 //
 // A Lock that has the token does not learn of it, and ends when its own lease does.
 //

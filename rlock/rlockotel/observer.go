@@ -13,7 +13,8 @@ import (
 // errorType is OpenTelemetry's attribute for why something has failed.
 const errorType = "error.type"
 
-var errNoMeters = errors.New("rlockotel: the MeterProvider is nil; pass the one that the program has set up, or otel.GetMeterProvider()")
+var errNoMeters = errors.New("rlockotel: the MeterProvider is nil; " +
+	"pass the one that the program has set up, or otel.GetMeterProvider()")
 
 // NewObserver makes the metrics of classes with a meter of the provider, and returns what counts them, for
 // [rlock.WithObserver]; [rlock.Observers] puts another one beside it, such as that of [NewTracer].
@@ -30,10 +31,12 @@ func NewObserver(provider metric.MeterProvider, class func(key string) string) (
 	meter := provider.Meter(scope)
 	events, failed := meter.Int64Counter("rlock.class.events", metric.WithUnit("{event}"),
 		metric.WithDescription("What has happened to locks of a class of keys, and why it has failed."))
-	waits, err := meter.Float64Histogram("rlock.class.wait.duration", metric.WithUnit("s"), metric.WithExplicitBucketBoundaries(bounds()...),
+	waits, err := meter.Float64Histogram("rlock.class.wait.duration", metric.WithUnit("s"),
+		metric.WithExplicitBucketBoundaries(bounds()...),
 		metric.WithDescription("How long acquisitions of a class of keys took that waited for others."))
 	failed = errors.Join(failed, err)
-	holds, err := meter.Float64Histogram("rlock.class.hold.duration", metric.WithUnit("s"), metric.WithExplicitBucketBoundaries(bounds()...),
+	holds, err := meter.Float64Histogram("rlock.class.hold.duration", metric.WithUnit("s"),
+		metric.WithExplicitBucketBoundaries(bounds()...),
 		metric.WithDescription("How long locks of a class of keys were held."))
 	if err = errors.Join(failed, err); err != nil {
 		return nil, err

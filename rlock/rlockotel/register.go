@@ -32,41 +32,51 @@ func Register(provider metric.MeterProvider, locker Source, attributes ...attrib
 		return nil, errNoMeters
 	}
 	r := registering{meter: provider.Meter(scope), attributes: attributes}
-	r.counter("acquired", "{acquisition}", "Acquisitions that succeeded.", func(s *rlock.Stats) uint64 { return s.Acquired })
-	r.counter("attempts", "{command}", "Commands to acquire that were sent to the server, repeated ones and heartbeats included.",
+	r.counter("acquired", "{acquisition}", "Acquisitions that succeeded.",
+		func(s *rlock.Stats) uint64 { return s.Acquired })
+	r.counter("attempts", "{command}",
+		"Commands to acquire that were sent to the server, repeated ones and heartbeats included.",
 		func(s *rlock.Stats) uint64 { return s.Attempts })
 	r.counter("contended", "{acquisition}", "Acquisitions that found the lock held, or others before them.",
 		func(s *rlock.Stats) uint64 { return s.Contended })
-	r.counter("handed_over", "{acquisition}", "Acquisitions to which the last holder of the same process handed the lock over.",
+	r.counter("handed_over", "{acquisition}",
+		"Acquisitions to which the last holder of the same process handed the lock over.",
 		func(s *rlock.Stats) uint64 { return s.HandedOver })
-	r.counter("attached", "{lock}", "Locks that were taken over from another process with Attach.", func(s *rlock.Stats) uint64 { return s.Attached })
+	r.counter("attached", "{lock}", "Locks that were taken over from another process with Attach.",
+		func(s *rlock.Stats) uint64 { return s.Attached })
 	r.gauge("waiting", "{acquisition}", "Acquisitions that wait now, for others or for an answer of the server.",
 		func(s *rlock.Stats) int64 { return s.Waiting })
 	r.gauge("unanswered", "{acquisition}", "Those of rlock.waiting that the server does not answer.",
 		func(s *rlock.Stats) int64 { return s.Unanswered })
-	r.age("oldest_wait", "How long the oldest of rlock.waiting has waited; 0: nobody waits.", func(s *rlock.Stats) time.Duration { return s.OldestWait })
+	r.age("oldest_wait", "How long the oldest of rlock.waiting has waited; 0: nobody waits.",
+		func(s *rlock.Stats) time.Duration { return s.OldestWait })
 	r.gauge("polling", "{locker}", "1: nobody waits in the queue of the server; 0: they do.", polling)
 	r.gauge("held", "{lock}", "Locks that are held now.", func(s *rlock.Stats) int64 { return int64(s.Held) })
 	r.counter("extended", "{lease}", "Leases extended.", func(s *rlock.Stats) uint64 { return s.Extended })
-	r.counters("ended", "{lock}", "Locks that have ended, by how: expired ones count when the process notices.", "rlock.how", map[string]func(*rlock.Stats) uint64{
-		"released":       func(s *rlock.Stats) uint64 { return s.Released },
-		"release_failed": func(s *rlock.Stats) uint64 { return s.ReleaseFailed },
-		"lost":           func(s *rlock.Stats) uint64 { return s.Lost },
-		"expired":        func(s *rlock.Stats) uint64 { return s.Expired },
-		"detached":       func(s *rlock.Stats) uint64 { return s.Detached },
-		"closed":         func(s *rlock.Stats) uint64 { return s.Closed },
-	})
-	r.counters("checks", "{check}", "Calls of Check, by whether the client-side cache answered.", "rlock.cache", map[string]func(*rlock.Stats) uint64{
-		"hit":  func(s *rlock.Stats) uint64 { return s.CacheHits },
-		"miss": func(s *rlock.Stats) uint64 { return s.Checks - s.CacheHits },
-	})
-	r.failures("acquire_failed", "{acquisition}", "Acquisitions that failed, by why.", func(s *rlock.Stats) rlock.Failures { return s.AcquireFailedBy })
+	r.counters("ended", "{lock}", "Locks that have ended, by how: expired ones count when the process notices.",
+		"rlock.how", map[string]func(*rlock.Stats) uint64{
+			"released":       func(s *rlock.Stats) uint64 { return s.Released },
+			"release_failed": func(s *rlock.Stats) uint64 { return s.ReleaseFailed },
+			"lost":           func(s *rlock.Stats) uint64 { return s.Lost },
+			"expired":        func(s *rlock.Stats) uint64 { return s.Expired },
+			"detached":       func(s *rlock.Stats) uint64 { return s.Detached },
+			"closed":         func(s *rlock.Stats) uint64 { return s.Closed },
+		})
+	r.counters("checks", "{check}", "Calls of Check, by whether the client-side cache answered.",
+		"rlock.cache", map[string]func(*rlock.Stats) uint64{
+			"hit":  func(s *rlock.Stats) uint64 { return s.CacheHits },
+			"miss": func(s *rlock.Stats) uint64 { return s.Checks - s.CacheHits },
+		})
+	r.failures("acquire_failed", "{acquisition}", "Acquisitions that failed, by why.",
+		func(s *rlock.Stats) rlock.Failures { return s.AcquireFailedBy })
 	r.failures("extend_failed", "{attempt}", "Attempts to extend that failed while the lease lasted, by why.",
 		func(s *rlock.Stats) rlock.Failures { return s.ExtendFailedBy })
 	r.failures("release_failed", "{lock}", "Locks given up without the confirmation of the server, by why.",
 		func(s *rlock.Stats) rlock.Failures { return s.ReleaseFailedBy })
-	r.seconds("wait.time", "Time of the contended acquisitions that have ended.", func(s *rlock.Stats) float64 { return s.Waited.Seconds() })
-	r.seconds("hold.time", "Time for which those locks were held that have ended.", func(s *rlock.Stats) float64 { return s.Holds.Sum })
+	r.seconds("wait.time", "Time of the contended acquisitions that have ended.",
+		func(s *rlock.Stats) float64 { return s.Waited.Seconds() })
+	r.seconds("hold.time", "Time for which those locks were held that have ended.",
+		func(s *rlock.Stats) float64 { return s.Holds.Sum })
 	if r.err != nil {
 		return nil, r.err
 	}

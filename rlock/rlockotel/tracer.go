@@ -12,11 +12,12 @@ import (
 	"github.com/rlock-go/toolkit/rlock"
 )
 
-// NewTracer returns an observer for [rlock.WithObserver] that records each acquisition that waits as a span of
-// a tracer of the provider; [rlock.Observers] puts another one beside it. class is as in [NewObserver].
+// NewTracer returns an observer for [rlock.WithObserver] that records each acquisition that waits as a span
+// of a tracer of the provider; [rlock.Observers] puts another one beside it. class is as in [NewObserver].
 func NewTracer(provider trace.TracerProvider, class func(key string) string) (rlock.Observer, error) {
 	if provider == nil {
-		return nil, errors.New("rlockotel: the TracerProvider is nil; pass the one that the program has set up, or otel.GetTracerProvider()")
+		return nil, errors.New("rlockotel: the TracerProvider is nil; pass the one that the program has set up, " +
+			"or otel.GetTracerProvider()")
 	}
 	return &tracer{classes: classes{of: class}, tracer: provider.Tracer(scope)}, nil
 }
@@ -30,18 +31,21 @@ type tracer struct {
 // the key in it.
 func (t *tracer) Observe(ctx context.Context, e rlock.Event) {
 	reason := e.Reason()
-	if e.Kind != rlock.EventAcquired && e.Kind != rlock.EventAcquireFailed || reason == rlock.ReasonHeld || !e.Contended && e.Attempts <= 1 {
+	if e.Kind != rlock.EventAcquired && e.Kind != rlock.EventAcquireFailed || reason == rlock.ReasonHeld ||
+		!e.Contended && e.Attempts <= 1 {
 		return
 	}
 	now := time.Now()
-	attributes := append(t.classes.attributes(e.Key), attribute.Int("rlock.attempts", e.Attempts), attribute.Bool("rlock.handed_over", e.HandedOver))
+	attributes := append(t.classes.attributes(e.Key),
+		attribute.Int("rlock.attempts", e.Attempts), attribute.Bool("rlock.handed_over", e.HandedOver))
 	if e.Fence > 0 {
 		attributes = append(attributes, attribute.Int64("rlock.fence", int64(e.Fence)))
 	}
 	if reason != 0 {
 		attributes = append(attributes, attribute.String(errorType, reason.String()))
 	}
-	_, span := t.tracer.Start(ctx, "rlock.wait", trace.WithTimestamp(now.Add(-e.Waited)), trace.WithAttributes(attributes...))
+	_, span := t.tracer.Start(ctx, "rlock.wait",
+		trace.WithTimestamp(now.Add(-e.Waited)), trace.WithAttributes(attributes...))
 	if reason != 0 {
 		span.SetStatus(codes.Error, reason.String())
 	}

@@ -104,8 +104,10 @@ var (
 	}
 
 	histograms = []histogram{
-		{describe("wait_duration_seconds", "How long acquisitions took that waited for others."), func(s *rlock.Stats) rlock.Histogram { return s.Waits }},
-		{describe("hold_duration_seconds", "How long locks were held that have ended."), func(s *rlock.Stats) rlock.Histogram { return s.Holds }},
+		{describe("wait_duration_seconds", "How long acquisitions took that waited for others."),
+			func(s *rlock.Stats) rlock.Histogram { return s.Waits }},
+		{describe("hold_duration_seconds", "How long locks were held that have ended."),
+			func(s *rlock.Stats) rlock.Histogram { return s.Holds }},
 	}
 )
 

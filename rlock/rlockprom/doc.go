@@ -17,8 +17,8 @@
 //
 // It needs v0.1.0 of rlock. Until that is tagged, let a replace in your go.mod point at a clone.
 //
-// Names, units and labels follow the conventions of Prometheus. Each name and label is also what OpenTelemetry
-// makes for Prometheus of those of package rlockotel.
+// Names, units and labels follow the conventions of Prometheus. Each name and label is also what
+// OpenTelemetry makes for Prometheus of those of package rlockotel.
 //
 // # Metrics of a Locker
 //

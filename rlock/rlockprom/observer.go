@@ -25,13 +25,16 @@ func NewObserver(reg prometheus.Registerer, class func(key string) string) (rloc
 	o := &observer{
 		classes: classes{of: class},
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "rlock_class_events_total", Help: "What has happened to locks of a class of keys, and why it has failed.",
+			Name: "rlock_class_events_total",
+			Help: "What has happened to locks of a class of keys, and why it has failed.",
 		}, []string{"class", "event", "reason"}),
 		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "rlock_class_wait_duration_seconds", Help: "How long acquisitions of a class of keys took that waited for others.", Buckets: bounds(),
+			Name: "rlock_class_wait_duration_seconds",
+			Help: "How long acquisitions of a class of keys took that waited for others.", Buckets: bounds(),
 		}, []string{"class"}),
 		holds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "rlock_class_hold_duration_seconds", Help: "How long locks of a class of keys were held.", Buckets: bounds(),
+			Name: "rlock_class_hold_duration_seconds",
+			Help: "How long locks of a class of keys were held.", Buckets: bounds(),
 		}, []string{"class"}),
 	}
 	var done []prometheus.Collector

@@ -21,8 +21,9 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// TestCapacity measures the table of capacity in docs/RUNBOOK.md, and prints it with -v. Its limits are several
-// times what it has measured, so that only a change of the order of magnitude fails on a busy machine.
+// TestCapacity measures the table of capacity in docs/RUNBOOK.md, and prints it with -v. Its limits are
+// several times what it has measured, so that only a change of the order of magnitude fails on a busy
+// machine.
 func TestCapacity(t *testing.T) {
 	env.Long(t)
 	for _, locks := range []int{1_000, 10_000, 100_000} {

@@ -14,8 +14,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// TestConnectionsOfALocker counts the connections of a process, by which docs/RUNBOOK.md has maxclients set: of a
-// Locker whose callers have used all that it dials, and have waited for keys of all nodes.
+// TestConnectionsOfALocker counts the connections of a process, by which docs/RUNBOOK.md has maxclients set:
+// of a Locker whose callers have used all that it dials, and have waited for keys of all nodes.
 func TestConnectionsOfALocker(t *testing.T) {
 	t.Parallel()
 	const name = "process"

@@ -14,8 +14,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// pages are those of the root directory and of docs. MIGRATION.md has the code of other libraries, and a test of
-// its own in rlock_test/interop.
+// pages are those of the root directory and of docs. MIGRATION.md has the code of other libraries, and a test
+// of its own in rlock_test/interop.
 var pages = []string{"README.md", "PRODUCTION.md", "MIGRATION.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/RUNBOOK.md", "docs/SERVERS.md"}
 
 func page(t *testing.T, name string) string {

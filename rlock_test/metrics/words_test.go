@@ -122,8 +122,8 @@ func number(m *dto.Metric) string {
 	return fmt.Sprint(h.GetSampleCount(), " in ", h.GetSampleSum(), buckets)
 }
 
-// What OpenTelemetry makes of rlockotel's metrics for Prometheus are rlockprom's: the same names, types, texts,
-// labels and values, but for the histograms of a Locker, which a meter cannot read.
+// What OpenTelemetry makes of rlockotel's metrics for Prometheus are rlockprom's: the same names, types,
+// texts, labels and values, but for the histograms of a Locker, which a meter cannot read.
 func TestBothModulesAreAlike(t *testing.T) {
 	t.Parallel()
 	source := numbered()

@@ -1,5 +1,5 @@
-// Package runbook runs the commands of docs/RUNBOOK.md, each on a server that is in the state which its section
-// describes, and compares what they print with the page.
+// Package runbook runs the commands of docs/RUNBOOK.md, each on a server that is in the state which its
+// section describes, and compares what they print with the page.
 package runbook
 
 import (
@@ -48,8 +48,8 @@ func sections(page string) (list []section, hidden []string) {
 
 var spaces = regexp.MustCompile(`[ \t]+`)
 
-// pattern returns what matches an output of the page: "…" stands for any text of a line, and alone in a line for
-// any lines; spaces and tabs are alike.
+// pattern returns what matches an output of the page: "…" stands for any text of a line, and alone in a line
+// for any lines; spaces and tabs are alike.
 func pattern(prints string) *regexp.Regexp {
 	var b strings.Builder
 	for line := range strings.Lines(prints) {

@@ -16,8 +16,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// A planned failover loses no lock that was held before it, and those who wait or call again have their locks within
-// a lease. With -v it prints what the runbook says of that.
+// A planned failover loses no lock that was held before it, and those who wait or call again have their locks
+// within a lease. With -v it prints what the runbook says of that.
 func TestPlannedFailover(t *testing.T) {
 	env.Long(t)
 	env.Each(t, func(t *testing.T, e env.Engine) {
@@ -53,7 +53,8 @@ func TestPlannedFailover(t *testing.T) {
 	})
 }
 
-// plannedFailover has sixteen callers use eight keys while a failover is made, and returns how many locks were lost.
+// plannedFailover has sixteen callers use eight keys while a failover is made, and returns how many locks
+// were lost.
 func plannedFailover(t *testing.T, option rueidis.ClientOption, failover func()) (lost int) {
 	const lease = 10 * time.Second
 	locker := env.OpenLocker(t, option, rlock.WithTTL(lease))

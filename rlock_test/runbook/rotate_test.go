@@ -19,8 +19,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// Who runs on while passwords change is not refused: neither on the connections that are open, nor on those of
-// AuthCredentialsFn that come later.
+// Who runs on while passwords change is not refused: neither on the connections that are open, nor on those
+// of AuthCredentialsFn that come later.
 func TestPasswordsRotate(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {

@@ -68,8 +68,8 @@ func run(t *testing.T, tools string, surroundings []string, line string) string 
 	return string(out)
 }
 
-// tools returns a directory with rlock, and with the command-line client of a server as redis-cli. The packages of
-// servers have one beside each server.
+// tools returns a directory with rlock, and with the command-line client of a server as redis-cli. The
+// packages of servers have one beside each server.
 func tools(t *testing.T, e env.Engine, rlock string) string {
 	t.Helper()
 	dir := t.TempDir()

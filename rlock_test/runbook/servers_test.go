@@ -12,7 +12,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// A server that has none of what locks can do without carries them, with the options that docs/SERVERS.md names.
+// A server that has none of what locks can do without carries them, with the options that docs/SERVERS.md
+// names.
 func TestPlainServer(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {

@@ -17,8 +17,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// states bring servers into the state that a section describes, by its title, and return the variables of the shell
-// that its commands run in.
+// states bring servers into the state that a section describes, by its title, and return the variables of the
+// shell that its commands run in.
 var states = map[string]func(t *testing.T, e env.Engine) []string{
 	"RlockLost":                        idle,
 	"RlockNoAnswer":                    dead,

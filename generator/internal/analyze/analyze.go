@@ -134,7 +134,8 @@ func analyze(s *script.Script, fence Source) (facts *Facts) {
 		interned: interned{contexts: map[contextKey]*context{}, envs: map[envKey]*env{}, sites: map[siteKey]*site{}},
 		script:   s, names: resolve(s),
 		facts: &Facts{
-			Needed: map[script.Pos]int{}, Compared: map[int]bool{}, Fences: map[Source]bool{}, Errors: map[script.Pos]Value{},
+			Needed: map[script.Pos]int{}, Compared: map[int]bool{}, Fences: map[Source]bool{},
+			Errors: map[script.Pos]Value{},
 		}, source: fence,
 		reach: newReach(), calls: map[callKey]*Call{}, tests: map[ast.Expr]*Test{},
 		looks: map[ast.Expr]*Test{}, fragile: map[ast.Expr]bool{}, named: map[*variable]*site{},

@@ -31,10 +31,12 @@ func newWorld(t *testing.T) *world {
 		interned: interned{contexts: map[contextKey]*context{}, envs: map[envKey]*env{}, sites: map[siteKey]*site{}},
 		script:   s, names: resolve(s),
 		facts: &Facts{
-			Needed: map[script.Pos]int{}, Compared: map[int]bool{}, Fences: map[Source]bool{}, Errors: map[script.Pos]Value{},
+			Needed: map[script.Pos]int{}, Compared: map[int]bool{}, Fences: map[Source]bool{},
+			Errors: map[script.Pos]Value{},
 		},
 		reach: newReach(), calls: map[callKey]*Call{}, tests: map[ast.Expr]*Test{},
-		callees: map[ast.Expr]Value{}, eventful: map[ast.Expr]bool{}, unknown: map[Unknown]bool{}, metas: map[*site]bool{}, pcalls: map[callKey]int{}, unrolled: 1,
+		callees: map[ast.Expr]Value{}, eventful: map[ast.Expr]bool{}, unknown: map[Unknown]bool{}, metas: map[*site]bool{},
+		pcalls: map[callKey]int{}, unrolled: 1,
 	}
 	root := a.context(nil, nil)
 	a.run = &run{fn: a.names.main, env: a.env(a.names.main, root, nil)}

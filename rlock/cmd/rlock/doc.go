@@ -245,9 +245,9 @@
 //	*/5 * * * *  rlock run -n -E 0 import -- /usr/local/bin/import
 //
 // Objects of --json have event, message and keys, and these have more: contended
-// (owner, remaining_ms), unreachable, connected, acquired (fence, waited_ms), stopping and killed (reason), suspended, exited
-// (code, and signal if one has ended CMD), released, kept (remaining_ms; with --min-hold, in place
-// of released), error (code).
+// (owner, remaining_ms), unreachable, connected, acquired (fence, waited_ms), stopping and killed (reason),
+// suspended, exited (code, and signal if one has ended CMD), released, kept (remaining_ms; with --min-hold,
+// in place of released), error (code).
 //
 // # rlock acquire
 //

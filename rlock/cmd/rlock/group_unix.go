@@ -105,8 +105,8 @@ func start(cmd *exec.Cmd, signals chan os.Signal) (*group, error) {
 }
 
 // watch tells of what happens to the command until it has ended. It reaps all other children as well, until
-// none is left: as the first process of a container, rlock gets those that the command leaves, which would stay
-// as zombies.
+// none is left: as the first process of a container, rlock gets those that the command leaves, which would
+// stay as zombies.
 func (g *group) watch() {
 	for ended := false; ; {
 		var status syscall.WaitStatus

@@ -18,7 +18,8 @@ const between = "  "
 
 // text returns the table for a terminal of a width. No cell that is wider than two fifths of it makes its
 // column wider, so that one long key does not push all other rows out of sight. A key that is wider than its
-// column has a line of its own, with the rest of its row below. Any other such cell moves the rest of its row.
+// column has a line of its own, with the rest of its row below. Any other such cell moves the rest of its
+// row.
 func (t *table) text(width int) string {
 	if len(t.rows) == 0 {
 		return ""

@@ -81,7 +81,9 @@ func (s *Server) Extend(
 
 // ExtendWhile extends what another acquisition has of a key, unless its lease ends later anyhow. It repeats
 // the command for Patience while ctx lasts, and reports false if the token has nothing of the key.
-func (s *Server) ExtendWhile(ctx context.Context, key, token string, ttl time.Duration) (held bool, err error) {
+func (s *Server) ExtendWhile(
+	ctx context.Context, key, token string, ttl time.Duration,
+) (held bool, err error) {
 	var answer Extended
 	err = RetryFor(ctx, Patience, func(ctx context.Context) error {
 		answer = s.calls.extend(ctx, []Extension{{Parts: [][]string{{key}}, Token: token, TTL: ttl}})[0]

@@ -2,7 +2,7 @@
 // Grafana's own types, which refuse what its schema does not have.
 package main
 
-//lint:file-ignore SA1019 The older of two schemas, because every Grafana from 10 on loads it, and only the newest the other.
+//lint:file-ignore SA1019 The older of two schemas, which every Grafana from 10 on loads.
 
 import (
 	"encoding/json"
@@ -42,7 +42,8 @@ func render() ([]byte, error) {
 	source := common.DataSourceRef{Type: cog.ToPtr("prometheus"), Uid: cog.ToPtr("${datasource}")}
 	b := dashboard.NewDashboardBuilder("rlock").Uid("rlock").Tags([]string{"rlock"}).
 		Description("What the locks of rlock do, for somebody on call: what is wrong stands on top.").
-		Link(dashboard.NewDashboardLinkBuilder("Runbook").Type(dashboard.DashboardLinkTypeLink).Url(runbook).TargetBlank(true)).
+		Link(dashboard.NewDashboardLinkBuilder("Runbook").Type(dashboard.DashboardLinkTypeLink).
+			Url(runbook).TargetBlank(true)).
 		Time("now-1h", "now").Refresh("30s").Timezone("browser").Tooltip(dashboard.DashboardCursorSyncCrosshair).
 		WithVariable(dashboard.NewDatasourceVariableBuilder("datasource").Label("Data source").Type("prometheus")).
 		WithVariable(choice("job", "label_values(rlock_held, job)", source)).
@@ -70,7 +71,8 @@ func render() ([]byte, error) {
 
 // choice is a variable for one or more values of a label.
 func choice(name, query string, source common.DataSourceRef) *dashboard.QueryVariableBuilder {
-	return dashboard.NewQueryVariableBuilder(name).Label(strings.ToUpper(name[:1]) + name[1:]).Datasource(source).
+	return dashboard.NewQueryVariableBuilder(name).Label(strings.ToUpper(name[:1]) + name[1:]).
+		Datasource(source).
 		Query(dashboard.StringOrMap{String: &query}).Refresh(dashboard.VariableRefreshOnTimeRangeChanged).
 		Sort(dashboard.VariableSortAlphabeticalAsc).Multi(true).IncludeAll(true).AllValue(".*").
 		Current(dashboard.VariableOption{
@@ -85,7 +87,8 @@ func build(p panel, source common.DataSourceRef) cog.Builder[dashboard.Panel] {
 	grid := dashboard.GridPos{W: p.width, H: 8}
 	if p.single {
 		grid.H = 4
-		b := stat.NewPanelBuilder().Title(p.title).Description(description).Datasource(source).GridPos(grid).Unit(p.unit).NoValue(p.none).
+		b := stat.NewPanelBuilder().Title(p.title).Description(description).
+			Datasource(source).GridPos(grid).Unit(p.unit).NoValue(p.none).
 			GraphMode(common.BigValueGraphModeArea).ColorMode(common.BigValueColorModeBackgroundSolid).
 			ReduceOptions(common.NewReduceDataOptionsBuilder().Calcs([]string{"lastNotNull"}))
 		if p.unit == "short" {
@@ -105,10 +108,13 @@ func build(p panel, source common.DataSourceRef) cog.Builder[dashboard.Panel] {
 		}
 		return b
 	}
-	b := timeseries.NewPanelBuilder().Title(p.title).Description(description).Datasource(source).GridPos(grid).Unit(p.unit).NoValue(p.none).
+	b := timeseries.NewPanelBuilder().Title(p.title).Description(description).
+		Datasource(source).GridPos(grid).Unit(p.unit).NoValue(p.none).
 		Min(0).LineWidth(1).FillOpacity(10).ShowPoints(common.VisibilityModeNever).
-		Legend(common.NewVizLegendOptionsBuilder().ShowLegend(true).DisplayMode(common.LegendDisplayModeList).Placement(common.LegendPlacementBottom)).
-		Tooltip(common.NewVizTooltipOptionsBuilder().Mode(common.TooltipDisplayModeMulti).Sort(common.SortOrderDescending))
+		Legend(common.NewVizLegendOptionsBuilder().ShowLegend(true).DisplayMode(common.LegendDisplayModeList).
+			Placement(common.LegendPlacementBottom)).
+		Tooltip(common.NewVizTooltipOptionsBuilder().Mode(common.TooltipDisplayModeMulti).
+			Sort(common.SortOrderDescending))
 	for i, q := range p.queries {
 		b.WithTarget(target(i, q))
 	}
@@ -117,10 +123,13 @@ func build(p panel, source common.DataSourceRef) cog.Builder[dashboard.Panel] {
 
 // target is a query; the i-th of a panel has the i-th letter.
 func target(i int, q query) *prometheus.DataqueryBuilder {
-	return prometheus.NewDataqueryBuilder().RefId(string(rune('A' + i))).Expr(chosen(q.expr)).LegendFormat(q.legend).Range()
+	return prometheus.NewDataqueryBuilder().RefId(string(rune('A' + i))).Expr(chosen(q.expr)).
+		LegendFormat(q.legend).Range()
 }
 
 // chosen has a query look at what the variables choose: {} stands for that, {x} for that and x.
 func chosen(expr string) string {
-	return strings.NewReplacer("{}", `{job=~"$job",instance=~"$instance"}`, "{", `{job=~"$job",instance=~"$instance",`).Replace(expr)
+	return strings.NewReplacer("{}", `{job=~"$job",instance=~"$instance"}`,
+		"{", `{job=~"$job",instance=~"$instance",`).
+		Replace(expr)
 }

@@ -1,6 +1,6 @@
 package main
 
-//lint:file-ignore SA1019 The older of two schemas, because every Grafana from 10 on loads it, and only the newest the other.
+//lint:file-ignore SA1019 The older of two schemas, which every Grafana from 10 on loads.
 
 import (
 	"os"
