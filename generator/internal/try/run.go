@@ -125,9 +125,11 @@ func (r *runner) call(ctx context.Context, client rueidis.Client, in input) (*ou
 		return &outcome{reply: m}, nil
 	case errors.As(err, &refused):
 		return &outcome{err: refused}, nil
-	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+	case ctx.Err() != nil: // whichever of the two has ended the call
+		return nil, ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
 		return nil, r.stop(ctx)
-	case ctx.Err() == nil && r.program != nil && r.program.endsSoon():
+	case r.program != nil && r.program.endsSoon():
 		return nil, errors.Join(errCrashed, r.again(ctx))
 	}
 	return nil, err
