@@ -203,13 +203,17 @@ func (s script) fill(random *rand.Rand, t reflect.Type, field string, start time
 	key := func() string { return "{" + s.name + "}" + pick(random, "a", "b", "c") }
 	switch {
 	case t == reflect.TypeFor[time.Duration]():
-		v.SetInt(int64(rarely(random, pick(random, 2*time.Hour, 3*time.Hour), 0, -time.Second, 1500*time.Microsecond)))
+		// A lease of milliseconds would end between two calls for the slower client only.
+		odd := 2*time.Hour + 1500*time.Microsecond
+		v.SetInt(int64(rarely(random, pick(random, 2*time.Hour, 3*time.Hour), 0, -time.Second, odd)))
 	case t == reflect.TypeFor[time.Time]():
 		v.Set(reflect.ValueOf(rarely(random, pick(random, start.Add(2*time.Hour), time.UnixMilli(1_700_000_000_123)), time.Time{})))
 	case s.enums[name] != nil && t.Kind() == reflect.String:
 		v.SetString(rarely(random, pick(random, s.enums[name]...), "none of them"))
 	case t.Kind() == reflect.String && s.keys[name]:
 		v.SetString(rarely(random, key(), "", "elsewhere"))
+	case t.Kind() == reflect.String && name == "words": // leases among them, for which the same is true
+		v.SetString(pick(random, "7200000", "10800000", "a", ""))
 	case t.Kind() == reflect.String:
 		v.SetString(pick(random, "1", "2", "3", "a", "b", "{"+s.name+"}a", "10", ""))
 	case t.Kind() == reflect.Interface && t.NumMethod() > 0:
