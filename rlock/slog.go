@@ -14,7 +14,7 @@ import (
 // longWait is the waiting time from which SlogObserver speaks up.
 const longWait = time.Second
 
-// burst is for how long SlogObserver counts failures that are like one that it has logged.
+// burst is for how long SlogObserver counts warnings that are like one that it has logged.
 const burst = time.Minute
 
 // SlogObserver returns an Observer that logs each event to logger, or to slog.Default if that is nil:
@@ -25,9 +25,10 @@ const burst = time.Minute
 //     ended with their Locker
 //   - Debug: everything else
 //
-// Of failures that it warns of, it logs the first, and then counts those of the same kind and reason for a
-// minute: an outage makes as many lines as it lasts minutes. The first event after that minute brings the
-// count, as more, in a line without a key. A key with unprintable bytes is quoted, a long one is cut.
+// It warns once of what has the same kind and reason, and counts the others for a minute, so an outage makes
+// as many lines as it lasts minutes. The others are logged at Debug, each with its key. The first event after
+// that minute brings the count, as more, in a line without a key. A key with unprintable bytes is quoted, a
+// long one is cut.
 func SlogObserver(logger *slog.Logger) Observer { return &slogObserver{logger: logger} }
 
 // slogObserver has one burst for each kind and reason.
@@ -57,10 +58,13 @@ func (o *slogObserver) Observe(ctx context.Context, e Event) {
 	}
 	level, reason := e.level(), e.Reason()
 	for _, c := range o.ended() {
-		reason, more := slog.String("reason", c.reason.String()), slog.Int("more", c.more)
-		to.LogAttrs(ctx, slog.LevelWarn, "rlock: "+c.kind.String(), reason, more)
+		attrs := append(c.reason.attrs(), slog.Int("more", c.more))
+		to.LogAttrs(ctx, slog.LevelWarn, "rlock: "+c.kind.String(), attrs...)
 	}
-	if !to.Enabled(ctx, level) || level == slog.LevelWarn && reason != 0 && o.counts(e.Kind, reason) {
+	if level == slog.LevelWarn && to.Enabled(ctx, level) && o.counts(e.Kind, reason) {
+		level = slog.LevelDebug
+	}
+	if !to.Enabled(ctx, level) {
 		return
 	}
 	to.LogAttrs(ctx, level, "rlock: "+e.Kind.String(), e.attrs(reason)...)
@@ -126,10 +130,7 @@ func (e Event) level() slog.Level {
 
 // attrs has those fields of the event that apply.
 func (e Event) attrs(reason FailureReason) []slog.Attr {
-	attrs := text.KeysAttrs(e.Key, len(e.Keys), e.Fence)
-	if reason != 0 {
-		attrs = append(attrs, slog.String("reason", reason.String()))
-	}
+	attrs := append(text.KeysAttrs(e.Key, len(e.Keys), e.Fence), reason.attrs()...)
 	if e.Attempts > 0 {
 		attrs = append(attrs, slog.Int("attempts", e.Attempts))
 	}
@@ -151,4 +152,12 @@ func (e Event) attrs(reason FailureReason) []slog.Attr {
 		attrs = append(attrs, slog.String("error", e.Err.Error()))
 	}
 	return attrs
+}
+
+// attrs has the reason, if there is one.
+func (r FailureReason) attrs() []slog.Attr {
+	if r == 0 {
+		return nil
+	}
+	return []slog.Attr{slog.String("reason", r.String())}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// lines is what a logger of the level Info writes, without times.
+// lines is what a logger writes, without times.
 type lines struct {
 	mu      sync.Mutex
 	written bytes.Buffer
@@ -42,8 +42,10 @@ func (l *lines) take() []string {
 	return strings.Split(strings.TrimSuffix(l.written.String(), "\n"), "\n")
 }
 
-func (l *lines) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+func (l *lines) logger() *slog.Logger { return l.at(slog.LevelInfo) }
+
+func (l *lines) at(level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
 			return slog.Attr{}
 		}
@@ -110,7 +112,7 @@ func TestOutageInTheLog(t *testing.T) {
 	})
 }
 
-// What differs in kind or reason is logged each, and so is every lock that is lost.
+// What differs in kind or reason is logged each. A lock that is lost has a kind and no reason.
 func TestBurstsAreOfOneReason(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -127,9 +129,9 @@ func TestBurstsAreOfOneReason(t *testing.T) {
 		require.Len(t, log.take(), 3)
 		for range 3 {
 			tell(rlock.EventLost, rlock.ErrLost)
-			tell(rlock.EventAcquireFailed, rlock.ErrGaveUp)
+			tell(rlock.EventAcquireFailed, rlock.ErrGaveUp) // no warning
 		}
-		require.Len(t, log.take(), 6)
+		require.Len(t, log.take(), 4)
 		time.Sleep(time.Minute)
 		require.Empty(t, log.take(), "it has no timer")
 		tell(rlock.EventReleased, nil)
@@ -137,6 +139,7 @@ func TestBurstsAreOfOneReason(t *testing.T) {
 			`level=WARN msg="rlock: acquire_failed" reason=no_answer more=2`,
 			`level=WARN msg="rlock: acquire_failed" reason=refused more=2`,
 			`level=WARN msg="rlock: extend_failed" reason=refused more=2`,
+			`level=WARN msg="rlock: lost" more=2`,
 		}, log.take())
 		tell(rlock.EventReleased, nil)
 		require.Empty(t, log.take(), "it says so once")
@@ -167,4 +170,23 @@ func TestBurstsEndInTheirOrder(t *testing.T) {
 		require.Len(t, written, 2)
 		require.Equal(t, `level=WARN msg="rlock: acquire_failed" reason=no_answer more=1`, written[0])
 	})
+}
+
+// What a burst does not warn of is there with its key for who has switched on Debug.
+func TestBurstsAreWholeAtDebug(t *testing.T) {
+	t.Parallel()
+	var log lines
+	observer := rlock.SlogObserver(log.at(slog.LevelDebug))
+	for i := range 50 {
+		observer.Observe(t.Context(), rlock.Event{Kind: rlock.EventLost, Key: fmt.Sprint("job", i), Err: rlock.ErrLost})
+	}
+	written := log.take()
+	require.Len(t, written, 50)
+	for i, line := range written {
+		level := "DEBUG"
+		if i == 0 {
+			level = "WARN"
+		}
+		require.Contains(t, line, fmt.Sprintf("level=%s msg=\"rlock: lost\" key=job%d ", level, i))
+	}
 }
