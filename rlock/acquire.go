@@ -258,6 +258,7 @@ func (a *acquisition) fail(why noLock) error {
 	failed := &AcquireError{
 		Key: blocker.Key, Attempts: l.Attempts(), Waited: waited,
 		Err: failure(kind, blocker.Held, why), call: kind, contended: contended,
+		own: l.locker.holds(blocker.Key),
 	}
 	if !errors.Is(failed.Err, ErrNoAnswer) {
 		failed.Remaining = blocker.Remaining()

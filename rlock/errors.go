@@ -103,6 +103,7 @@ type AcquireError struct {
 
 	call      call // that failed
 	contended bool // somebody held the key, or another of this process was before this call in line
+	own       bool // the holder is a lock of the same Locker
 }
 
 // call is the kind of a call that failed. The text of its error depends on it.
@@ -115,7 +116,7 @@ const (
 )
 
 func (e *AcquireError) Error() string {
-	op, effort, lease := "acquire", "", ""
+	op, effort, holder := "acquire", "", ""
 	if e.call == callWaitFree {
 		op = "wait for"
 	}
@@ -123,9 +124,9 @@ func (e *AcquireError) Error() string {
 		effort = text.Effort(e.Attempts, e.Waited, e.contended)
 	}
 	if errors.Is(e.Err, ErrHeld) {
-		lease = text.HolderLease(e.Remaining)
+		holder = text.HeldBy(e.own && !errors.Is(e.Err, ErrAlreadyHeld), e.Remaining)
 	}
-	return text.Failure(op, e.Key, e.Err, effort, lease, wire.Advice(e.Err))
+	return text.Failure(op, e.Key, e.Err, effort, holder, wire.Advice(e.Err))
 }
 
 // Unwrap returns Err.

@@ -82,6 +82,12 @@ func (l *Locker) peek(ctx context.Context, key string) (notify.Seen, error) {
 // holder returns the lease by which this Locker holds the whole lock of a key, as far as this process knows.
 func (l *Locker) holder(key string) *lease { return leaseOf(l.lines.Holder(key)) }
 
+// holds reports whether a lock of this Locker seems to hold the whole lock of a key.
+func (l *Locker) holds(key string) bool {
+	h := l.holder(key)
+	return h != nil && h.valid()
+}
+
 // lookFor asks the server who has the key of a claim. holder is the lease by which this Locker seems to hold
 // it, or nil: if it has lost the key, it ends, and lookFor reports that.
 func (l *Locker) lookFor(

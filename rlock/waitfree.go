@@ -62,7 +62,7 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 			}
 			failed := &AcquireError{
 				Key: full, Attempts: number, Waited: waited,
-				Err: failure(callWaitFree, s.Held, noLock{err, cause}), call: callWaitFree,
+				Err: failure(callWaitFree, s.Held, noLock{err, cause}), call: callWaitFree, own: l.holds(full),
 			}
 			if !errors.Is(failed.Err, ErrNoAnswer) {
 				failed.Remaining = s.Remaining()

@@ -81,7 +81,7 @@ func TestErrorTexts(t *testing.T) {
 		"try, held here": {func(s scene) error {
 			take(s)
 			return of(s.locker.TryAcquire(s.ctx, "job"))
-		}, `rlock: acquire "job": lock is held by another (the holder's lease ends in <time>)`},
+		}, `rlock: acquire "job": lock is held by another (the holder is a lock of this Locker; its lease ends in <time>)`},
 		"try, a set": {func(s scene) error {
 			foreign(s, "PX", "60000")
 			return of(s.locker.TryAcquireAll(s.ctx, []string{"a", "job"}))
@@ -121,7 +121,7 @@ func TestErrorTexts(t *testing.T) {
 		"gave up, behind a holder here": {func(s scene) error {
 			take(s)
 			return of(s.locker.Acquire(s.ctx, "job", three))
-		}, `rlock: acquire "job": gave up waiting (after 1 attempt in <time>; the holder's lease ends in <time>)`},
+		}, `rlock: acquire "job": gave up waiting (after 1 attempt in <time>; the holder is a lock of this Locker; its lease ends in <time>)`},
 		"gave up, the context had ended": {func(s scene) error {
 			return of(s.locker.Acquire(ended(s), "job"))
 		}, `rlock: acquire "job": gave up waiting: context canceled: shutting down`},
@@ -214,7 +214,7 @@ func TestErrorTexts(t *testing.T) {
 				}
 			}()
 			return of(s.locker.Acquire(ctx, "job"))
-		}, `rlock: acquire "job": gave up waiting: context deadline exceeded (after <time>; the holder's lease ends in <time>)`},
+		}, `rlock: acquire "job": gave up waiting: context deadline exceeded (after <time>; the holder is a lock of this Locker; its lease ends in <time>)`},
 		"verify, lost":  {func(s scene) error { return lose(s).Verify(s.ctx) }, `rlock: verify "job": lock was lost: its key is gone or has another token`},
 		"release, lost": {func(s scene) error { return lose(s).Release(s.ctx) }, `rlock: release "job": lock was lost: its key is gone or has another token`},
 		"release, again": {func(s scene) error {

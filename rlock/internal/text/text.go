@@ -167,13 +167,18 @@ func Effort(attempts int, waited time.Duration, contended bool) string {
 	return ""
 }
 
-// HolderLease tells when the lease of another holder ends; left is 0 if that is not known.
-func HolderLease(left time.Duration) string {
+// HeldBy tells who holds a lock that somebody else wanted, as far as that is known: own says that it is a lock
+// of the same Locker, and left is what its lease has left, 0 if that is not known.
+func HeldBy(own bool, left time.Duration) string {
+	is, whose := "", "the holder's"
+	if own {
+		is, whose = "the holder is a lock of this Locker; ", "its"
+	}
 	switch {
 	case left == clock.NoExpiry:
-		return "the holder's lease never ends"
+		return is + whose + " lease never ends"
 	case left > 0:
-		return fmt.Sprintf("the holder's lease ends in %v", max(left.Round(time.Millisecond), time.Millisecond))
+		return fmt.Sprintf("%s%s lease ends in %v", is, whose, max(left.Round(time.Millisecond), time.Millisecond))
 	}
-	return ""
+	return strings.TrimSuffix(is, "; ")
 }

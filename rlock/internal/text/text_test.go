@@ -122,9 +122,9 @@ func TestFailure(t *testing.T) {
 		`rlock: acquire "a b": gave up waiting (after 1 attempt)`:         text.Failure("acquire", "a b", err, text.Effort(1, 400*time.Microsecond, true), ""),
 		`rlock: acquire "job": gave up waiting (after 2 attempts in 3ms)`: text.Failure("acquire", "job", err, text.Effort(2, 3*time.Millisecond, false)),
 		`rlock: acquire "job": gave up waiting (after 1s; the holder's lease ends in 1ms)`: text.Failure("acquire", "job", err,
-			text.Effort(0, time.Second, true), text.HolderLease(time.Microsecond)),
+			text.Effort(0, time.Second, true), text.HeldBy(false, time.Microsecond)),
 		`rlock: acquire "job": gave up waiting (the holder's lease never ends)`: text.Failure("acquire", "job", err,
-			text.Effort(0, time.Second, false), text.HolderLease(clock.NoExpiry)),
+			text.Effort(0, time.Second, false), text.HeldBy(false, clock.NoExpiry)),
 		`rlock: extend "job": EOF`: text.Failure("extend", "job", io.EOF),
 	} {
 		require.Equal(t, want, got)
