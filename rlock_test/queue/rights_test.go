@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock/rlockadmin"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
@@ -177,6 +175,34 @@ func TestPollingAfterARefusal(t *testing.T) {
 	})
 }
 
+// A user who loses the right to the fences does not lose the queue: it is used again once the right is back.
+func TestNoPollingWithoutFences(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		client := server.Client(t)
+		server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "~*", "&*", "+@all")
+		option := server.Option()
+		option.Username, option.Password = "u", "secret"
+		l, other := env.OpenLocker(t, option), env.OpenOn(t, server)
+		held := env.MustLock(t)(l.Acquire(t.Context(), "k"))
+		next := waits(t, client, other, "k")
+		server.Do(t, "ACL", "SETUSER", "u", "resetkeys", "~k", "~rlock:queue:*", "~rlock:waiters:*", "~rlock:holders:*",
+			"~rlock:grant:*")
+		require.NoError(t, held.Release(t.Context()), "it cannot give the next a fence, so it passes the key on to nobody")
+		require.NoError(t, env.Taken(t, next).Release(t.Context()))
+		_, err := l.Acquire(t.Context(), "k")
+		require.Regexp(t, env.NoPermission, err)
+		require.False(t, l.Stats().Polling)
+
+		server.Do(t, "ACL", "SETUSER", "u", "~rlock:*")
+		held = env.MustLock(t)(other.Acquire(t.Context(), "k"))
+		passesOn(t, client, "k", held, waits(t, client, l, "k"))
+		require.False(t, l.Stats().Polling)
+	})
+}
+
 // WithQueue(true) makes an error of a right that is missing, and WithQueue(false) uses no queue.
 func TestWithQueue(t *testing.T) {
 	t.Parallel()
@@ -216,41 +242,23 @@ func TestWithQueue(t *testing.T) {
 // Only the first call of a Locker is refused, and for two seconds none after it asks for the queue.
 func TestRefusedOnce(t *testing.T) {
 	t.Parallel()
-	for name, cycle := range map[string]func(ctx context.Context, l *rlock.Locker, admin *rlockadmin.Admin) error{
-		"one lock": func(ctx context.Context, l *rlock.Locker, _ *rlockadmin.Admin) error {
-			lock, err := l.Acquire(ctx, "k")
-			if err != nil {
-				return err
-			}
-			return lock.Release(ctx)
-		},
-		"a release by force": func(ctx context.Context, _ *rlock.Locker, admin *rlockadmin.Admin) error {
-			err := admin.ForceRelease(ctx, "k", "token")
-			if errors.Is(err, rlock.ErrNotHeld) {
-				return nil
-			}
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := env.Start(t)
-			server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "resetkeys", "~k", "~rlock:fence:*", "&*", "+@all")
-			option := server.Option()
-			option.Username, option.Password = "u", "secret"
-			l := env.OpenLocker(t, option)
-			admin := env.Admin(l)
-			refused := func() int { return server.ErrorCount(t, "NOPERM") }
-			require.NoError(t, cycle(t.Context(), l, admin))
-			began, once := time.Now(), refused()
-			require.Positive(t, once)
-			for range 30 {
-				require.NoError(t, cycle(t.Context(), l, admin))
-			}
-			again := 1 + int(time.Since(began)/(2*time.Second)) // two calls may ask at the same time
-			require.LessOrEqual(t, refused()-once, again*once)
-		})
+	server := env.Start(t)
+	server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "resetkeys", "~k", "~rlock:fence:*", "&*", "+@all")
+	option := server.Option()
+	option.Username, option.Password = "u", "secret"
+	l := env.OpenLocker(t, option)
+	cycle := func() {
+		require.NoError(t, env.MustLock(t)(l.Acquire(t.Context(), "k")).Release(t.Context()))
 	}
+	refused := func() int { return server.ErrorCount(t, "NOPERM") }
+	cycle()
+	began, once := time.Now(), refused()
+	require.Positive(t, once)
+	for range 30 {
+		cycle()
+	}
+	again := 1 + int(time.Since(began)/(2*time.Second)) // two calls may ask at the same time
+	require.LessOrEqual(t, refused()-once, again*once)
 }
 
 // A user who may not use one key has the queues of the others, also while calls for that key are refused all

@@ -104,7 +104,7 @@ func (s calls) acquireOne(ctx context.Context, c *Claim, r *Request) (Answer, er
 	if !s.queue.queued() {
 		return without()
 	}
-	return withQueue(s.queue, func() (Answer, error) { return s.try(ctx, c, r) }, without)
+	return withQueue(s.queue, false, func() (Answer, error) { return s.try(ctx, c, r) }, without)
 }
 
 // acquireParts takes all parts, or frees those that it has taken.

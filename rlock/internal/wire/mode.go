@@ -37,21 +37,24 @@ func (m *mode) goesWithout(refusal error) bool {
 }
 
 // went notes that a call has worked without the queue that was refused with it. If the user may not even do
-// that, it is the key that is forbidden, and other keys have their queues.
-func (m *mode) went(refusal, without error) {
-	if without == nil && Forbidden(refusal) {
+// that, it is the key that is forbidden, and other keys have their queues. A release without the queue names
+// no fence counter, which it names with the queue, to pass the key on: then that may be the refused key.
+func (m *mode) went(refusal error, released bool) {
+	if Forbidden(refusal) && !(released && ofOneKey(refusal)) {
 		m.refusal.CompareAndSwap(nil, &refusal)
 	}
 }
 
 // withQueue makes a call that uses queues. If a server refuses it for that, it makes the call without them.
-func withQueue[T any](m *queueing, with, without func() (T, error)) (T, error) {
+func withQueue[T any](m *queueing, releases bool, with, without func() (T, error)) (T, error) {
 	value, refusal := with()
 	if !m.goesWithout(refusal) {
 		return value, refusal
 	}
 	value, err := without()
-	m.went(refusal, err)
+	if err == nil {
+		m.went(refusal, releases)
+	}
 	return value, err
 }
 

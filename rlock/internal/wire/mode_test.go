@@ -14,11 +14,16 @@ func TestMode(t *testing.T) {
 	for name, test := range map[string]struct {
 		chosen           Mode
 		refusal, without error
+		releases         bool
 		goes, queued     bool
 	}{
 		"no choice, and a right is missing": {refusal: forbidden, goes: true},
 		"the key is forbidden":              {refusal: forbidden, without: forbidden, goes: true, queued: true},
 		"there is no answer without it":     {refusal: forbidden, without: io.EOF, goes: true, queued: true},
+		"the fence may be forbidden":        {refusal: forbidden, releases: true, goes: true, queued: true},
+		"a command is missing": {
+			refusal: serverError("NOPERM User u has no permissions to run the 'zadd' command"), releases: true, goes: true,
+		},
 		"the slot moves":                    {refusal: moves, goes: true, queued: true},
 		"another error":                     {refusal: serverError("OOM"), queued: true},
 		"the queue, and a right is missing": {chosen: Queued, refusal: forbidden, queued: true},
@@ -27,11 +32,13 @@ func TestMode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := &mode{chosen: test.chosen}
+			m := &queueing{}
+			m.chosen = test.chosen
 			require.Equal(t, test.chosen != Polling, m.queued())
 			require.Equal(t, test.goes, m.goesWithout(test.refusal))
 			if test.goes {
-				m.went(test.refusal, test.without)
+				_, _ = withQueue(m, test.releases, func() (bool, error) { return true, test.refusal },
+					func() (bool, error) { return true, test.without })
 			}
 			require.Equal(t, test.queued, m.queued())
 		})

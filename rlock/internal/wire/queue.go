@@ -66,8 +66,8 @@ func (q *Queues) Insists(refusal error) bool {
 	return q.calls.queue.chosen == Queued && Forbidden(refusal)
 }
 
-// Refuse notes that the user was refused a place in the queue of a key, and could take the key without.
-func (q *Queues) Refuse(refusal error) { q.calls.queue.went(refusal, nil) }
+// Refuse notes that the user was refused a place in the queue of a key, and could ask for the key without.
+func (q *Queues) Refuse(refusal error) { q.calls.queue.went(refusal, false) }
 
 // Place says how a Request asks for a place in the queue of its key.
 type Place struct {

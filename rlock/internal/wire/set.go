@@ -40,7 +40,7 @@ func (s calls) acquireSet(ctx context.Context, keys, counters []string, r *Reque
 	if !s.queuesAll(keys) {
 		return without()
 	}
-	return withQueue(s.queue, func() (a Answer, err error) {
+	return withQueue(s.queue, false, func() (a Answer, err error) {
 		params.Keys, params.Queued = append(withNames(keys, len(counters)), counters...), true
 		for range mostHelps {
 			var reply gen.AcquireAllResult

@@ -35,7 +35,7 @@ func (s calls) releaseOne(ctx context.Context, c releaseCall) redislua.Reply[int
 	if isShare(c.token) {
 		return replied(with())
 	}
-	return replied(withQueue(s.queue, with, func() (int64, error) {
+	return replied(withQueue(s.queue, true, with, func() (int64, error) {
 		reply := s.withoutQueues(ctx, []releaseCall{c})[0]
 		return reply.Value, reply.Err
 	}))
@@ -162,7 +162,9 @@ func (t *together) rest(ctx context.Context) []redislua.Reply[int64] {
 	for n, reply := range t.withoutQueues(ctx, at(t.all, t.plain)) {
 		i := t.plain[n]
 		refusal := t.replies[i].Err
-		t.queue.went(refusal, reply.Err)
+		if reply.Err == nil {
+			t.queue.went(refusal, true)
+		}
 		if stays := t.all[i].waits && reply.Err == nil && reply.Value == 0; stays && movesNow(refusal) {
 			continue // it is tried again, because the token may have a place in the queue
 		}
