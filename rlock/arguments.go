@@ -16,10 +16,10 @@ func (l *Lock) usable() error {
 	return nil
 }
 
-// usable refuses a Locker that neither New nor Open has made.
+// usable refuses a Locker that no function has made.
 func (l *Locker) usable() error {
-	if l == nil || l.client == nil {
-		return invalid("locker", "it is nil or the zero Locker; make one with New or Open")
+	if l == nil || l.wire == nil {
+		return invalid("locker", "it is nil or the zero Locker; make one with New, Open or NewWithBackend")
 	}
 	return nil
 }
@@ -48,7 +48,27 @@ func (l *Locker) begin(ctx context.Context, opts []Option) (*settings, error) {
 	if err := checkCall(ctx, l); err != nil {
 		return nil, err
 	}
-	return l.defaults.with(opts)
+	set, err := l.defaults.with(opts)
+	if err == nil && set.minHold > 0 {
+		err = l.onRedis("WithMinHold")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return set, nil
+}
+
+// needsRedis refuses what no Backend has.
+func needsRedis(argument string) error {
+	return invalid(argument, "it needs Redis, and the Locker has a Backend; leave it out")
+}
+
+// onRedis refuses a call that needs Redis.
+func (l *Locker) onRedis(call string) error {
+	if l.wire.Backed() {
+		return needsRedis(call)
+	}
+	return nil
 }
 
 // beginKey is begin for a call about one key, and returns the Redis key too.

@@ -24,6 +24,9 @@ import (
 func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*Lock, error) {
 	// The Handoff says for how long others are kept out.
 	given, err := l.begin(ctx, append(slices.Clip(opts), WithMinHold(0)))
+	if err == nil {
+		err = l.onRedis("Attach")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +103,11 @@ func (l *Lock) takeOver(ctx context.Context, h *wire.Handoff) error {
 // returns the same Handoff. It fails if the lock has ended in another way, and for a reader's share that
 // other readers of the process have too (see WithUniqueToken).
 func (l *Lock) Detach() (Handoff, error) {
-	if err := l.usable(); err != nil {
+	err := l.usable()
+	if err == nil {
+		err = l.locker.onRedis("Detach")
+	}
+	if err != nil {
 		return Handoff{}, err
 	}
 	defer l.deliver()

@@ -28,7 +28,7 @@ import (
 // Open and share it: it is safe for concurrent use. The methods of a nil or zero Locker
 // do nothing, and those that can fail return an error that is ErrInvalid.
 type Locker struct {
-	client      rueidis.Client
+	client      rueidis.Client    // nil: the locks are in a Backend
 	calls       *interrupt.Client // of client
 	wire        *wire.Server
 	server      any                    // equal for Lockers that certainly use the same server
@@ -40,6 +40,7 @@ type Locker struct {
 	cluster     bool
 	defaults    *settings
 	listener    *notify.Listener // nil: nothing is pushed
+	look        notify.Look      // of those who wait
 	lines       *line.Lines
 	registry    registry.Registry[*holder]
 	leftover    leftover.Tokens

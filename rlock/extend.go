@@ -101,9 +101,13 @@ func (x *extending) begin() error {
 		return &LockError{"extend", l.claim.Key(), cause}
 	}
 	longest := l.terms.Longest()
-	if l.claim.Chosen() && x.ttl < longest {
+	if chosen := l.claim.Chosen(); (chosen || l.locker.wire.Backed()) && x.ttl < longest {
+		grows := "in a Backend a lease only grows; release the lock"
+		if chosen {
+			grows = "with WithToken a lease only grows; release the lock, or use no token of your own"
+		}
 		return invalid("TTL", fmt.Sprintf(
-			"%v is shorter than the lease of %v that the lock has had, and with WithToken a lease only grows; release the lock, or use no token of your own", x.ttl, text.TTL(longest)))
+			"%v is shorter than the lease of %v that the lock has had, and %s", x.ttl, text.TTL(longest), grows))
 	}
 	before, now := l.deadline(), clock.Now()
 	if until := l.keptUntil(); x.ttl < longest && clock.LeaseEnd(now, x.ttl) < until {

@@ -41,31 +41,47 @@ func New(client rueidis.Client, opts ...LockerOption) (*Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newLocker(client, interrupt.Of(client), set), nil
+	return onClient(client, interrupt.Of(client), set), nil
 }
 
-// newLocker returns a Locker of a client. calls makes the calls of that.
-func newLocker(client rueidis.Client, calls *interrupt.Client, set *settings) *Locker {
+// served is who answers the calls of a Locker.
+type served struct {
+	client rueidis.Client    // nil: a Backend answers
+	calls  *interrupt.Client // makes the calls of client
+	server *wire.Server
+	reader notify.Server
+}
+
+// onClient returns a Locker of a client.
+func onClient(client rueidis.Client, calls *interrupt.Client, set *settings) *Locker {
 	scripts := wire.Scripts()
+	server := wire.NewServer(calls, scripts, wire.NewToken(""))
+	server.Queues().LetBarge(set.barging)
+	server.Queues().Choose(set.queue)
+	l := newLocker(client, served{client, calls, server, notify.NewServer(client, scripts)}, set)
+	l.look = l.peek
+	return l
+}
+
+// newLocker returns a Locker. of is the client or the Backend.
+func newLocker(of any, by served, set *settings) *Locker {
 	l := &Locker{
-		client:   client,
-		calls:    calls,
-		cluster:  client.Mode() == rueidis.ClientModeCluster,
+		client:   by.client,
+		calls:    by.calls,
+		wire:     by.server,
+		cluster:  by.client != nil && by.client.Mode() == rueidis.ClientModeCluster,
 		defaults: set,
 		lines:    line.New(set.turn),
 		underway: drain.New(),
 	}
-	l.wire = wire.NewServer(calls, scripts, wire.NewToken(""))
-	l.wire.Queues().LetBarge(set.barging)
-	l.wire.Queues().Choose(set.queue)
 	l.background, l.stop = context.WithCancel(context.Background())
-	l.grants = notify.NewGrants(l.background, client, l.wire.Queues().Channel, func(g notify.Grant) {
+	l.grants = notify.NewGrants(l.background, by.client, l.wire.Queues().Channel, func(g notify.Grant) {
 		l.wire.Queues().DiscardStray(g.Key, g.Token)
 	})
 	l.closed = l.background.Done()
 	l.server = l
-	if reflect.ValueOf(client).Comparable() {
-		l.server = client
+	if reflect.ValueOf(of).Comparable() {
+		l.server = of
 	}
 	l.registry.Init(tokensOver)
 	l.waiters.Init(nil) // a wait has no end of its own
@@ -75,7 +91,7 @@ func newLocker(client rueidis.Client, calls *interrupt.Client, set *settings) *L
 	}
 	if l.listener != nil {
 		l.listener.OnAll(l.grants.Wake) // the places in the queues may be gone
-		l.monitor = notify.NewMonitor(l.background, l.listener, notify.NewServer(client, scripts), deliverRead)
+		l.monitor = notify.NewMonitor(l.background, l.listener, by.reader, deliverRead)
 	}
 	if !set.unfenced {
 		slot.PrepareFences()
@@ -120,7 +136,7 @@ func Open(option rueidis.ClientOption, opts ...LockerOption) (*Locker, error) {
 		}
 		return nil, fmt.Errorf("rlock: open: %w", err)
 	}
-	l := newLocker(client, interrupt.Opened(client, &option, health).WithLone(lone), set)
+	l := onClient(client, interrupt.Opened(client, &option, health).WithLone(lone), set)
 	l.dialled, l.timeOuts, l.lone = dialled, &timeOuts, lone
 	if l.listener != nil { // the server tells, unless what it is to tell was changed
 		l.listener.SetHeard(option.ClientTrackingOptions == nil)
@@ -173,7 +189,8 @@ func withInvalidations(option rueidis.ClientOption, set *settings) (rueidis.Clie
 	return option, &changed
 }
 
-// Client returns the client that the Locker uses. One that Open made is closed with the Locker.
+// Client returns the client that the Locker uses, nil if it has a Backend. One that Open made is closed with
+// the Locker.
 func (l *Locker) Client() rueidis.Client {
 	if l == nil {
 		return nil
@@ -207,7 +224,9 @@ func (l *Locker) close() (left []string) {
 		l.grants.Close()
 		defer func() {
 			left = l.wire.Close(closingTime)
-			l.calls.End()
+			if l.calls != nil {
+				l.calls.End()
+			}
 			var lone sync.WaitGroup
 			lone.Go(l.lone.Close)
 			defer lone.Wait()

@@ -62,7 +62,7 @@ func deliverRead(read []notify.Held) {
 
 // newWait returns a Wait for keys of the Locker.
 func (l *Locker) newWait() *notify.Wait {
-	return &notify.Wait{Listener: l.listener, Look: l.peek, Stop: l.underway.Stopped()}
+	return &notify.Wait{Listener: l.listener, Look: l.look, Stop: l.underway.Stopped()}
 }
 
 // lookTimeout is how long the server has to answer a question about a key while the call goes on without.

@@ -95,6 +95,9 @@ func (r ProbeReport) Err() error {
 // are returned with it.
 func (l *Locker) Probe(ctx context.Context) (ProbeReport, error) {
 	key, err := l.asking(ctx, "probe", "rlock:probe:"+wire.NewToken(""))
+	if err == nil {
+		err = l.onRedis("Probe")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -152,6 +152,9 @@ func (l *Locker) acquireShare(
 	ctx context.Context, key string, share wire.Share, opts []Option, by method,
 ) (*Lock, error) {
 	set, full, err := l.beginKey(ctx, key, opts)
+	if err == nil {
+		err = l.onRedis("shared lock")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -93,7 +93,7 @@ func (l *Locker) Stats() Stats {
 		Waiting:         waiting,
 		Unanswered:      unanswered,
 		OldestWait:      oldest,
-		Polling:         !l.wire.Queues().Used(),
+		Polling:         !l.wire.Queues().Used() && !l.wire.Backed(),
 		Waited:          time.Duration(c.waited.Load()),
 		Waits:           Histogram{c.waits.Counts(), c.waits.Sum()},
 		Held:            held,

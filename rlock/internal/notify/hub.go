@@ -46,21 +46,33 @@ func NewHub() *Hub {
 
 // OnInvalidations is for rueidis.ClientOption.OnInvalidations. It does not block.
 func (h *Hub) OnInvalidations(messages []rueidis.RedisMessage) {
-	if messages == nil { // all keys, or the connection is gone
-		for i := range h.shards {
-			h.shards[i].wakeAll()
-		}
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		for _, f := range h.onAll {
-			f()
-		}
-		return
+	if messages == nil { // or the connection is gone
+		h.wakeAll()
 	}
 	for _, m := range messages {
 		if key, err := m.ToString(); err == nil {
 			h.wake(key)
 		}
+	}
+}
+
+// Changed says that a key may have changed, or any if key is empty. It does not block.
+func (h *Hub) Changed(key string) {
+	if key == "" {
+		h.wakeAll()
+		return
+	}
+	h.wake(key)
+}
+
+func (h *Hub) wakeAll() {
+	for i := range h.shards {
+		h.shards[i].wakeAll()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, f := range h.onAll {
+		f()
 	}
 }
 

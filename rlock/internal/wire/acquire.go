@@ -97,7 +97,7 @@ func (s *Server) acquire(ctx context.Context, c *Claim, keys []string, r Request
 // acquireOne takes a key, but not before those who wait in its queue.
 func (s calls) acquireOne(ctx context.Context, c *Claim, r *Request) (Answer, error) {
 	without := func() (Answer, error) {
-		reply, err := s.scripts.Acquire(ctx, s.client, r.params(c, c.key[0]))
+		reply, err := s.locks.Acquire(ctx, s.client, r.params(c, c.key[0]))
 		a, _ := tryAnswer(c.key[0], reply.Outcome, reply.Value)
 		return a, err
 	}
@@ -159,7 +159,7 @@ func (s calls) raiseFence(
 		}
 	}
 	err = RetryTimes(ctx, Attempts, func(ctx context.Context) error {
-		replies := s.scripts.RaiseFenceBatch(ctx, s.client, params)
+		replies := s.locks.RaiseFenceBatch(ctx, s.client, params)
 		for i, reply := range replies {
 			if reply.Value != 0 {
 				lost = slot.KeyAt(params[i].Keys[:params[i].Locks], reply.Value)

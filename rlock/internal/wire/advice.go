@@ -20,8 +20,14 @@ func Advice(err error) string {
 	if Forbidden(err) { // also in words that a server has for a command in a script
 		return codes["NOPERM"]
 	}
-	var server *rueidis.RedisError
-	if !errors.As(err, &server) {
+	var (
+		server *rueidis.RedisError
+		backed *BackendError
+	)
+	switch {
+	case errors.As(err, &backed): // what it speaks is not known here
+		return ""
+	case !errors.As(err, &server):
 		return connectionAdvice(err)
 	}
 	said := server.Error()

@@ -53,17 +53,22 @@ type tally struct {
 func One(key string) Claim { return Claim{key: [1]string{key}} }
 
 // All returns the Claim of a set of keys. With crossSlot, on a cluster, they may be of several
-// slots.
+// slots. At a backend they always are; the order is the same for all sets.
 func (s *Server) All(keys []string, crossSlot bool) Claim {
 	c := One(keys[0])
 	if len(keys) == 1 {
 		return c
 	}
 	c.rare = &rare{keys: keys}
-	if !crossSlot || !s.cluster {
+	var groups [][]string
+	switch {
+	case s.backed:
+		groups = slices.Collect(slices.Chunk(slices.Sorted(slices.Values(keys)), 1))
+	case crossSlot && s.cluster:
+		groups = slot.Groups(keys)
+	default:
 		return c
 	}
-	groups := slot.Groups(keys)
 	if len(groups) == 1 {
 		return c
 	}

@@ -59,7 +59,7 @@ func (s *Server) Extend(
 			}
 		})
 	}
-	batches, single := batchesOf(list, s.cluster)
+	batches, single := batchesOf(list, s.cluster, s.batch())
 	var calls []func()
 	if s.cluster { // a node that is silent must not cost the locks on the others their leases; see apart
 		for i := range batches {
@@ -77,6 +77,14 @@ func (s *Server) Extend(
 		}
 	}
 	atOnce(len(calls), func(i int) { calls[i]() })
+}
+
+// batch is how many leases one script extends. A backend has an answer for each.
+func (s *Server) batch() int {
+	if s.backed {
+		return 1
+	}
+	return Batch
 }
 
 // ExtendWhile extends what another acquisition has of a key, unless its lease ends later anyhow. It repeats
@@ -153,9 +161,9 @@ func (s calls) replace(ctx context.Context, list []Extension) []Extended {
 // extendScripts runs extend.lua for each, in one pipeline; one alone costs less without.
 func (s calls) extendScripts(ctx context.Context, params []gen.ExtendParams) []redislua.Reply[[]int64] {
 	if len(params) != 1 {
-		return s.scripts.ExtendBatch(ctx, s.client, params)
+		return s.locks.ExtendBatch(ctx, s.client, params)
 	}
-	lost, err := s.scripts.Extend(ctx, s.client, params[0])
+	lost, err := s.locks.Extend(ctx, s.client, params[0])
 	return []redislua.Reply[[]int64]{{Value: lost, Err: err}}
 }
 
@@ -214,7 +222,7 @@ type alike struct {
 // batchesOf returns the positions of extensions that one script can make, and those of
 // extensions that need a script of their own: they are about several keys or tokens, or about
 // a lease that does not end.
-func batchesOf(list []Extension, cluster bool) (batches [][]int, single []int) {
+func batchesOf(list []Extension, cluster bool, batch int) (batches [][]int, single []int) {
 	together := map[alike][]int{}
 	for i, e := range list {
 		several := len(e.Parts) > 1 || len(e.Parts[0]) > 1 || len(e.Former) > 0
@@ -229,7 +237,7 @@ func batchesOf(list []Extension, cluster bool) (batches [][]int, single []int) {
 		together[k] = append(together[k], i)
 	}
 	for _, positions := range together {
-		batches = slices.AppendSeq(batches, slices.Chunk(positions, Batch))
+		batches = slices.AppendSeq(batches, slices.Chunk(positions, batch))
 	}
 	return batches, single
 }

@@ -56,7 +56,7 @@ func (s *Server) handOver(
 		params.Queue, params.Barging = slot.Queue(key), s.calls.queue.barging
 	}
 	h.Sent = clock.Now()
-	reply, err := s.calls.scripts.HandOver(ctx, s.calls.client, params)
+	reply, err := s.calls.locks.HandOver(ctx, s.calls.client, params)
 	err = Redact(err, token, next.Token)
 	if OutcomeOf(err) != Indeterminate {
 		s.roundTrip.note(h.Sent)

@@ -56,7 +56,7 @@ func (s calls) inspect(ctx context.Context, keys []string) ([]Holder, error) {
 	)
 	err := RetryTimes(ctx, Attempts, func(ctx context.Context) (err error) {
 		sent = clock.Now()
-		r, err = s.scripts.Inspect(ctx, s.client, gen.InspectParams{Keys: keys, Waiters: -1})
+		r, err = s.locks.Inspect(ctx, s.client, gen.InspectParams{Keys: keys, Waiters: -1})
 		return err
 	})
 	return holders(keys, r, sent, err)
@@ -75,7 +75,7 @@ func (s *Server) InspectEach(ctx context.Context, keys []string) ([]Holder, []er
 	)
 	_ = RetryTimes(ctx, Attempts, func(ctx context.Context) error {
 		sent = clock.Now()
-		replies = s.calls.scripts.InspectBatch(ctx, s.calls.client, params)
+		replies = s.calls.locks.InspectBatch(ctx, s.calls.client, params)
 		for _, reply := range replies {
 			if OutcomeOf(reply.Err) == Indeterminate {
 				return reply.Err

@@ -52,11 +52,15 @@ func OutcomeOf(err error) Outcome {
 		slots  *redislua.CrossSlotError
 		some   *partialError
 		plain  *refusal
+		backed *BackendError
 	)
 	if errors.As(err, &some) {
 		return Indeterminate
 	}
-	if errors.As(err, &server) || errors.As(err, &param) || errors.As(err, &slots) || errors.As(err, &plain) {
+	if errors.As(err, &backed) && !backed.Refused {
+		return Indeterminate
+	}
+	if backed != nil || errors.As(err, &server) || errors.As(err, &param) || errors.As(err, &slots) || errors.As(err, &plain) {
 		return Refused
 	}
 	return Indeterminate
@@ -109,13 +113,28 @@ func Combine[T any](replies []redislua.Reply[T]) error {
 		}
 	}
 	if first != nil && done {
-		return &partialError{first}
+		return &partialError{"in some of the slots: ", first}
 	}
 	return first
 }
 
-// partialError says that some slots refused what others have done.
-type partialError struct{ err error }
+// Partly is the error of a call of which a part is done although err has refused another.
+func Partly(err error) error { return &partialError{"in part: ", err} }
 
-func (e *partialError) Error() string { return "in some of the slots: " + e.err.Error() }
+// partialError says that something was refused, and that something else is done.
+type partialError struct {
+	where string
+	err   error
+}
+
+func (e *partialError) Error() string { return e.where + e.err.Error() }
 func (e *partialError) Unwrap() error { return e.err }
+
+// BackendError is an error of a backend.
+type BackendError struct {
+	Err     error
+	Refused bool // the backend has not done what it was asked, and will not
+}
+
+func (e *BackendError) Error() string { return e.Err.Error() }
+func (e *BackendError) Unwrap() error { return e.Err }

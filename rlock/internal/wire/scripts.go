@@ -1,9 +1,27 @@
 package wire
 
 import (
+	"context"
+
+	"github.com/redis/rueidis"
+
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/redislua"
 )
+
+// Locks are the scripts that are enough for locks without queues and shares. *gen.Scripts runs them on the
+// server of the client; where a backend takes the place of Redis, it does what they do, and there is no client.
+type Locks interface {
+	Acquire(context.Context, rueidis.Client, gen.AcquireParams) (gen.AcquireResult, error)
+	AcquireAll(context.Context, rueidis.Client, gen.AcquireAllParams) (gen.AcquireAllResult, error)
+	RaiseFenceBatch(context.Context, rueidis.Client, []gen.RaiseFenceParams) []redislua.Reply[int64]
+	HandOver(context.Context, rueidis.Client, gen.HandOverParams) (gen.HandOverResult, error)
+	Extend(context.Context, rueidis.Client, gen.ExtendParams) ([]int64, error)
+	ExtendBatch(context.Context, rueidis.Client, []gen.ExtendParams) []redislua.Reply[[]int64]
+	ReleaseManyBatch(context.Context, rueidis.Client, []gen.ReleaseManyParams) []redislua.Reply[[]int64]
+	Inspect(context.Context, rueidis.Client, gen.InspectParams) (gen.InspectResult, error)
+	InspectBatch(context.Context, rueidis.Client, []gen.InspectParams) []redislua.Reply[gen.InspectResult]
+}
 
 // Scripts returns the scripts as this module calls them: what gets no answer is repeated here, with
 // what is known of it, and not by package gen.

@@ -17,6 +17,7 @@ import (
 type Server struct {
 	calls   calls
 	cluster bool
+	backed  bool // a backend is in place of the server; see NewBacked
 	reapers reapers
 	queues  Queues
 
@@ -29,7 +30,8 @@ type Server struct {
 // calls runs scripts for keys of one slot, or several scripts in one pipeline.
 type calls struct {
 	client    rueidis.Client
-	scripts   *gen.Scripts
+	scripts   *gen.Scripts // nil: there are locks only
+	locks     Locks        // the same, or of a backend
 	queue     *queueing
 	combiners *combiners
 }
@@ -38,8 +40,26 @@ type calls struct {
 // in the queues; it has no colon.
 func NewServer(client rueidis.Client, scripts *gen.Scripts, process string) *Server {
 	cluster := client.Mode() == rueidis.ClientModeCluster
-	q := &queueing{process: process, slots: cluster}
-	s := &Server{calls: calls{client, scripts, q, nil}, cluster: cluster}
+	return newServer(calls{client: client, scripts: scripts, locks: scripts}, cluster, process)
+}
+
+// NewBacked returns a Server whose keys a backend has. There are no queues, shares, caches and tokens that
+// take the place of others, and no keys that are taken together: the keys of a set are as if each were in a
+// slot of its own.
+func NewBacked(locks Locks) *Server {
+	s := newServer(calls{locks: locks}, false, "")
+	s.backed = true
+	s.uncached.Store(true)
+	s.queues.Choose(Polling)
+	return s
+}
+
+// Backed reports whether a backend is in place of the server.
+func (s *Server) Backed() bool { return s.backed }
+
+func newServer(c calls, cluster bool, process string) *Server {
+	c.queue = &queueing{process: process, slots: cluster}
+	s := &Server{calls: c, cluster: cluster}
 	s.calls.combiners = newCombiners(cluster, s.calls.tryMany, s.calls.releaseMany)
 	s.reapers = reapers{release: s.calls.releaseAll, of: map[uint16]*reaper{}}
 	s.queues = Queues{s.calls, s}

@@ -34,7 +34,7 @@ func (s calls) acquireSet(ctx context.Context, keys, counters []string, r *Reque
 	}
 	without := func() (Answer, error) {
 		params.Keys, params.Queued = slices.Concat(keys, counters), false
-		reply, err := s.scripts.AcquireAll(ctx, s.client, params)
+		reply, err := s.locks.AcquireAll(ctx, s.client, params)
 		return setAnswer(keys, reply, r), err
 	}
 	if !s.queuesAll(keys) {
@@ -44,7 +44,7 @@ func (s calls) acquireSet(ctx context.Context, keys, counters []string, r *Reque
 		params.Keys, params.Queued = append(withNames(keys, len(counters)), counters...), true
 		for range mostHelps {
 			var reply gen.AcquireAllResult
-			reply, err = s.scripts.AcquireAll(ctx, s.client, params)
+			reply, err = s.locks.AcquireAll(ctx, s.client, params)
 			a = setAnswer(keys, reply, r)
 			if err != nil || r.Keep != nil || reply.Remaining != absent || !s.help(ctx, &a, r) {
 				break

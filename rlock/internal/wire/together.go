@@ -254,7 +254,7 @@ func (s calls) releaseGroups(ctx context.Context, groups []group, queues bool) [
 	}
 	locks := func(p *gen.ReleaseManyParams) int64 { return p.Locks }
 	replies := inPipelines(params, locks, func(some []gen.ReleaseManyParams) []redislua.Reply[[]int64] {
-		return s.scripts.ReleaseManyBatch(ctx, s.client, some)
+		return s.locks.ReleaseManyBatch(ctx, s.client, some)
 	})
 	for n, g := range groups {
 		replies[n].Err = complete(replies[n].Err, len(g.keys), len(replies[n].Value))

@@ -1,0 +1,402 @@
+// Package backendtest tests whether a rlock.Backend does what its documentation says, for those who write
+// one:
+//
+//	func TestBackend(t *testing.T) {
+//		backendtest.Run(t, func(t *testing.T) rlock.Backend { return mybackend.New(database(t)) })
+//	}
+package backendtest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock"
+)
+
+const (
+	short = 300 * time.Millisecond // a lease whose end a test waits for
+	long  = time.Hour              // one that does not end meanwhile
+	soon  = time.Minute            // by when something must have happened, on a busy machine too
+)
+
+// Run tests a Backend. open returns one; all that it returns must have the same locks, as processes have that
+// use one database. The keys are new in each run, so the store need not be empty. Run takes a few seconds.
+func Run(t *testing.T, open func(t *testing.T) rlock.Backend) {
+	for name, test := range map[string]func(s *suite){
+		"Exclusion":        (*suite).exclusion,
+		"Lease":            (*suite).lease,
+		"NoExpiry":         (*suite).noExpiry,
+		"Repetition":       (*suite).repetition,
+		"LateCalls":        (*suite).lateCalls,
+		"LeaseOnlyGrows":   (*suite).leaseOnlyGrows,
+		"Keys":             (*suite).keys,
+		"EndedContext":     (*suite).endedContext,
+		"Contention":       (*suite).contention,
+		"ExpiryContention": (*suite).expiryContention,
+		"Fences":           (*suite).fences,
+		"Notifications":    (*suite).notifications,
+		"Locker":           (*suite).locker,
+		"LockerSets":       (*suite).lockerSets,
+		"LockerLoss":       (*suite).lockerLoss,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(&suite{T: t, open: open, one: open(t), other: open(t)})
+		})
+	}
+}
+
+// suite is one test, with two Backends of the same locks.
+type suite struct {
+	*testing.T
+	open       func(t *testing.T) rlock.Backend
+	one, other rlock.Backend
+}
+
+// key returns one that nothing else has.
+func (s *suite) key() string { return "backendtest:" + rand.Text() }
+
+func (s *suite) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// acquire wants Acquire to return that.
+func (s *suite) acquire(b rlock.Backend, key, token string, ttl time.Duration, want bool) (left time.Duration) {
+	s.Helper()
+	acquired, left, err := b.Acquire(s.Context(), key, token, ttl)
+	s.must(err)
+	if acquired != want {
+		s.Fatalf("Acquire of %q by %q: %v, want %v", key, token, acquired, want)
+	}
+	return left
+}
+
+func (s *suite) extend(b rlock.Backend, key, token string, ttl time.Duration, want bool) {
+	s.Helper()
+	held, err := b.Extend(s.Context(), key, token, ttl)
+	s.must(err)
+	if held != want {
+		s.Fatalf("Extend of %q by %q: %v, want %v", key, token, held, want)
+	}
+}
+
+func (s *suite) release(b rlock.Backend, key, token string, want bool) {
+	s.Helper()
+	released, err := b.Release(s.Context(), key, token)
+	s.must(err)
+	if released != want {
+		s.Fatalf("Release of %q by %q: %v, want %v", key, token, released, want)
+	}
+}
+
+func (s *suite) holder(b rlock.Backend, key, want string) (left time.Duration) {
+	s.Helper()
+	token, left, err := b.Holder(s.Context(), key)
+	s.must(err)
+	if token != want {
+		s.Fatalf("Holder of %q: %q, want %q", key, token, want)
+	}
+	if token == "" && left != 0 {
+		s.Fatalf("Holder: nobody has %q, and %v are left", key, left)
+	}
+	return left
+}
+
+// isLeft wants what is left of a lease of ttl.
+func (s *suite) isLeft(left, ttl time.Duration) {
+	s.Helper()
+	if left <= 0 || left > ttl {
+		s.Fatalf("%v are left of a lease of %v", left, ttl)
+	}
+}
+
+// eventually calls is until it is true.
+func (s *suite) eventually(what string, is func() bool) {
+	s.Helper()
+	for began := time.Now(); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Since(began) > soon {
+			s.Fatal("it has not happened: ", what)
+		}
+	}
+}
+
+func (s *suite) exclusion() {
+	key, another := s.key(), s.key()
+	s.holder(s.other, key, "")
+	s.acquire(s.one, key, "a", long, true)
+	if left := s.acquire(s.other, key, "b", long, false); left != 0 {
+		s.isLeft(left, long)
+	}
+	s.acquire(s.one, key, "b", long, false)
+	s.isLeft(s.holder(s.other, key, "a"), long)
+	s.acquire(s.other, another, "b", long, true)
+	s.extend(s.other, key, "b", long, false)
+	s.release(s.other, key, "b", false)
+	s.holder(s.one, key, "a")
+	s.release(s.other, key, "a", true) // the token counts, and not the process
+	s.holder(s.one, key, "")
+	s.acquire(s.other, key, "b", long, true)
+}
+
+// lease says that a lease does not end before its time, and does end.
+func (s *suite) lease() {
+	key := s.key()
+	began := time.Now()
+	s.acquire(s.one, key, "a", short, true)
+	s.eventually("the lease ends", func() bool {
+		acquired, _, err := s.other.Acquire(s.Context(), key, "b", long)
+		s.must(err)
+		return acquired
+	})
+	if took := time.Since(began); took < short {
+		s.Fatalf("a lease of %v was over after %v", short, took)
+	}
+	s.extend(s.one, key, "a", long, false)
+	s.release(s.one, key, "a", false)
+	s.holder(s.one, key, "b")
+}
+
+func (s *suite) noExpiry() {
+	key := s.key()
+	s.acquire(s.one, key, "a", rlock.NoExpiry, true)
+	s.extend(s.one, key, "a", short, true)
+	s.acquire(s.one, key, "a", short, true)
+	time.Sleep(2 * short)
+	if left := s.acquire(s.other, key, "b", long, false); left != rlock.NoExpiry && left != 0 {
+		s.Fatalf("%v are left of a lease that does not end", left)
+	}
+	if left := s.holder(s.other, key, "a"); left != rlock.NoExpiry {
+		s.Fatalf("%v are left of a lease that does not end", left)
+	}
+	s.release(s.one, key, "a", true)
+	s.acquire(s.other, key, "b", long, true)
+	s.extend(s.other, key, "b", rlock.NoExpiry, true)
+	if left := s.holder(s.one, key, "b"); left != rlock.NoExpiry {
+		s.Fatalf("%v are left of a lease that was extended for ever", left)
+	}
+}
+
+func (s *suite) repetition() {
+	key := s.key()
+	for range 3 {
+		s.acquire(s.one, key, "a", long, true)
+		s.acquire(s.other, key, "a", long, true)
+		s.extend(s.one, key, "a", long, true)
+	}
+	s.release(s.one, key, "a", true)
+	s.release(s.one, key, "a", false)
+	s.release(s.other, key, "a", false)
+	s.extend(s.one, key, "a", long, false)
+	s.holder(s.one, key, "")
+}
+
+// lateCalls are of one who has the key no longer, after somebody else got it.
+func (s *suite) lateCalls() {
+	key := s.key()
+	s.acquire(s.one, key, "a", long, true)
+	s.release(s.one, key, "a", true)
+	s.extend(s.one, key, "a", long, false)
+	s.holder(s.one, key, "")
+	s.acquire(s.other, key, "b", long, true)
+	s.extend(s.one, key, "a", long, false)
+	s.release(s.one, key, "a", false)
+	s.acquire(s.one, key, "a", long, false)
+	s.isLeft(s.holder(s.one, key, "b"), long)
+
+	// The lease of a key that nobody asks for meanwhile ends too.
+	s.acquire(s.one, s.key(), "a", long, true)
+	expires := s.key()
+	s.acquire(s.one, expires, "a", short, true)
+	time.Sleep(2 * short)
+	s.extend(s.one, expires, "a", long, false)
+	s.release(s.one, expires, "a", false)
+	s.holder(s.one, expires, "")
+}
+
+func (s *suite) leaseOnlyGrows() {
+	extended, confirmed, grown, again := s.key(), s.key(), s.key(), s.key()
+	s.acquire(s.one, extended, "a", long, true)
+	s.acquire(s.one, confirmed, "a", long, true)
+	s.extend(s.one, extended, "a", short, true)
+	s.acquire(s.one, confirmed, "a", short, true)
+	s.eventually("a short lease is extended", func() bool { // unless this takes longer than it lasts
+		s.acquire(s.one, grown, "a", short, true)
+		held, err := s.one.Extend(s.Context(), grown, "a", long)
+		s.must(err)
+		return held
+	})
+	s.acquire(s.one, again, "a", short, true)
+	s.acquire(s.one, again, "a", long, true)
+	time.Sleep(2 * short)
+	for _, key := range []string{extended, confirmed, grown, again} {
+		s.acquire(s.other, key, "b", long, false)
+		s.holder(s.other, key, "a")
+	}
+}
+
+func (s *suite) keys() {
+	base := s.key()
+	names := []string{
+		"", " ", ".", "..", "$", "$set", "a.b", "a/b", "{a}", "%", "'", `"`, `\`, "*", "_id", "ä", "Ä", "世界", "\n",
+		"a", "A", "a ", strings.Repeat("x", 400),
+	}
+	for i, name := range names {
+		s.acquire(s.one, base+name, "token "+name, long, true)
+		for _, before := range names[:i] {
+			s.holder(s.one, base+before, "token "+before)
+		}
+	}
+	for _, name := range names {
+		s.release(s.one, base+name, "token "+name, true)
+	}
+}
+
+func (s *suite) endedContext() {
+	ctx, cancel := context.WithCancel(s.Context())
+	cancel()
+	key := s.key()
+	if acquired, _, err := s.one.Acquire(ctx, key, "a", long); err == nil && !acquired {
+		s.Error("Acquire of a free key with a context that has ended: false and no error")
+	} else if err != nil && !errors.Is(err, context.Canceled) {
+		s.Errorf("the error of a call whose context has ended must be that of the context: %v", err)
+	}
+	_, err := s.one.Extend(ctx, key, "a", long)
+	_, err2 := s.one.Release(ctx, key, "a")
+	_, _, err3 := s.one.Holder(ctx, key)
+	for _, err := range []error{err, err2, err3} {
+		if err != nil && !errors.Is(err, context.Canceled) {
+			s.Errorf("the error of a call whose context has ended must be that of the context: %v", err)
+		}
+	}
+}
+
+// contention has many take a key in turn.
+func (s *suite) contention() {
+	const workers, turns = 8, 10
+	var (
+		key    = s.key()
+		inside atomic.Int32
+		group  sync.WaitGroup
+	)
+	for worker := range workers {
+		b := s.one
+		if worker%2 == 1 {
+			b = s.other
+		}
+		group.Go(func() {
+			for taken := 0; taken < turns; {
+				token := rand.Text()
+				acquired, _, err := b.Acquire(s.Context(), key, token, long)
+				switch {
+				case err != nil:
+					s.Error(err)
+					return
+				case !acquired:
+					time.Sleep(time.Millisecond)
+					continue
+				}
+				taken++
+				if inside.Add(1) != 1 {
+					s.Error("two have the key")
+				}
+				inside.Add(-1)
+				if released, err := b.Release(s.Context(), key, token); err != nil || !released {
+					s.Errorf("Release: %v, %v", released, err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// expiryContention has many take a key whose lease is over, of whom one may get it.
+func (s *suite) expiryContention() {
+	for range 5 {
+		key := s.key()
+		s.acquire(s.one, key, "dead", 10*time.Millisecond, true)
+		s.eventually("the lease ends", func() bool {
+			token, _, err := s.other.Holder(s.Context(), key)
+			s.must(err)
+			return token == ""
+		})
+		var got atomic.Int32
+		var group sync.WaitGroup
+		for worker := range 8 {
+			b := s.one
+			if worker%2 == 1 {
+				b = s.other
+			}
+			group.Go(func() {
+				acquired, _, err := b.Acquire(s.Context(), key, rand.Text(), long)
+				if err != nil {
+					s.Error(err)
+				}
+				if acquired {
+					got.Add(1)
+				}
+			})
+		}
+		group.Wait()
+		if n := got.Load(); n != 1 {
+			s.Fatalf("%d have the key", n)
+		}
+	}
+}
+
+func (s *suite) fences() {
+	one, fences := s.one.(rlock.Fencer)
+	if !fences {
+		s.Skip("the Backend is no rlock.Fencer")
+	}
+	other := s.other.(rlock.Fencer)
+	last := uint64(0)
+	for i := range 50 {
+		from, key := one, "a"
+		if i%2 == 1 {
+			from = other
+		}
+		if i%3 == 1 {
+			key = "b"
+		}
+		fence, err := from.Fence(s.Context(), key)
+		s.must(err)
+		if fence <= last || fence > math.MaxInt64 {
+			s.Fatalf("the fence after %d is %d", last, fence)
+		}
+		last = fence
+	}
+}
+
+func (s *suite) notifications() {
+	notifier, notifies := s.one.(rlock.Notifier)
+	if !notifies {
+		s.Skip("the Backend is no rlock.Notifier")
+	}
+	ctx, cancel := context.WithCancel(s.Context())
+	var told, never atomic.Int32
+	key := s.key()
+	notifier.Notify(ctx, func(changed string) {
+		if changed == key || changed == "" {
+			told.Add(1)
+		}
+	})
+	s.acquire(s.other, key, "a", long, true)
+	before := told.Load()
+	s.release(s.other, key, "a", true)
+	s.eventually("the key is told to have changed", func() bool { return told.Load() > before })
+	cancel()
+	ended, end := context.WithCancel(s.Context())
+	end()
+	notifier.Notify(ended, func(string) { never.Add(1) })
+}

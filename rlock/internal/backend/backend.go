@@ -1,0 +1,250 @@
+// Package backend does with a backend what scripts do at Redis. It knows keys and tokens, and asks for one
+// key at a time.
+package backend
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/notify"
+	"github.com/rlock-go/toolkit/rlock/internal/wire"
+)
+
+// Keys are what a backend has. Package rlock tells authors what each method does.
+type Keys interface {
+	Acquire(ctx context.Context, key, token string, ttl time.Duration) (acquired bool, left time.Duration, err error)
+	Extend(ctx context.Context, key, token string, ttl time.Duration) (held bool, err error)
+	Release(ctx context.Context, key, token string) (released bool, err error)
+	Holder(ctx context.Context, key string) (token string, left time.Duration, err error)
+}
+
+// Fences are what a backend may have too.
+type Fences interface {
+	Fence(ctx context.Context, key string) (uint64, error)
+}
+
+// Locks does what scripts do: it is a wire.Locks and a notify.Server. Its methods leave the client alone.
+type Locks struct {
+	Keys   Keys
+	Fences Fences // nil: there are none
+}
+
+// atOnce is how many keys of a call are asked for at the same time, as each costs a round trip.
+const atOnce = 16
+
+// each calls do for each of n, some at the same time. If one of them panics, the caller does, when all are
+// done; if code of the backend ends its goroutine, done is what it is set to before.
+func each(n int, do func(i int)) {
+	if n == 1 {
+		do(0)
+		return
+	}
+	var (
+		mu    sync.Mutex
+		cause any
+		group sync.WaitGroup
+		slots = make(chan struct{}, atOnce)
+	)
+	for i := range n {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() {
+				if panicked := recover(); panicked != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					cause = panicked
+				}
+				<-slots
+			}()
+			do(i)
+		})
+	}
+	group.Wait()
+	if cause != nil {
+		panic(cause)
+	}
+}
+
+// errEnded is the answer to a call whose goroutine code of the backend has ended.
+var errEnded = &wire.BackendError{Err: errors.New("the backend has called runtime.Goexit")}
+
+// replies has an answer for each of params.
+func replies[P, R any](params []P, ask func(p P) (R, error)) []redislua.Reply[R] {
+	all := make([]redislua.Reply[R], len(params))
+	for i := range all {
+		all[i].Err = errEnded
+	}
+	each(len(params), func(i int) { all[i].Value, all[i].Err = ask(params[i]) })
+	return all
+}
+
+// failed is an error of a backend as the core knows it. That of a context stays what it is.
+func failed(err error) error {
+	var known *wire.BackendError
+	if err == nil || err == context.Canceled || err == context.DeadlineExceeded || errors.As(err, &known) {
+		return err
+	}
+	return &wire.BackendError{Err: err}
+}
+
+// lease is a TTL as a backend has it.
+func lease(ttl time.Duration) time.Duration {
+	if ttl == 0 {
+		return clock.NoExpiry
+	}
+	return ttl
+}
+
+// milliseconds are those that scripts return of what is left of a lease; -1: it does not end.
+func milliseconds(left time.Duration) int64 {
+	if left == clock.NoExpiry {
+		return -1
+	}
+	return max((left + time.Millisecond - 1).Milliseconds(), 0)
+}
+
+// take takes a key, and then a fence: whoever has the key before or after this has another one.
+func (l *Locks) take(
+	ctx context.Context, key, token string, ttl time.Duration, fenced bool,
+) (acquired bool, left time.Duration, fence uint64, err error) {
+	acquired, left, err = l.Keys.Acquire(ctx, key, token, lease(ttl))
+	if err != nil || !acquired || !fenced || l.Fences == nil {
+		return acquired, left, 0, failed(err)
+	}
+	fence, err = l.Fences.Fence(ctx, key)
+	if err != nil {
+		return false, 0, 0, wire.Partly(failed(err)) // the token has the key
+	}
+	return true, 0, fence, nil
+}
+
+// Acquire implements wire.Locks.
+func (l *Locks) Acquire(
+	ctx context.Context, _ rueidis.Client, p gen.AcquireParams,
+) (gen.AcquireResult, error) {
+	acquired, left, fence, err := l.take(ctx, p.Lock, p.Token, p.TTL, len(p.Counter) > 0)
+	if err == nil && acquired {
+		return gen.AcquireResult{Outcome: 1, Value: int64(fence)}, nil
+	}
+	return gen.AcquireResult{Outcome: 2, Value: milliseconds(left)}, err
+}
+
+// AcquireAll implements wire.Locks, for the one key that each part of a set has.
+func (l *Locks) AcquireAll(
+	ctx context.Context, _ rueidis.Client, p gen.AcquireAllParams,
+) (gen.AcquireAllResult, error) {
+	acquired, left, fence, err := l.take(ctx, p.Keys[0], p.Token, p.TTL, len(p.Keys) > 1)
+	if err == nil && acquired {
+		return gen.AcquireAllResult{Acquired: true, Fence: int64(fence)}, nil
+	}
+	return gen.AcquireAllResult{Held: 1, Remaining: time.Duration(milliseconds(left)) * time.Millisecond}, err
+}
+
+// RaiseFenceBatch implements wire.Locks. The fences of all keys have one counter, so none is to be raised.
+func (l *Locks) RaiseFenceBatch(
+	_ context.Context, _ rueidis.Client, params []gen.RaiseFenceParams,
+) []redislua.Reply[int64] {
+	return make([]redislua.Reply[int64], len(params))
+}
+
+// HandOver implements wire.Locks: a token never takes the place of another, so whoever is next takes the key
+// as everybody does.
+func (l *Locks) HandOver(context.Context, rueidis.Client, gen.HandOverParams) (gen.HandOverResult, error) {
+	return gen.HandOverResult{}, nil
+}
+
+// Extend implements wire.Locks, for one key.
+func (l *Locks) Extend(ctx context.Context, _ rueidis.Client, p gen.ExtendParams) (lost []int64, err error) {
+	held, err := l.Keys.Extend(ctx, p.Keys[0], p.Tokens[0], lease(p.TTL))
+	if err == nil && !held {
+		lost = []int64{1}
+	}
+	return lost, failed(err)
+}
+
+// ExtendBatch implements wire.Locks.
+func (l *Locks) ExtendBatch(
+	ctx context.Context, c rueidis.Client, params []gen.ExtendParams,
+) []redislua.Reply[[]int64] {
+	return replies(params, func(p gen.ExtendParams) ([]int64, error) { return l.Extend(ctx, c, p) })
+}
+
+// ReleaseManyBatch implements wire.Locks, for one key in each.
+func (l *Locks) ReleaseManyBatch(
+	ctx context.Context, _ rueidis.Client, params []gen.ReleaseManyParams,
+) []redislua.Reply[[]int64] {
+	return replies(params, func(p gen.ReleaseManyParams) ([]int64, error) {
+		released, err := l.Keys.Release(ctx, p.Keys[0], p.Tokens[0])
+		if released {
+			return []int64{1}, failed(err)
+		}
+		return []int64{0}, failed(err)
+	})
+}
+
+// Inspect implements wire.Locks, for one key.
+func (l *Locks) Inspect(
+	ctx context.Context, _ rueidis.Client, p gen.InspectParams,
+) (gen.InspectResult, error) {
+	token, left, err := l.Keys.Holder(ctx, p.Keys[0])
+	return gen.InspectResult{
+		Values:    []redislua.Null[string]{{V: token, Valid: token != ""}},
+		Remaining: []time.Duration{time.Duration(milliseconds(left)) * time.Millisecond},
+	}, failed(err)
+}
+
+// InspectBatch implements wire.Locks.
+func (l *Locks) InspectBatch(
+	ctx context.Context, c rueidis.Client, params []gen.InspectParams,
+) []redislua.Reply[gen.InspectResult] {
+	return replies(params, func(p gen.InspectParams) (gen.InspectResult, error) { return l.Inspect(ctx, c, p) })
+}
+
+// Slot implements notify.Server: there are no slots.
+func (*Locks) Slot(string) uint16 { return 0 }
+
+// Owners implements notify.Server.
+func (l *Locks) Owners(ctx context.Context, locks [][]string) []notify.Answer[string] {
+	return read(locks, func(key string) (string, error) {
+		token, _, err := l.Keys.Holder(ctx, key)
+		return token, err
+	})
+}
+
+// Left implements notify.Server.
+func (l *Locks) Left(ctx context.Context, locks [][]string) []notify.Answer[time.Duration] {
+	return read(locks, func(key string) (time.Duration, error) {
+		token, left, err := l.Keys.Holder(ctx, key)
+		if token == "" {
+			left = notify.Gone
+		}
+		return left, err
+	})
+}
+
+func read[T any](locks [][]string, ask func(key string) (T, error)) []notify.Answer[T] {
+	answers := make([]notify.Answer[T], len(locks))
+	for i := range answers {
+		answers[i].Err = errEnded
+	}
+	each(len(locks), func(i int) {
+		var answer notify.Answer[T]
+		for _, key := range locks[i] {
+			one, err := ask(key)
+			if err != nil {
+				answers[i].Err = failed(err)
+				return
+			}
+			answer.Keys = append(answer.Keys, one)
+		}
+		answers[i] = answer
+	})
+	return answers
+}
