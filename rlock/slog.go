@@ -27,8 +27,8 @@ const burst = time.Minute
 //
 // It warns once of what has the same kind and reason, and counts the others for a minute, so an outage makes
 // as many lines as it lasts minutes. The others are logged at Debug, each with its key. The first event after
-// that minute brings the count, as more, in a line without a key. A key with unprintable bytes is quoted, a
-// long one is cut.
+// that minute brings the count, as more, and how long ago the last of them was, in a line without a key. A
+// key with unprintable bytes is quoted, a long one is cut.
 func SlogObserver(logger *slog.Logger) Observer { return &slogObserver{logger: logger} }
 
 // slogObserver has one burst for each kind and reason.
@@ -40,6 +40,7 @@ type slogObserver struct {
 	bursts [eventKinds][failureReasons]struct {
 		end  clock.Instant // zero: there was none
 		more int           // not logged
+		last clock.Instant // when the last of these came
 	}
 }
 
@@ -48,6 +49,7 @@ type counted struct {
 	kind   EventKind
 	reason FailureReason
 	more   int
+	ago    time.Duration
 }
 
 // Observe logs the event, unless it is one of a burst.
@@ -58,7 +60,7 @@ func (o *slogObserver) Observe(ctx context.Context, e Event) {
 	}
 	level, reason := e.level(), e.Reason()
 	for _, c := range o.ended() {
-		attrs := append(c.reason.attrs(), slog.Int("more", c.more))
+		attrs := append(c.reason.attrs(), slog.Int("more", c.more), text.DurationAttr("last_ago", c.ago))
 		to.LogAttrs(ctx, slog.LevelWarn, "rlock: "+c.kind.String(), attrs...)
 	}
 	if level == slog.LevelWarn && to.Enabled(ctx, level) && o.counts(e.Kind, reason) {
@@ -79,7 +81,7 @@ func (o *slogObserver) counts(kind EventKind, reason FailureReason) bool {
 		b.end = now.After(burst)
 		return false
 	}
-	b.more++
+	b.more, b.last = b.more+1, now
 	if due := clock.Instant(o.due.Load()); due == 0 || b.end < due { // only who has mu changes it
 		o.due.Store(int64(b.end))
 	}
@@ -100,7 +102,8 @@ func (o *slogObserver) ended() (all []counted) {
 		for reason := range o.bursts[kind] {
 			switch b := &o.bursts[kind][reason]; {
 			case b.more > 0 && now >= b.end:
-				all = append(all, counted{EventKind(kind), FailureReason(reason), b.more})
+				ago := time.Duration(now - b.last).Round(time.Second)
+				all = append(all, counted{EventKind(kind), FailureReason(reason), b.more, ago})
 				b.more = 0
 			case b.more > 0 && (due == 0 || b.end < due):
 				due = b.end

@@ -136,10 +136,10 @@ func TestBurstsAreOfOneReason(t *testing.T) {
 		require.Empty(t, log.take(), "it has no timer")
 		tell(rlock.EventReleased, nil)
 		require.ElementsMatch(t, []string{
-			`level=WARN msg="rlock: acquire_failed" reason=no_answer more=2`,
-			`level=WARN msg="rlock: acquire_failed" reason=refused more=2`,
-			`level=WARN msg="rlock: extend_failed" reason=refused more=2`,
-			`level=WARN msg="rlock: lost" more=2`,
+			`level=WARN msg="rlock: acquire_failed" reason=no_answer more=2 last_ago=1m0s`,
+			`level=WARN msg="rlock: acquire_failed" reason=refused more=2 last_ago=1m0s`,
+			`level=WARN msg="rlock: extend_failed" reason=refused more=2 last_ago=1m0s`,
+			`level=WARN msg="rlock: lost" more=2 last_ago=1m0s`,
 		}, log.take())
 		tell(rlock.EventReleased, nil)
 		require.Empty(t, log.take(), "it says so once")
@@ -168,7 +168,7 @@ func TestBurstsEndInTheirOrder(t *testing.T) {
 		tell(rlock.ErrNoAnswer)
 		written := log.take()
 		require.Len(t, written, 2)
-		require.Equal(t, `level=WARN msg="rlock: acquire_failed" reason=no_answer more=1`, written[0])
+		require.Equal(t, `level=WARN msg="rlock: acquire_failed" reason=no_answer more=1 last_ago=30s`, written[0])
 	})
 }
 
