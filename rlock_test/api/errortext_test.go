@@ -77,7 +77,7 @@ func TestErrorTexts(t *testing.T) {
 		"try, held for ever": {func(s scene) error {
 			foreign(s)
 			return of(s.locker.TryAcquire(s.ctx, "job"))
-		}, `rlock: acquire "job": lock is held by another (the holder's lease never ends)`},
+		}, `rlock: acquire "job": lock is held by another (the holder's lease never expires)`},
 		"try, held here": {func(s scene) error {
 			take(s)
 			return of(s.locker.TryAcquire(s.ctx, "job"))
@@ -117,7 +117,7 @@ func TestErrorTexts(t *testing.T) {
 		"gave up, by the policy": {func(s scene) error {
 			foreign(s)
 			return of(s.locker.Acquire(s.ctx, "job", three))
-		}, `rlock: acquire "job": gave up waiting (after 3 attempts in <time>; the holder's lease never ends)`},
+		}, `rlock: acquire "job": gave up waiting (after 3 attempts in <time>; the holder's lease never expires)`},
 		"gave up, behind a holder here": {func(s scene) error {
 			take(s)
 			return of(s.locker.Acquire(s.ctx, "job", three))
@@ -165,7 +165,7 @@ func TestErrorTexts(t *testing.T) {
 		"wait, held": {func(s scene) error {
 			foreign(s)
 			return s.locker.WaitFree(s.ctx, "job", three)
-		}, `rlock: wait for "job": gave up waiting (after 3 attempts in <time>; the holder's lease never ends)`},
+		}, `rlock: wait for "job": gave up waiting (after 3 attempts in <time>; the holder's lease never expires)`},
 		"wait, by its holder": {func(s scene) error {
 			return s.locker.WaitFree(take(s).Context(), "job")
 		}, `rlock: wait for "job": this context already holds the key`},

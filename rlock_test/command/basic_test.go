@@ -38,7 +38,7 @@ func TestExitCodes(t *testing.T) {
 			"success":              {"run job -- true", 0, ""},
 			"the command's":        {"run job -- sh -c exit|7", 7, ""},
 			"a signal":             {"run job -- sh -c kill|-9|$$", 137, ""},
-			"held":                 {"run -n held -- true", 75, "lease never ends"},
+			"held":                 {"run -n held -- true", 75, "lease never expires"},
 			"held, a code":         {"run -n -E 9 held -- true", 9, "held by another"},
 			"held, no failure":     {"run -n -E 0 held -- true", 0, ""},
 			"held for a while":     {"run -w 0.2 held -- true", 75, "gave up waiting"},

@@ -193,7 +193,7 @@ func TestEachRuleHasItsCase(t *testing.T) {
 			require.Contains(t, string(cases), "alertname: "+name+"\n        exp_alerts:", name)
 		}
 	}
-	require.Equal(t, 6, found)
+	require.Equal(t, 8, found)
 }
 
 // What Prometheus's own linter says of the names and texts of metrics is nothing.

@@ -176,7 +176,7 @@ func HeldBy(own bool, left time.Duration) string {
 	}
 	switch {
 	case left == clock.NoExpiry:
-		return is + whose + " lease never ends"
+		return is + whose + " lease never expires"
 	case left > 0:
 		return fmt.Sprintf("%s%s lease ends in %v", is, whose, max(left.Round(time.Millisecond), time.Millisecond))
 	}

@@ -123,7 +123,7 @@ func TestFailure(t *testing.T) {
 		`rlock: acquire "job": gave up waiting (after 2 attempts in 3ms)`: text.Failure("acquire", "job", err, text.Effort(2, 3*time.Millisecond, false)),
 		`rlock: acquire "job": gave up waiting (after 1s; the holder's lease ends in 1ms)`: text.Failure("acquire", "job", err,
 			text.Effort(0, time.Second, true), text.HeldBy(false, time.Microsecond)),
-		`rlock: acquire "job": gave up waiting (the holder's lease never ends)`: text.Failure("acquire", "job", err,
+		`rlock: acquire "job": gave up waiting (the holder's lease never expires)`: text.Failure("acquire", "job", err,
 			text.Effort(0, time.Second, false), text.HeldBy(false, clock.NoExpiry)),
 		`rlock: extend "job": EOF`: text.Failure("extend", "job", io.EOF),
 	} {

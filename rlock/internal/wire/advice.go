@@ -119,8 +119,8 @@ func connectionAdvice(err error) string {
 		return "nothing listens there; see whether the server runs, and at which address and port"
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return "the server, or a proxy, closes the connection: it has ended, has as many clients as maxclients " +
-			"allows (see INFO clients and stats), speaks TLS only, or is a proxy without HELLO " +
-			"(AlwaysRESP2, DisableCache)"
+			"allows (see INFO clients and stats), speaks TLS only, or is a proxy that has nothing behind it, or " +
+			"that knows no HELLO (AlwaysRESP2, DisableCache)"
 	case errors.As(err, &op) && op.Op == "dial" && op.Timeout():
 		return "nothing answers there; see the address, the network and its firewalls"
 	case strings.Contains(err.Error(), "received unknown message type"):
