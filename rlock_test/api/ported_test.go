@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -21,10 +20,10 @@ type ported struct {
 	taken         *rlock.Lock
 }
 
-// Whatever five lock libraries of other languages say that they do, rlock does too. Each row has a sentence
-// of their documents, in short, and shows how the same is said here. What is left out on purpose: other
-// backends than Redis and Valkey, and callbacks and promises, for which Go has return values.
-func TestFiveLibraries(t *testing.T) {
+// Whatever four lock libraries of other languages say that they do, rlock does too; package backends has a fifth.
+// Each row has a sentence of their documents, in short, and shows how the same is said here. What is left out
+// on purpose: callbacks and promises, for which Go has return values.
+func TestFourLibraries(t *testing.T) {
 	t.Parallel()
 	few := rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(3))
 	failed := func(t *testing.T, err error) *rlock.AcquireError {
@@ -194,94 +193,6 @@ func TestFiveLibraries(t *testing.T) {
 				require.NoError(t, p.taken.Release(ctx))
 				require.ErrorIs(t, p.taken.Release(ctx), rlock.ErrReleased)
 				env.Expire(t, env.MustLock(t)(p.locker.Acquire(ctx, "short")))
-			},
-		},
-
-		{
-			"locco", "retryDelay, retryTimes; totalTime: hard cap on total retry duration",
-			func(ctx context.Context, t *testing.T, p ported) {
-				start := time.Now()
-				policy := rlock.Fixed(time.Millisecond).MaxAttempts(1_000_000).MaxTime(50 * time.Millisecond)
-				_, err := p.locker.Acquire(ctx, "taken", rlock.WithRetry(policy))
-				require.ErrorIs(t, err, rlock.ErrGaveUp)
-				require.GreaterOrEqual(t, time.Since(start), 50*time.Millisecond)
-			},
-		},
-		{
-			"locco", "retryDelayFn({attemptNumber, startedAt, previousDelay, stop})",
-			func(ctx context.Context, t *testing.T, p ported) {
-				var seen []rlock.Attempt
-				_, err := p.locker.Acquire(ctx, "taken", rlock.WithRetry(rlock.RetryFunc(
-					func(a rlock.Attempt) (time.Duration, bool) {
-						seen = append(seen, a)
-						return time.Duration(a.Number) * time.Millisecond, a.Number < 3
-					})))
-				require.ErrorIs(t, err, rlock.ErrGaveUp)
-				require.Len(t, seen, 3)
-				require.Equal(t, 2, seen[1].Number)
-				require.Equal(t, time.Millisecond, seen[1].Previous)
-				require.Positive(t, seen[1].Elapsed)
-			},
-		},
-		{
-			"locco", "acquire(callback): auto-releases when the callback finishes, and returns its value",
-			func(ctx context.Context, t *testing.T, p ported) {
-				work := func(ctx context.Context, lock *rlock.Lock) (string, error) {
-					return "success", lock.Extend(ctx, 20*time.Second)
-				}
-				value, err := rlock.DoValue(ctx, p.locker, "user:123", work, rlock.WithTTL(3*time.Second))
-				require.NoError(t, err)
-				require.Equal(t, "success", value)
-				require.Empty(t, env.Get(t, p.client, "user:123"))
-			},
-		},
-		{
-			"locco", "or throws",
-			func(ctx context.Context, t *testing.T, p ported) {
-				mine := errors.New("mine")
-				fails := func(context.Context, *rlock.Lock) error { return mine }
-				require.Equal(t, mine, p.locker.Do(ctx, "job", fails))
-				require.Panics(t, func() {
-					_ = p.locker.Do(ctx, "job", func(context.Context, *rlock.Lock) error { panic("thrown") })
-				})
-				require.Empty(t, env.Get(t, p.client, "job"))
-			},
-		},
-		{
-			"locco", "release: silently succeeds; with throwOnFail it throws",
-			func(ctx context.Context, t *testing.T, p ported) {
-				require.NoError(t, env.Do(t, p.client, "DEL", "taken").Error())
-				require.ErrorIs(t, p.taken.Release(ctx), rlock.ErrLost, "ignore it where it does not matter")
-			},
-		},
-		{
-			"locco", "extend: extends the lock's TTL from now",
-			func(ctx context.Context, t *testing.T, p ported) {
-				require.NoError(t, p.taken.Extend(ctx, time.Hour))
-				require.Greater(t, env.TTL(t, p.client, "taken"), 50*time.Minute)
-			},
-		},
-		{
-			"locco", "setRetrySettings: overridden retry settings",
-			func(ctx context.Context, t *testing.T, p ported) {
-				locker := env.NewLocker(t, p.client, rlock.WithRetry(rlock.Fixed(time.Hour)))
-				require.ErrorIs(t, env.ErrorOf(locker.Acquire(ctx, "taken", few)), rlock.ErrGaveUp)
-			},
-		},
-		{
-			"locco", "properties: key, ttl, uniqueValue",
-			func(ctx context.Context, t *testing.T, p ported) {
-				require.Equal(t, "taken", p.taken.Key())
-				require.NotEmpty(t, p.taken.Token())
-				require.Positive(t, time.Until(p.taken.Deadline()))
-			},
-		},
-		{
-			"locco", "ValidationError: invalid parameters",
-			func(ctx context.Context, t *testing.T, p ported) {
-				require.ErrorIs(t, env.ErrorOf(p.locker.Acquire(ctx, "")), rlock.ErrInvalid)
-				_, err := p.locker.Acquire(ctx, "k", rlock.WithTTL(-1))
-				require.ErrorIs(t, err, rlock.ErrInvalid)
 			},
 		},
 
