@@ -397,12 +397,12 @@ local function serve(lock, queue, waiters, holders, grants, counter, s, own, own
   return mine, false, 1
 end
 -- include: include/place.lua
--- Notes that a token that stands so far behind the first was heard of. Those at the front beat twice a
--- second, those behind more slowly, and each may miss three beats.
+-- Notes that a token that stands so far behind the first was heard of. The first five beat once a second,
+-- those behind more slowly, and each may miss three beats.
 local function heard(waiters, token, ahead, lease, process, now)
   local beat = 2000
   if process ~= '' then
-    beat = math.min(math.max(500 * (4 + ahead), 2000), 60000)
+    beat = math.min(500 * math.max(4 + ahead, 8), 60000)
   end
   local asked = lease == '' and '10000' or lease
   local at = string.format('%.0f', now)
@@ -479,8 +479,8 @@ if s.phase and limit then
   end
 end
 
-local waited = redis.call('EXISTS', queue) == 1
-local score = waited and redis.call('ZSCORE', queue, token)
+local score = redis.call('ZSCORE', queue, token)
+local waited = score or redis.call('EXISTS', queue) == 1
 local stood = score -- a call that fails leaves the token its place, and gives it none
 local wants = how ~= 'heartbeat' or score
 local free = not s.value or s.phase

@@ -15,8 +15,8 @@ import (
 // The sums of wait.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	WaitSHA1   = "98decebfd47596a44be0713cb9a01378dce276bb"
-	WaitSHA256 = "a7a0fc7cadfbf3cf859b7e1619151796e03af02624b2c9e6d58cdf9128f231c9"
+	WaitSHA1   = "379e71330faa492bca949fb4ca07a323760c2f9c"
+	WaitSHA256 = "f1a0e5d832054d8a7a8968ea4d79a8150c310ca161c67c9a5a744153a7bf4624"
 )
 
 //go:embed wait.lua

@@ -87,8 +87,8 @@ if s.phase and limit then
   end
 end
 
-local waited = redis.call('EXISTS', queue) == 1
-local score = waited and redis.call('ZSCORE', queue, token)
+local score = redis.call('ZSCORE', queue, token)
+local waited = score or redis.call('EXISTS', queue) == 1
 local stood = score -- a call that fails leaves the token its place, and gives it none
 local wants = how ~= 'heartbeat' or score
 local free = not s.value or s.phase

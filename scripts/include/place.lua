@@ -1,9 +1,9 @@
--- Notes that a token that stands so far behind the first was heard of. Those at the front beat twice a
--- second, those behind more slowly, and each may miss three beats.
+-- Notes that a token that stands so far behind the first was heard of. The first five beat once a second,
+-- those behind more slowly, and each may miss three beats.
 local function heard(waiters, token, ahead, lease, process, now)
   local beat = 2000
   if process ~= '' then
-    beat = math.min(math.max(500 * (4 + ahead), 2000), 60000)
+    beat = math.min(500 * math.max(4 + ahead, 8), 60000)
   end
   local asked = lease == '' and '10000' or lease
   local at = string.format('%.0f', now)

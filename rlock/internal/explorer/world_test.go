@@ -192,7 +192,7 @@ func newExplorer(tb testing.TB, s scenario) *explorer {
 	tb.Helper()
 	texts := scripts(tb)
 	if s.slow {
-		const beats = "math.min(math.max(500 * (4 + ahead), 2000), 60000)"
+		const beats = "math.min(500 * math.max(4 + ahead, 8), 60000)"
 		for name, text := range texts {
 			texts[name] = strings.Replace(text, beats, "6000", 1)
 		}

@@ -265,14 +265,14 @@ func (p *Place) answered(ahead int) {
 }
 
 // Heartbeats keep a place, find a grant whose message was lost, and pass a lock on whose holder
-// has died. The first few in the queue send them often. Those behind send them more slowly, so
+// has died. The first five in the queue send them often. Those behind send them more slowly, so
 // that a thousand processes together send fewer than a hundred a second, but still often enough
 // to keep the queue, which the server forgets after 30 seconds. A silent place finds its grant by the token
 // of its key, which it reads through the cache after each change. A client without a cache, and one that
 // waits for a share, finds it by nothing but a heartbeat, so a silent place sends them often wherever it
 // stands; see interval.
 const (
-	heartbeat        = time.Second / 2
+	heartbeat        = time.Second
 	longestHeartbeat = 15 * time.Second
 )
 
@@ -295,8 +295,8 @@ func (p *Place) interval() time.Duration {
 	if p.wait.Silent {
 		return interval
 	}
-	interval = min(interval*time.Duration(4+p.ahead)/4, longestHeartbeat)
-	return interval*9/10 + rand.N(interval/5+1)
+	interval = min(interval*time.Duration(max(4+p.ahead, 8))/8, longestHeartbeat)
+	return interval - rand.N(interval/10+1)
 }
 
 // follows reports whether the place is so near the head of the queue that its process must notice

@@ -15,8 +15,8 @@ import (
 // The sums of requeue.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	RequeueSHA1   = "d4dd2cf554df1972ac308a155be63234d9b1ef88"
-	RequeueSHA256 = "be4a7f37a97db74197575b887b4d4c5f76a201485cb072261347e44345e813b1"
+	RequeueSHA1   = "c039c6264bd3c211d7502e36c217c391f6199817"
+	RequeueSHA256 = "1027ae1602dcb3b0b57b947d62217d0a722118dcb45a545d8c020c12ddcf9f14"
 )
 
 //go:embed requeue.lua
