@@ -30,7 +30,7 @@
 // Release hands the lock over to the next caller of this process as long as its turn lasts (see WithTurn),
 // most often without a command. After that one command passes it to the process that has waited longest, and
 // a message tells that process. So the key is never free in between, and nobody else can take it. A message
-// that is lost costs half a second, and a holder that dies the rest of its lease.
+// that is lost costs a second, and a holder that dies the rest of its lease.
 //
 // TryAcquire joins no queue, and overtakes nobody who waits in one. Callers poll where the user lacks the
 // rights for the queue (see WithQueue), and for a key of a cluster while its slot moves.

@@ -216,7 +216,7 @@ func TestShortWaitBehindAQuestion(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		server.Silence()
-		time.Sleep(600 * time.Millisecond) // a heartbeat of the first is due twice a second
+		time.Sleep(1050 * time.Millisecond) // a heartbeat of the first is due once a second
 		err := briefly()
 		require.NotErrorIs(t, err, rlock.ErrNoAnswer)
 		require.ErrorIs(t, err, rlock.ErrHeld)

@@ -118,7 +118,7 @@ func TestSentinelPushes(t *testing.T) {
 		}()
 		s.Primary.AwaitTracked(t, 1)
 		before, start := locker.Stats().Attempts, time.Now()
-		beats := func() uint64 { return uint64(time.Since(start)/(450*time.Millisecond)) + 1 } // one every half second
+		beats := func() uint64 { return uint64(time.Since(start)/(900*time.Millisecond)) + 1 } // one a second
 		time.Sleep(time.Second)
 		require.LessOrEqual(t, locker.Stats().Attempts, before+beats(), "it does not poll")
 		require.NoError(t, env.Do(t, direct, "DEL", "job").Error())
