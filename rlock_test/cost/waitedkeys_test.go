@@ -51,7 +51,8 @@ func TestWaitedKeysOnACluster(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		scriptsThen, allThen := count()
 		took := time.Since(began).Seconds()
-		t.Logf("%.0f scripts and %.0f commands a second", float64(scriptsThen-scripts)/took, float64(allThen-all)/took)
+		t.Logf("%.0f scripts and %.0f commands a second",
+			float64(scriptsThen-scripts)/took, float64(allThen-all)/took)
 		require.LessOrEqual(t, scriptsThen-scripts, beats())
 		require.LessOrEqual(t, allThen-all, 9*beats(), "a heartbeat is nine commands")
 
@@ -61,7 +62,8 @@ func TestWaitedKeysOnACluster(t *testing.T) {
 		}
 		waiting.Wait()
 		scripts, all = count()
-		t.Logf("%.1f scripts and %.1f commands for each that was passed on", float64(scripts-scriptsThen)/keys, float64(all-allThen)/keys)
+		t.Logf("%.1f scripts and %.1f commands for each that was passed on",
+			float64(scripts-scriptsThen)/keys, float64(all-allThen)/keys)
 		require.LessOrEqual(t, scripts-scriptsThen, 2*keys+beats())
 	})
 }
