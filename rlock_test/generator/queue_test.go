@@ -219,6 +219,7 @@ func TestQueueScripts(t *testing.T) {
 			"a waiter that cannot be told":           unreachable,
 			"without expiry":                         withoutExpiry,
 			"who was not heard of":                   runsOut,
+			"how long each may be silent":            maySkipThree,
 			"who is far behind is asked":             asksFront,
 			"many are asked, and once":               asksMany,
 			"who is not known":                       notKnown,
@@ -557,6 +558,19 @@ func (l line) heardOf(token string, ago, beat time.Duration) {
 	require.NoError(l, err)
 	entry := fmt.Sprint(seconds*1000-ago.Milliseconds(), " ", beat.Milliseconds(), " 20000 ", process(token))
 	require.NoError(l, env.Do(l.T, l.client, "HSET", waiters, token, entry).Error())
+}
+
+// Four heartbeats of a process fit in what the server has it be silent: a second each for the first five, and
+// an eighth of a second more for each place behind them.
+func maySkipThree(l line) {
+	l.join("p1")
+	for ahead, want := range []string{"4000", "4000", "4000", "4000", "4000", "4500", "5000"} {
+		token := fmt.Sprint("q", ahead)
+		l.join(token)
+		entry, err := env.Do(l.T, l.client, "HGET", waiters, token).ToString()
+		require.NoError(l, err)
+		require.Equal(l, want, strings.Fields(entry)[1], "%d are before it", ahead)
+	}
 }
 
 func runsOut(l line) {
