@@ -87,7 +87,7 @@ const (
 var beside = append([]string{
 	"./rlock_test/failure", "./rlock_test/generator", explorer, "./generator/redislua", "./rlock_test/api", "./rlock/internal/notify", "./rlock",
 	"./rlock_test/observe", "./rlock_test/waiting", "./rlock_test/queue", "./rlock_test/shared",
-	"./rlock_test/topology", oracle, "./rlock_test/fuzz", try, "./rlock_test/command", "./rlock_test/runbook",
+	"./rlock_test/topology", "./rlock_test/backends", oracle, "./rlock_test/fuzz", try, "./rlock_test/command", "./rlock_test/runbook",
 	"./rlock_test/corpus/...", "./rlock_test/demo", "./rlock_test/examples/...", "./rlock_test/env", "./rlock_test/importer", platforms, "./rlock_test/suite",
 }, core...)
 

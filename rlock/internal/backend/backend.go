@@ -120,7 +120,7 @@ func (l *Locks) take(
 	}
 	fence, err = l.Fences.Fence(ctx, key)
 	if err != nil {
-		return false, 0, 0, wire.Partly(failed(err)) // the token has the key
+		return false, 0, 0, wire.Unfenced(failed(err))
 	}
 	return true, 0, fence, nil
 }

@@ -118,8 +118,8 @@ func Combine[T any](replies []redislua.Reply[T]) error {
 	return first
 }
 
-// Partly is the error of a call of which a part is done although err has refused another.
-func Partly(err error) error { return &partialError{"in part: ", err} }
+// Unfenced is the error of a call that has taken a key, and has got no fence because of err.
+func Unfenced(err error) error { return &partialError{"the key was taken, and is freed, because it got no fence: ", err} }
 
 // partialError says that something was refused, and that something else is done.
 type partialError struct {
