@@ -119,7 +119,9 @@ func Combine[T any](replies []redislua.Reply[T]) error {
 }
 
 // Unfenced is the error of a call that has taken a key, and has got no fence because of err.
-func Unfenced(err error) error { return &partialError{"the key was taken, and is freed, because it got no fence: ", err} }
+func Unfenced(err error) error {
+	return &partialError{"the key was taken, and is freed, because it got no fence: ", err}
+}
 
 // partialError says that something was refused, and that something else is done.
 type partialError struct {
