@@ -80,7 +80,7 @@ func TestExtendInSomeSlots(t *testing.T) {
 		e := wire.Extension{Parts: [][]string{{"a"}, {"b"}}, Token: "token", Former: []string{"long-former-token"}, TTL: time.Hour}
 		embedded.FailNext(rlocktest.Script(gen.AttachSHA1), refusal+secret)
 		answers := extend(t.Context(), t, server, []wire.Extension{e})
-		require.ErrorContains(t, answers[0].Err, "in some of the slots: NOPERM")
+		require.ErrorContains(t, answers[0].Err, "for some of the keys: NOPERM")
 		require.NotContains(t, answers[0].Err.Error(), secret)
 		require.Equal(t, wire.Indeterminate, wire.OutcomeOf(answers[0].Err))
 		require.Greater(t, ttl(t, client, "b"), 55*time.Minute)

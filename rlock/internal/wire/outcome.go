@@ -113,7 +113,7 @@ func Combine[T any](replies []redislua.Reply[T]) error {
 		}
 	}
 	if first != nil && done {
-		return &partialError{"in some of the slots: ", first}
+		return &partialError{"for some of the keys: ", first}
 	}
 	return first
 }
