@@ -44,7 +44,7 @@ func TestExitCodes(t *testing.T) {
 			"held for a while":     {"run -w 0.2 held -- true", 75, "gave up waiting"},
 			"one of a set is held": {"run -n a held b -- true", 75, `acquire "held"`},
 			"acquire":              {"acquire -n held", 75, "held by another"},
-			"wait":                 {"wait -n held", 75, "never ends"},
+			"wait":                 {"wait -n held", 75, "never expires"},
 			"wait for a while":     {"wait -w 200ms held", 75, "gave up waiting"},
 			"wait for a free one":  {"wait -n free", 0, ""},
 			"another's token":      {"release held x", 76, "not held with this token"},
