@@ -1,0 +1,78 @@
+package rlockmongo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/rlock-go/toolkit/rlock"
+)
+
+// passing are the codes with which a server says that a command might succeed later, or was interrupted. Most
+// are those after which drivers repeat a write (MongoDB's specification of retryable writes). All others say
+// that the server has refused the command.
+var passing = []int{
+	0,     // none: the driver made the error, not the server
+	6,     // HostUnreachable
+	7,     // HostNotFound
+	24,    // LockTimeout
+	43,    // CursorNotFound
+	50,    // MaxTimeMSExpired
+	64,    // WriteConcernTimeout
+	89,    // NetworkTimeout
+	91,    // ShutdownInProgress
+	112,   // WriteConflict
+	133,   // FailedToSatisfyReadPreference
+	134,   // ReadConcernMajorityNotAvailableYet
+	189,   // PrimarySteppedDown
+	202,   // NetworkInterfaceExceededTimeLimit
+	262,   // ExceededTimeLimit
+	290,   // TransactionExceededLifetimeLimitSeconds
+	317,   // ConnectionPoolExpired
+	358,   // InternalTransactionNotSupported
+	384,   // ConnectionError
+	391,   // ReauthenticationRequired
+	402,   // ResourceExhausted
+	9001,  // SocketException
+	10058, // NotPrimary, of old
+	10107, // NotWritablePrimary
+	11600, // InterruptedAtShutdown
+	11601, // Interrupted
+	11602, // InterruptedDueToReplStateChange
+	13388, // StaleConfig
+	13435, // NotPrimaryNoSecondaryOk
+	13436, // NotPrimaryOrSecondary
+}
+
+// refused says whether a server has refused a command, so that it has done nothing.
+func refused(err error) bool {
+	var answer mongo.ServerError
+	if !errors.As(err, &answer) || mongo.IsNetworkError(err) || mongo.IsTimeout(err) ||
+		answer.HasErrorLabel("RetryableWriteError") || answer.HasErrorLabel("TransientTransactionError") {
+		return false
+	}
+	var write mongo.WriteException
+	if errors.As(err, &write) && len(write.WriteErrors) == 0 {
+		return false // it is written, but perhaps not to a majority
+	}
+	return !slices.ContainsFunc(answer.ErrorCodes(), func(code int) bool { return slices.Contains(passing, code) })
+}
+
+// failed is an error as rlock knows it. The next call asks the server for its clock again: it may be another.
+func (b *Backend) failed(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	b.clock.forget()
+	wrapped := fmt.Errorf("rlockmongo: %w", err)
+	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
+		wrapped = fmt.Errorf("rlockmongo: %w: %w", ended, err)
+	}
+	if refused(err) {
+		return rlock.Refused(wrapped)
+	}
+	return wrapped
+}
