@@ -13,8 +13,9 @@ import (
 // Locker of it. rlocktest.TestBackend tests that a Backend does what is said here.
 //
 // For each key there is at most one token at a time, with a lease. A lease runs by the clock of the Backend:
-// when it is over, the key is free, whether or not anything is still stored. A TTL, and what is left of a
-// lease, is positive and in whole milliseconds, or NoExpiry. Keys and tokens are not empty.
+// when it is over, the key is free, whether or not anything is still stored. A Backend that knows that clock
+// only within bounds lets a lease last a little longer, never shorter. A TTL, and what is left of a lease, is
+// positive and in whole milliseconds, or NoExpiry. Keys and tokens are not empty.
 //
 // Many goroutines call a Backend at the same time. A call may be made again after an error, and one that was
 // given up may still arrive, after others: each of them must be harmless then, as is said at each method.
