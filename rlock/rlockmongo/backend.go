@@ -99,7 +99,7 @@ func end(latest time.Time, ttl time.Duration) bson.DateTime {
 	if ttl == rlock.NoExpiry {
 		return bson.NewDateTimeFromTime(never)
 	}
-	return bson.NewDateTimeFromTime(latest.Add(ttl + time.Millisecond - 1))
+	return bson.NewDateTimeFromTime(latest.Add(time.Millisecond - 1).Add(ttl))
 }
 
 // lease is what a document says.
