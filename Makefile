@@ -24,8 +24,8 @@ SHARING ?= 30
 TOPOLOGY ?=
 
 # Modules of their own, whose requirements are not those of rlock.
-MODULES = redislua/goredis rlock/rlockprom rlock/rlockotel \
-	rlock_test/metrics rlock_test/fencing rlock_test/chaos rlock_test/interop rlock_test/goredis rlock_test/peers \
+MODULES = redislua/goredis rlock/rlockprom rlock/rlockotel rlock/rlockmongo \
+	rlock_test/metrics rlock_test/fencing rlock_test/chaos rlock_test/interop rlock_test/goredis rlock_test/peers rlock_test/mongo \
 	rlock_test/examples/gocron rlock_test/examples/certmagic
 
 # The server of make test: redis7, redis8 or valkey8.

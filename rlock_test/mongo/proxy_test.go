@@ -33,7 +33,7 @@ type proxy struct {
 
 // rules are what a proxy does to commands of the tests; not to those by which the driver observes a server.
 type rules struct {
-	shift  time.Duration                 // of the server's clock
+	shift  time.Duration                  // of the server's clock
 	answer func(c command) (bson.D, bool) // instead of the server, if true
 	lose   func(c command) bool           // ends the connection, when the server has answered
 	hold   func(c command)                // before the server gets it
@@ -118,7 +118,7 @@ func readMessage(from io.Reader) ([]byte, error) {
 	return message, err
 }
 
-// parse returns the command of a message, with where its body is, unless the driver observes with it.
+// parse returns the command of a message, or its answer; false: the driver observes with it.
 func parse(message []byte) (c command, is bool) {
 	const body = 16 + 4 + 1 // after the header, flags, and the kind of the first section
 	if binary.LittleEndian.Uint32(message[12:]) != opMsg || len(message) < body+4 || message[body-1] != 0 {
@@ -131,7 +131,8 @@ func parse(message []byte) (c command, is bool) {
 		return command{}, false
 	}
 	c.name = first.Key()
-	return c, c.body.Lookup("$db").StringValue() != "admin"
+	database, _ := c.body.Lookup("$db").StringValueOK() // an answer has none
+	return c, database != "admin"
 }
 
 // build returns a message with a document.

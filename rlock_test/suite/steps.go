@@ -137,6 +137,9 @@ func without(packages, some []string) []string {
 // be had: then the tests run all the same, and fail.
 const prometheus = `RLOCK_SERVERS= sh ../engines.sh prometheus promtool >/dev/null || test "${RLOCK_ENGINES_REQUIRED:-}" = 1`
 
+// mongodb is whether there is a MongoDB to test with, beside the server that the tests embed.
+const mongodb = `test -n "${RLOCK_MONGODB:-}" || { echo "RLOCK_MONGODB names no MongoDB" >&2; exit 1; }`
+
 // fuzzer is a fuzz test.
 type fuzzer struct {
 	name, pkg string
@@ -207,6 +210,9 @@ func moduleSteps() []step {
 		{name: "redislua/goredis", dir: "redislua/goredis", args: []string{"test", "-race", "-count=1", "./..."}},
 		{name: "rlockprom", dir: "rlock/rlockprom", args: []string{"test", "-race", "-count=1", "./..."}},
 		{name: "rlockotel", dir: "rlock/rlockotel", args: []string{"test", "-race", "-count=1", "./..."}},
+		{name: "rlockmongo", dir: "rlock/rlockmongo", args: []string{"test", "-race", "-count=1", "./..."}},
+		{name: "mongo", dir: "rlock_test/mongo", args: []string{"test", "-race", "-count=1", "-timeout=20m", "-skip=/Notifications", "./..."},
+			prepare: []string{"sh", "-c", mongodb}, unprepared: []string{"-skip=/Notifications|TestMongoDB"}}, // it has none
 		{name: "metrics", dir: "rlock_test/metrics", args: []string{"test", "-count=1", "./..."},
 			prepare: []string{"sh", "-c", prometheus}, unprepared: []string{"-skip=TestPrometheus"}},
 		{name: "fencing", dir: "rlock_test/fencing", args: []string{"test", "-count=1", "./..."}},
