@@ -10,7 +10,7 @@ import (
 )
 
 // Backend keeps locks somewhere else than in Redis: in another database, or in memory. NewWithBackend makes a
-// Locker of it. rlocktest.TestBackend tests that a Backend does what is said here.
+// Locker of it. Package backendtest tests that a Backend does what is said here.
 //
 // For each key there is at most one token at a time, with a lease. A lease runs by the clock of the Backend:
 // when it is over, the key is free, whether or not anything is still stored. A Backend that knows that clock

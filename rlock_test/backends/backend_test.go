@@ -121,7 +121,7 @@ func isFree(t *testing.T, f *faulty, key string) bool {
 func TestWhatNeedsRedis(t *testing.T) {
 	t.Parallel()
 	f := newFaulty()
-	l := withBackend(t, f)
+	l := Open(t, f)
 	held := env.MustLock(t)(l.Acquire(t.Context(), "held"))
 	before := f.all()
 	nothing := func(context.Context, *rlock.Lock) error { return nil }
@@ -177,7 +177,7 @@ func TestMemoryInABubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := rlockmem.New()
-		one, other := withBackend(t, b), withBackend(t, b)
+		one, other := Open(t, b), Open(t, b)
 		extended := env.MustLock(t)(one.Acquire(t.Context(), "extended", rlock.WithAutoExtend(true)))
 		left := env.MustLock(t)(one.Acquire(t.Context(), "left", rlock.WithTTL(time.Hour)))
 		start := time.Now()
@@ -197,7 +197,7 @@ func TestNotifications(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaulty()
-		one, other := withBackend(t, f), withBackend(t, f)
+		one, other := Open(t, f), Open(t, f)
 		held := env.MustLock(t)(one.Acquire(t.Context(), "k", rlock.WithTTL(time.Hour)))
 		got := make(chan *rlock.Lock)
 		for range 100 {
@@ -229,7 +229,7 @@ func TestNotifications(t *testing.T) {
 func TestCallsOfALock(t *testing.T) {
 	t.Parallel()
 	f := newFaulty()
-	l := withBackend(t, f)
+	l := Open(t, f)
 	require.NoError(t, env.MustLock(t)(l.Acquire(t.Context(), "k")).Release(t.Context()))
 	require.EqualValues(t, 3, f.all())
 	require.NoError(t, env.MustLock(t)(l.Acquire(t.Context(), "k", rlock.WithFence(false))).Release(t.Context()))
@@ -246,7 +246,7 @@ func TestLostAnswers(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newFaulty()
-				l := withBackend(t, f)
+				l := Open(t, f)
 				f.fail(&f.after, once(call, errBroken))
 				lock := env.MustLock(t)(l.Acquire(t.Context(), "k"))
 				require.NoError(t, lock.Extend(t.Context(), time.Hour))
@@ -267,7 +267,7 @@ func TestBackendInAnOutage(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newFaulty()
-				l := withBackend(t, f)
+				l := Open(t, f)
 				f.fail(&f.after, always(call, errBroken))
 				for _, acquire := range []func(context.Context, string, ...rlock.Option) (*rlock.Lock, error){l.Acquire, l.TryAcquire} {
 					ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -297,7 +297,7 @@ func TestRefusedByTheBackend(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newFaulty()
-				l := withBackend(t, f)
+				l := Open(t, f)
 				f.fail(&f.before, always(call, rlock.Refused(errBroken)))
 				lock, err := l.Acquire(t.Context(), "k", rlock.WithTTL(time.Hour))
 				switch call {
@@ -335,7 +335,7 @@ func TestPanicOfABackend(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newFaulty()
-				l := withBackend(t, f)
+				l := Open(t, f)
 				work := func() {
 					lock, err := l.Acquire(t.Context(), "k", rlock.WithTTL(time.Hour))
 					if err == nil {
@@ -365,7 +365,7 @@ func TestLeadAndShutdown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := four{rlockmem.New()} // of four methods: nobody is told
-		one, other := withBackend(t, b), withBackend(t, b)
+		one, other := Open(t, b), Open(t, b)
 		leads := make(chan string, 2)
 		lead := func(l *rlock.Locker, name string) {
 			_ = l.Lead(t.Context(), "leader", func(ctx context.Context, _ *rlock.Lock) error {
@@ -393,7 +393,7 @@ func TestEventsOfABackend(t *testing.T) {
 	t.Parallel()
 	var kinds []rlock.EventKind
 	observer := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) { kinds = append(kinds, e.Kind) })
-	l := withBackend(t, rlockmem.New(), rlock.WithObserver(observer), rlock.WithPrefix("app:"))
+	l := Open(t, rlockmem.New(), rlock.WithObserver(observer), rlock.WithPrefix("app:"))
 	require.NoError(t, l.Do(t.Context(), "k", func(_ context.Context, lock *rlock.Lock) error {
 		require.Equal(t, "app:k", lock.Key())
 		_, err := l.TryAcquire(t.Context(), "k")

@@ -3,27 +3,16 @@ package backends
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock/rlockmem"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// withBackend returns a Locker of a backend.
-func withBackend(t *testing.T, b rlock.Backend, opts ...rlock.LockerOption) *rlock.Locker {
-	t.Helper()
-	l, err := rlock.NewWithBackend(b, opts...)
-	require.NoError(t, err)
-	t.Cleanup(l.Close)
-	return l
-}
-
 func TestLoccoInMemory(t *testing.T) {
 	t.Parallel()
 	Locco(t, func(t *testing.T) (*rlock.Locker, *rlock.Locker) {
 		b := rlockmem.New()
-		return withBackend(t, b), withBackend(t, b)
+		return Open(t, b), Open(t, b)
 	})
 }
 
@@ -45,6 +34,6 @@ func TestLoccoOnABackendOfFourMethods(t *testing.T) {
 	t.Parallel()
 	Locco(t, func(t *testing.T) (*rlock.Locker, *rlock.Locker) {
 		b := four{rlockmem.New()}
-		return withBackend(t, b), withBackend(t, b)
+		return Open(t, b), Open(t, b)
 	})
 }
