@@ -218,6 +218,7 @@ func (s *suite) lateCalls() {
 	expires := s.key()
 	s.acquire(s.one, expires, "a", short, true)
 	time.Sleep(2 * short)
+	s.free(expires)
 	s.extend(s.one, expires, "a", long, false)
 	s.release(s.one, expires, "a", false)
 	s.holder(s.one, expires, "")

@@ -16,8 +16,10 @@ import (
 // that the server has refused the command.
 var passing = []int{
 	0,     // none: the driver made the error, not the server
+	1,     // InternalError
 	6,     // HostUnreachable
 	7,     // HostNotFound
+	8,     // UnknownError
 	24,    // LockTimeout
 	43,    // CursorNotFound
 	50,    // MaxTimeMSExpired

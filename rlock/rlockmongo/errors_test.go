@@ -24,6 +24,7 @@ func TestRefused(t *testing.T) {
 		"a code of tomorrow":   {mongo.CommandError{Code: 987_654, Name: "New"}, true},
 		"no primary":           {mongo.CommandError{Code: 10107, Name: "NotWritablePrimary"}, false},
 		"interrupted":          {mongo.CommandError{Code: 11601, Name: "Interrupted"}, false},
+		"its own fault":        {mongo.CommandError{Code: 1, Name: "InternalError"}, false},
 		"write conflict":       {mongo.CommandError{Code: 112, Name: "WriteConflict"}, false},
 		"took too long":        {mongo.CommandError{Code: 50, Name: "MaxTimeMSExpired"}, false},
 		"label":                {mongo.CommandError{Code: 987_654, Labels: []string{"RetryableWriteError"}}, false},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -39,8 +40,13 @@ type rules struct {
 	hold   func(c command)                // before the server gets it
 }
 
-// serial is for all proxies, as they have one server: it lets one command through at a time.
-var serial sync.Mutex
+// single is the connection that the commands of all proxies go through, one at a time. It stays open: FerretDB
+// ends what it does for a connection when that ends, or when the time is over that a command gives it, and
+// then leaves behind connections to SQLite that go on to fail ("interrupted", "database is locked").
+var single struct {
+	sync.Mutex
+	conn net.Conn
+}
 
 func startProxy(t *testing.T, server string) *proxy {
 	t.Helper()
@@ -101,7 +107,10 @@ func (p *proxy) names() []string {
 	return names
 }
 
-const opMsg = 2013
+const (
+	opMsg  = 2013
+	bodyAt = 16 + 4 + 1 // after the header, flags, and the kind of the first section
+)
 
 func readMessage(from io.Reader) ([]byte, error) {
 	header := make([]byte, 16)
@@ -120,12 +129,11 @@ func readMessage(from io.Reader) ([]byte, error) {
 
 // parse returns the command of a message, or its answer; false: the driver observes with it.
 func parse(message []byte) (c command, is bool) {
-	const body = 16 + 4 + 1 // after the header, flags, and the kind of the first section
-	if binary.LittleEndian.Uint32(message[12:]) != opMsg || len(message) < body+4 || message[body-1] != 0 {
+	if binary.LittleEndian.Uint32(message[12:]) != opMsg || len(message) < bodyAt+4 || message[bodyAt-1] != 0 {
 		return command{}, false
 	}
-	size := int(binary.LittleEndian.Uint32(message[body:]))
-	c.body = bson.Raw(message[body : body+size])
+	size := int(binary.LittleEndian.Uint32(message[bodyAt:]))
+	c.body = bson.Raw(message[bodyAt : bodyAt+size])
 	first, err := c.body.IndexErr(0)
 	if err != nil {
 		return command{}, false
@@ -141,8 +149,8 @@ func build(replyTo uint32, document any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	message := make([]byte, 21, 21+len(raw))
-	binary.LittleEndian.PutUint32(message[0:], uint32(21+len(raw)))
+	message := make([]byte, bodyAt, bodyAt+len(raw))
+	binary.LittleEndian.PutUint32(message[0:], uint32(bodyAt+len(raw)))
 	binary.LittleEndian.PutUint32(message[4:], replyTo)
 	binary.LittleEndian.PutUint32(message[8:], replyTo)
 	binary.LittleEndian.PutUint32(message[12:], opMsg)
@@ -175,7 +183,7 @@ func (p *proxy) serve(client net.Conn) error {
 		if r.hold != nil {
 			r.hold(c)
 		}
-		reply, err := p.ask(server, request, id, c, r)
+		reply, err := p.ask(request, id, c, r)
 		if err != nil {
 			return err
 		}
@@ -189,7 +197,7 @@ func (p *proxy) serve(client net.Conn) error {
 }
 
 // ask returns the answer to a command.
-func (p *proxy) ask(server net.Conn, request []byte, id uint32, c command, r rules) ([]byte, error) {
+func (p *proxy) ask(request []byte, id uint32, c command, r rules) ([]byte, error) {
 	if r.answer != nil {
 		if answer, is := r.answer(c); is {
 			return build(id, answer)
@@ -198,26 +206,56 @@ func (p *proxy) ask(server net.Conn, request []byte, id uint32, c command, r rul
 	if c.name == "createIndexes" { // FerretDB has none that deletes documents
 		return build(id, bson.D{{Key: "ok", Value: 1}})
 	}
-	serial.Lock()
-	defer serial.Unlock()
-	if _, err := server.Write(request); err != nil {
+	patient, err := edit(request, c.body, func(e bson.E) (bson.E, bool) { return e, e.Key != "maxTimeMS" })
+	if err != nil {
 		return nil, err
 	}
-	reply, err := readMessage(server)
+	reply, err := p.pass(patient)
 	if err != nil || c.name != "hello" || r.shift == 0 {
 		return reply, err
 	}
 	answer, _ := parse(reply)
-	var document bson.D
-	if err := bson.Unmarshal(answer.body, &document); err != nil {
-		return nil, err
-	}
-	for i, field := range document {
-		if field.Key == "localTime" {
-			document[i].Value = field.Value.(bson.DateTime) + bson.DateTime(r.shift.Milliseconds())
+	return edit(reply, answer.body, func(e bson.E) (bson.E, bool) {
+		if e.Key == "localTime" {
+			e.Value = e.Value.(bson.DateTime) + bson.DateTime(r.shift.Milliseconds())
+		}
+		return e, true
+	})
+}
+
+// pass passes a command on to the server.
+func (p *proxy) pass(request []byte) (reply []byte, err error) {
+	single.Lock()
+	defer single.Unlock()
+	if single.conn == nil {
+		if single.conn, err = net.Dial("tcp", p.server); err != nil {
+			return nil, err
 		}
 	}
-	return build(id, document)
+	if _, err := single.conn.Write(request); err != nil {
+		return nil, err
+	}
+	return readMessage(single.conn)
+}
+
+// edit returns a message with other fields in its body, without those for which change returns false.
+func edit(message []byte, body bson.Raw, change func(e bson.E) (bson.E, bool)) ([]byte, error) {
+	var document, changed bson.D
+	if err := bson.Unmarshal(body, &document); err != nil {
+		return nil, err
+	}
+	for _, e := range document {
+		if e, keep := change(e); keep {
+			changed = append(changed, e)
+		}
+	}
+	raw, err := bson.Marshal(changed)
+	if err != nil {
+		return nil, err
+	}
+	edited := slices.Concat(message[:bodyAt], raw, message[bodyAt+len(body):])
+	binary.LittleEndian.PutUint32(edited, uint32(len(edited)))
+	return edited, nil
 }
 
 // exchange passes a message on, and its answer back.
