@@ -27,9 +27,10 @@ const (
 )
 
 // Run tests a Backend. open returns one; all that it returns must have the same locks, as processes have that
-// use one database. The keys are new in each run, so the store need not be empty. Run takes a few seconds.
+// use one database. The keys are new in each run, so the store need not be empty. Run takes a few seconds. What
+// only a Fencer or a Notifier does is tested of those.
 func Run(t *testing.T, open func(t *testing.T) rlock.Backend) {
-	for name, test := range map[string]func(s *suite){
+	tests := map[string]func(s *suite){
 		"Exclusion":        (*suite).exclusion,
 		"Lease":            (*suite).lease,
 		"NoExpiry":         (*suite).noExpiry,
@@ -40,15 +41,21 @@ func Run(t *testing.T, open func(t *testing.T) rlock.Backend) {
 		"EndedContext":     (*suite).endedContext,
 		"Contention":       (*suite).contention,
 		"ExpiryContention": (*suite).expiryContention,
-		"Fences":           (*suite).fences,
-		"Notifications":    (*suite).notifications,
 		"Locker":           (*suite).locker,
 		"LockerSets":       (*suite).lockerSets,
 		"LockerLoss":       (*suite).lockerLoss,
-	} {
+	}
+	b := open(t)
+	if _, fences := b.(rlock.Fencer); fences {
+		tests["Fences"] = (*suite).fences
+	}
+	if _, notifies := b.(rlock.Notifier); notifies {
+		tests["Notifications"] = (*suite).notifications
+	}
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(&suite{T: t, open: open, one: open(t), other: open(t)})
+			test(&suite{T: t, one: open(t), other: open(t)})
 		})
 	}
 }
@@ -56,7 +63,6 @@ func Run(t *testing.T, open func(t *testing.T) rlock.Backend) {
 // suite is one test, with two Backends of the same locks.
 type suite struct {
 	*testing.T
-	open       func(t *testing.T) rlock.Backend
 	one, other rlock.Backend
 }
 
@@ -356,11 +362,7 @@ func (s *suite) expiryContention() {
 }
 
 func (s *suite) fences() {
-	one, fences := s.one.(rlock.Fencer)
-	if !fences {
-		s.Skip("the Backend is no rlock.Fencer")
-	}
-	other := s.other.(rlock.Fencer)
+	one, other := s.one.(rlock.Fencer), s.other.(rlock.Fencer)
 	last := uint64(0)
 	for i := range 50 {
 		from, key := one, "a"
@@ -380,10 +382,7 @@ func (s *suite) fences() {
 }
 
 func (s *suite) notifications() {
-	notifier, notifies := s.one.(rlock.Notifier)
-	if !notifies {
-		s.Skip("the Backend is no rlock.Notifier")
-	}
+	notifier := s.one.(rlock.Notifier)
 	ctx, cancel := context.WithCancel(s.Context())
 	var told, never atomic.Int32
 	key := s.key()

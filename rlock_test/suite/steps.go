@@ -211,8 +211,8 @@ func moduleSteps() []step {
 		{name: "rlockprom", dir: "rlock/rlockprom", args: []string{"test", "-race", "-count=1", "./..."}},
 		{name: "rlockotel", dir: "rlock/rlockotel", args: []string{"test", "-race", "-count=1", "./..."}},
 		{name: "rlockmongo", dir: "rlock/rlockmongo", args: []string{"test", "-race", "-count=1", "./..."}},
-		{name: "mongo", dir: "rlock_test/mongo", args: []string{"test", "-race", "-count=1", "-timeout=20m", "-skip=/Notifications", "./..."},
-			prepare: []string{"sh", "-c", mongodb}, unprepared: []string{"-skip=/Notifications|TestMongoDB"}}, // it has none
+		{name: "mongo", dir: "rlock_test/mongo", args: []string{"test", "-race", "-count=1", "-timeout=20m", "./..."},
+			prepare: []string{"sh", "-c", mongodb}, unprepared: []string{"-skip=TestMongoDB"}},
 		{name: "metrics", dir: "rlock_test/metrics", args: []string{"test", "-count=1", "./..."},
 			prepare: []string{"sh", "-c", prometheus}, unprepared: []string{"-skip=TestPrometheus"}},
 		{name: "fencing", dir: "rlock_test/fencing", args: []string{"test", "-count=1", "./..."}},
