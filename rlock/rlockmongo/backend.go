@@ -79,7 +79,7 @@ func (b *Backend) hello(ctx context.Context) (time.Time, error) {
 	}
 	at, is := answer.Lookup("localTime").TimeOK()
 	if !is {
-		return time.Time{}, errors.New("the server does not say what time it is: its answer to hello has no localTime")
+		return time.Time{}, errors.New("the server does not say what time it is: hello has no localTime")
 	}
 	return at, nil
 }

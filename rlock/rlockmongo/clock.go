@@ -102,8 +102,11 @@ func (c *clock) learn(ctx context.Context) (reading, error) {
 	for try := range tries {
 		sent := time.Now()
 		server, err := c.hello(ctx)
-		if err != nil {
+		if err != nil && try == 0 {
 			return reading{}, err
+		}
+		if err != nil {
+			break
 		}
 		r := reading{sent, time.Now(), server}
 		if try == 0 || r.received.Sub(r.sent) < best.received.Sub(best.sent) {

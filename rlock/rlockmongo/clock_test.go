@@ -19,13 +19,14 @@ func TestBounds(t *testing.T) {
 	t.Parallel()
 	sent := time.Date(2030, time.May, 1, 12, 0, 0, 0, time.UTC)
 	server := sent.Add(-3 * time.Hour) // the process's clock does not matter
+	const ms, us = time.Millisecond, time.Microsecond
 	for name, test := range map[string]struct{ roundTrip, later, earliest, latest time.Duration }{
-		"at once":          {0, 0, 0, time.Millisecond},
-		"a round trip":     {2 * time.Second, 0, -2 * time.Millisecond, 2*time.Second + 3*time.Millisecond},
-		"after a second":   {0, time.Second, 999 * time.Millisecond, 1002 * time.Millisecond},
-		"after a minute":   {0, time.Minute, 59940 * time.Millisecond, 60061 * time.Millisecond},
-		"both":             {time.Second, time.Second, 998 * time.Millisecond, 2003 * time.Millisecond},
-		"a short interval": {10 * time.Microsecond, 0, -10 * time.Nanosecond, time.Millisecond + 10010*time.Nanosecond},
+		"at once":            {0, 0, 0, ms},
+		"a long round trip":  {2000 * ms, 0, -2 * ms, 2003 * ms},
+		"after a second":     {0, 1000 * ms, 999 * ms, 1002 * ms},
+		"after a minute":     {0, time.Minute, 59940 * ms, 60061 * ms},
+		"both":               {1000 * ms, 1000 * ms, 998 * ms, 2003 * ms},
+		"a short round trip": {100 * us, 0, -us / 10, ms + 100*us + us/10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -62,9 +63,10 @@ func TestEnd(t *testing.T) {
 	t.Parallel()
 	whole := time.Date(2030, time.May, 1, 12, 0, 0, 0, time.UTC)
 	require.Equal(t, whole.Add(time.Second), end(whole, time.Second).Time().UTC())
-	require.Equal(t, whole.Add(time.Second+time.Millisecond), end(whole.Add(1), time.Second).Time().UTC())
+	require.Equal(t, whole.Add(1001*time.Millisecond), end(whole.Add(1), time.Second).Time().UTC())
 	require.Equal(t, never, end(whole, rlock.NoExpiry).Time().UTC())
-	require.Less(t, end(whole, time.Duration(math.MaxInt64).Truncate(time.Millisecond)), end(whole, rlock.NoExpiry), "no TTL ends as late")
+	longest := time.Duration(math.MaxInt64).Truncate(time.Millisecond)
+	require.Less(t, end(whole, longest), end(whole, rlock.NoExpiry), "no TTL ends as late")
 }
 
 // machine is a process: its clock shows anything, and goes faster or slower than that of its server, which in
@@ -166,16 +168,21 @@ func TestClockKeepsTheNarrowestReading(t *testing.T) {
 		took   []time.Duration
 		widest time.Duration
 	}{
-		"one is fast": {[]time.Duration{time.Second, 5 * time.Millisecond}, 5 * time.Millisecond},
-		"all slow":    {[]time.Duration{3 * time.Second, time.Second, 2 * time.Second}, time.Second},
+		"one is fast":      {[]time.Duration{time.Second, 5 * time.Millisecond}, 5 * time.Millisecond},
+		"the second fails": {[]time.Duration{time.Second, -1}, time.Second},
+		"all slow":         {[]time.Duration{3 * time.Second, time.Second, 2 * time.Second}, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				asked := 0
 				c := newClock(func(context.Context) (time.Time, error) {
-					time.Sleep(test.took[asked])
+					took := test.took[asked]
 					asked++
+					if took < 0 {
+						return time.Time{}, errors.New("broken")
+					}
+					time.Sleep(took)
 					return time.Now(), nil
 				})
 				over, latest, err := c.read(t.Context())

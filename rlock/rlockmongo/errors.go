@@ -60,15 +60,19 @@ func refused(err error) bool {
 	if errors.As(err, &write) && len(write.WriteErrors) == 0 {
 		return false // it is written, but perhaps not to a majority
 	}
-	return !slices.ContainsFunc(answer.ErrorCodes(), func(code int) bool { return slices.Contains(passing, code) })
+	passes := func(code int) bool { return slices.Contains(passing, code) }
+	return !slices.ContainsFunc(answer.ErrorCodes(), passes)
 }
 
 // failed is an error as rlock knows it. The next call asks the server for its clock again: it may be another.
+// If only the time of a call is over, the server may have too much to do, and is not asked for more.
 func (b *Backend) failed(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	b.clock.forget()
+	if ctx.Err() == nil {
+		b.clock.forget()
+	}
 	wrapped := fmt.Errorf("rlockmongo: %w", err)
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 		wrapped = fmt.Errorf("rlockmongo: %w: %w", ended, err)

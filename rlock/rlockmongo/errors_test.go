@@ -11,15 +11,18 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
+func labelled(label string) error { return mongo.CommandError{Code: 987_654, Labels: []string{label}} }
+
 func TestRefused(t *testing.T) {
 	t.Parallel()
+	concern := &mongo.WriteConcernError{Code: 64, Name: "WriteConcernTimeout"}
 	invalid := mongo.WriteError{Code: 121, Message: "Document failed validation"}
 	for name, test := range map[string]struct {
 		err  error
 		want bool
 	}{
 		"no right":             {mongo.CommandError{Code: 13, Name: "Unauthorized"}, true},
-		"wrapped":              {fmt.Errorf("more: %w", mongo.CommandError{Code: 13, Name: "Unauthorized"}), true},
+		"wrapped":              {fmt.Errorf("more: %w", mongo.CommandError{Code: 13}), true},
 		"validation":           {mongo.WriteException{WriteErrors: mongo.WriteErrors{invalid}}, true},
 		"a code of tomorrow":   {mongo.CommandError{Code: 987_654, Name: "New"}, true},
 		"no primary":           {mongo.CommandError{Code: 10107, Name: "NotWritablePrimary"}, false},
@@ -27,16 +30,11 @@ func TestRefused(t *testing.T) {
 		"its own fault":        {mongo.CommandError{Code: 1, Name: "InternalError"}, false},
 		"write conflict":       {mongo.CommandError{Code: 112, Name: "WriteConflict"}, false},
 		"took too long":        {mongo.CommandError{Code: 50, Name: "MaxTimeMSExpired"}, false},
-		"label":                {mongo.CommandError{Code: 987_654, Labels: []string{"RetryableWriteError"}}, false},
-		"label of transaction": {mongo.CommandError{Code: 987_654, Labels: []string{"TransientTransactionError"}}, false},
+		"label":                {labelled("RetryableWriteError"), false},
+		"label of transaction": {labelled("TransientTransactionError"), false},
 		"broken connection":    {mongo.CommandError{Labels: []string{"NetworkError"}, Wrapped: io.EOF}, false},
 		"of the driver":        {mongo.CommandError{Message: "it has no code"}, false},
-		"not to a majority": {
-			mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 64, Name: "WriteConcernTimeout"}}, false,
-		},
-		"to a majority that is none": {
-			mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 100}}, false,
-		},
+		"not to a majority":    {mongo.WriteException{WriteConcernError: concern}, false},
 		"invalid, and not to a majority": {mongo.WriteException{
 			WriteErrors: mongo.WriteErrors{invalid}, WriteConcernError: &mongo.WriteConcernError{Code: 100},
 		}, true},
@@ -62,7 +60,9 @@ func TestFailedHasTheErrorOfTheContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, io.EOF)
 	require.EqualError(t, err, "rlockmongo: context canceled: EOF")
-	require.Nil(t, b.clock.last, "the next call asks the server for its clock")
 	require.EqualError(t, b.failed(ctx, context.Canceled), "rlockmongo: context canceled")
 	require.NoError(t, b.failed(ctx, nil))
+	require.NotNil(t, b.clock.last)
+	require.EqualError(t, b.failed(t.Context(), io.EOF), "rlockmongo: EOF")
+	require.Nil(t, b.clock.last, "the next call asks the server for its clock")
 }

@@ -13,7 +13,8 @@ import (
 )
 
 func Example() {
-	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://a.example,b.example,c.example/?replicaSet=rs0"))
+	set := "mongodb://a.example,b.example,c.example/?replicaSet=rs0"
+	client, err := mongo.Connect(options.Client().ApplyURI(set))
 	if err != nil {
 		log.Fatal(err)
 	}

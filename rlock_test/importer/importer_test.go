@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "rewrite the expected texts in testdata"
 const (
 	root    = "../.."
 	module  = "github.com/rlock-go/toolkit"
-	version = "v0.1.0" // that rlockprom and rlockotel require
+	version = "v0.1.0" // that rlockprom, rlockotel and rlockmongo require
 )
 
 const program = `package main
@@ -112,11 +112,41 @@ func main() {
 }
 `
 
+const withMongoDB = `package main
+
+import (
+	"context"
+	"log"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/rlockmongo"
+)
+
+func main() {
+	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:27017"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	backend, err := rlockmongo.New(context.Background(), client.Database("jobs").Collection("locks"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	locker, err := rlock.NewWithBackend(backend)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locker.Close()
+}
+`
+
 // A stranger's module gets the modules of this repository from a module proxy, requires them without
 // a replace directive, and builds with the Go that runs the test, of which make test-all has the oldest.
 // Its requirements and its module graph are those in testdata: what is beside rueidis and its own
 // is what rlock brings. Only who uses rlockprom gets something of Prometheus, and only who uses rlockotel
-// something of OpenTelemetry, without an SDK.
+// something of OpenTelemetry, without an SDK, and only who uses rlockmongo something of MongoDB.
 func TestStrangersGraph(t *testing.T) {
 	env.Long(t)
 	t.Parallel()
@@ -124,13 +154,15 @@ func TestStrangersGraph(t *testing.T) {
 	publish(t, proxy, "")
 	publish(t, proxy, "/rlock/rlockprom")
 	publish(t, proxy, "/rlock/rlockotel")
+	publish(t, proxy, "/rlock/rlockmongo")
 	for name, stranger := range map[string]struct {
 		program string
 		get     []string
 	}{
-		"rlock":     {program, []string{module + "/rlock@" + version, "github.com/redis/rueidis"}},
-		"rlockprom": {withPrometheus, []string{module + "/rlock/rlockprom@" + version}},
-		"rlockotel": {withOpenTelemetry, []string{module + "/rlock/rlockotel@" + version}},
+		"rlock":      {program, []string{module + "/rlock@" + version, "github.com/redis/rueidis"}},
+		"rlockprom":  {withPrometheus, []string{module + "/rlock/rlockprom@" + version}},
+		"rlockotel":  {withOpenTelemetry, []string{module + "/rlock/rlockotel@" + version}},
+		"rlockmongo": {withMongoDB, []string{module + "/rlock/rlockmongo@" + version}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -41,7 +41,7 @@ func TestCommands(t *testing.T) {
 	b := open(t, collection(t, p.uri(), bson.NewObjectID().Hex()))
 	began := p.commands()
 	require.Equal(t, "createIndexes", began[0].name)
-	require.Equal(t, "hello", began[1].name) // more often, if a round trip was slow
+	require.Equal(t, "hello", began[1].name) // again, if a round trip was slow
 	index := began[0].body.Lookup("indexes", "0").Document()
 	require.Equal(t, int32(3600), index.Lookup("expireAfterSeconds").Int32())
 	require.Equal(t, "expires_1", index.Lookup("name").StringValue())
@@ -52,7 +52,7 @@ func TestCommands(t *testing.T) {
 		want []string
 	}{
 		{"Acquire", func() { acquire(t, b, "k", "a", time.Hour, true) }, []string{"update"}},
-		{"Acquire of what another has", func() { acquire(t, b, "k", "b", time.Hour, false) }, []string{"update", "find"}},
+		{"Acquire for another", func() { acquire(t, b, "k", "b", time.Hour, false) }, []string{"update", "find"}},
 		{"Extend", func() {
 			held, err := b.Extend(t.Context(), "k", "a", time.Hour)
 			require.NoError(t, err)
@@ -159,7 +159,7 @@ func TestForeignDocuments(t *testing.T) {
 		_, _, err = b.Holder(t.Context(), name)
 		require.ErrorContains(t, err, "is none of a lock; delete it", name)
 	}
-	fences := bson.D{{Key: "_id", Value: bson.D{{Key: "counter", Value: "fence"}}}, {Key: "value", Value: int32(-7)}}
+	fences := document(t, `{"_id": {"counter": "fence"}, "value": -7}`)
 	_, err := locks.InsertOne(t.Context(), fences)
 	require.NoError(t, err)
 	_, err = b.Fence(t.Context(), "k")

@@ -92,26 +92,24 @@ func fails(name string, n int32, answer bson.D) func(c command) (bson.D, bool) {
 	}
 }
 
-func failure(code int32, name string) bson.D {
-	return bson.D{{Key: "ok", Value: 0}, {Key: "errmsg", Value: "no"}, {Key: "code", Value: code}, {Key: "codeName", Value: name}}
+func document(t *testing.T, json string) (d bson.D) {
+	t.Helper()
+	require.NoError(t, bson.UnmarshalExtJSON([]byte(json), false, &d))
+	return d
 }
 
 // What a server has refused is not repeated. What it could not do at the moment is.
 func TestRefusalsEndAnAcquisition(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		answer  bson.D
+		answer  string
 		refused bool
 	}{
-		"no right":    {failure(13, "Unauthorized"), true},
-		"no primary":  {failure(10107, "NotWritablePrimary"), false},
-		"interrupted": {failure(11602, "InterruptedDueToReplStateChange"), false},
-		"validation": {bson.D{{Key: "ok", Value: 1}, {Key: "n", Value: 0}, {Key: "writeErrors", Value: bson.A{
-			bson.D{{Key: "index", Value: 0}, {Key: "code", Value: 121}, {Key: "errmsg", Value: "Document failed validation"}},
-		}}}, true},
-		"no majority": {bson.D{{Key: "ok", Value: 1}, {Key: "n", Value: 1}, {Key: "writeConcernError", Value: bson.D{
-			{Key: "code", Value: 64}, {Key: "codeName", Value: "WriteConcernTimeout"}, {Key: "errmsg", Value: "waiting for replication timed out"},
-		}}}, false},
+		"no right":    {`{"ok": 0, "errmsg": "no", "code": 13, "codeName": "Unauthorized"}`, true},
+		"no primary":  {`{"ok": 0, "errmsg": "no", "code": 10107, "codeName": "NotWritablePrimary"}`, false},
+		"interrupted": {`{"ok": 0, "errmsg": "no", "code": 11601, "codeName": "Interrupted"}`, false},
+		"validation":  {`{"ok": 1, "n": 0, "writeErrors": [{"index": 0, "code": 121, "errmsg": "no"}]}`, true},
+		"no majority": {`{"ok": 1, "n": 1, "writeConcernError": {"code": 64, "errmsg": "timed out"}}`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -119,7 +117,7 @@ func TestRefusalsEndAnAcquisition(t *testing.T) {
 			locker, err := rlock.NewWithBackend(b)
 			require.NoError(t, err)
 			defer locker.Close()
-			p.set(rules{answer: fails("update", 2, test.answer)})
+			p.set(rules{answer: fails("update", 2, document(t, test.answer))})
 			lock, err := locker.Acquire(t.Context(), "k")
 			updates := slices.DeleteFunc(p.names(), func(name string) bool { return name != "update" })
 			var answer mongo.ServerError
@@ -139,12 +137,25 @@ func TestRefusalsEndAnAcquisition(t *testing.T) {
 func TestFenceWithoutAMajority(t *testing.T) {
 	t.Parallel()
 	p, _, b := opened(t)
-	p.set(rules{answer: fails("findAndModify", 1, bson.D{
-		{Key: "ok", Value: 1}, {Key: "value", Value: bson.D{{Key: "value", Value: int64(7)}}},
-		{Key: "writeConcernError", Value: bson.D{{Key: "code", Value: 64}, {Key: "errmsg", Value: "timed out"}}},
-	})})
+	p.set(rules{answer: fails("findAndModify", 1, document(t,
+		`{"ok": 1, "value": {"value": 7}, "writeConcernError": {"code": 64, "errmsg": "timed out"}}`))})
 	_, err := b.Fence(t.Context(), "k")
 	require.ErrorContains(t, err, "timed out")
+}
+
+func acquires(ctx context.Context, b rlock.Backend, key string) error {
+	_, _, err := b.Acquire(ctx, key, "a", time.Hour)
+	return err
+}
+
+func extends(ctx context.Context, b rlock.Backend, key string) error {
+	_, err := b.Extend(ctx, key, "a", time.Hour)
+	return err
+}
+
+func releases(ctx context.Context, b rlock.Backend, key string) error {
+	_, err := b.Release(ctx, key, "a")
+	return err
 }
 
 // Each call ends with its context, also while the server is silent, and its error says why.
@@ -165,9 +176,9 @@ func TestSilentServer(t *testing.T) {
 				}
 			}})
 			for name, call := range map[string]func(ctx context.Context) error{
-				"Acquire": func(ctx context.Context) error { _, _, err := b.Acquire(ctx, "k", "a", time.Hour); return err },
-				"Extend":  func(ctx context.Context) error { _, err := b.Extend(ctx, "k", "a", time.Hour); return err },
-				"Release": func(ctx context.Context) error { _, err := b.Release(ctx, "k", "a"); return err },
+				"Acquire": func(ctx context.Context) error { return acquires(ctx, b, "k") },
+				"Extend":  func(ctx context.Context) error { return extends(ctx, b, "k") },
+				"Release": func(ctx context.Context) error { return releases(ctx, b, "k") },
 				"Holder":  func(ctx context.Context) error { _, _, err := b.Holder(ctx, "k"); return err },
 				"Fence":   func(ctx context.Context) error { _, err := b.Fence(ctx, "k"); return err },
 			} {
@@ -186,15 +197,15 @@ func TestSilentServer(t *testing.T) {
 func TestGivenUpCallArrivesLate(t *testing.T) {
 	t.Parallel()
 	p, locks, _ := opened(t)
-	other := open(t, collection(t, "mongodb://"+startProxy(t, ferret).address+"/?directConnection=true", locks.Name()))
+	other := open(t, collection(t, startProxy(t, ferret).uri(), locks.Name()))
 	late := open(t, locks)
 	for name, call := range map[string]struct {
 		command string
 		do      func(ctx context.Context) error
 	}{
-		"Acquire": {"update", func(ctx context.Context) error { _, _, err := late.Acquire(ctx, "Acquire", "a", time.Hour); return err }},
-		"Extend":  {"update", func(ctx context.Context) error { _, err := late.Extend(ctx, "Extend", "a", time.Hour); return err }},
-		"Release": {"delete", func(ctx context.Context) error { _, err := late.Release(ctx, "Release", "a"); return err }},
+		"Acquire": {"update", func(ctx context.Context) error { return acquires(ctx, late, "Acquire") }},
+		"Extend":  {"update", func(ctx context.Context) error { return extends(ctx, late, "Extend") }},
+		"Release": {"delete", func(ctx context.Context) error { return releases(ctx, late, "Release") }},
 	} {
 		arrived, pass, passed := make(chan struct{}), make(chan struct{}), make(chan struct{})
 		first := once(call.command)
@@ -233,13 +244,13 @@ func TestGivenUpCallArrivesLate(t *testing.T) {
 func TestNewFails(t *testing.T) {
 	t.Parallel()
 	p, locks, _ := opened(t)
-	p.set(rules{answer: fails("createIndexes", -1, failure(13, "Unauthorized"))})
+	p.set(rules{answer: fails("createIndexes", -1, document(t, `{"ok": 0, "errmsg": "no", "code": 13}`))})
 	_, err := rlockmongo.New(t.Context(), locks)
 	var answer mongo.ServerError
 	require.ErrorAs(t, err, &answer)
 	require.True(t, answer.HasErrorCode(13))
 
-	p.set(rules{answer: fails("hello", -1, bson.D{{Key: "ok", Value: 1}})})
+	p.set(rules{answer: fails("hello", -1, document(t, `{"ok": 1}`))})
 	_, err = rlockmongo.New(t.Context(), locks)
 	require.ErrorContains(t, err, "rlockmongo: the server does not say what time it is")
 

@@ -35,14 +35,14 @@ type proxy struct {
 // rules are what a proxy does to commands of the tests; not to those by which the driver observes a server.
 type rules struct {
 	shift  time.Duration                  // of the server's clock
-	answer func(c command) (bson.D, bool) // instead of the server, if true
+	answer func(c command) (bson.D, bool) // instead of the server's
 	lose   func(c command) bool           // ends the connection, when the server has answered
-	hold   func(c command)                // before the server gets it
+	hold   func(c command)                // before the server has it
 }
 
-// single is the connection that the commands of all proxies go through, one at a time. It stays open: FerretDB
-// ends what it does for a connection when that ends, or when the time is over that a command gives it, and
-// then leaves behind connections to SQLite that go on to fail ("interrupted", "database is locked").
+// single is the connection that the commands of all proxies go through, one at a time. It stays open: when a
+// connection ends, or the time that a command has, FerretDB interrupts SQLite, and goes on to fail for others
+// ("interrupted", "database is locked").
 var single struct {
 	sync.Mutex
 	conn net.Conn
