@@ -126,7 +126,7 @@ var rows = []struct {
 		require.ErrorIs(t, s.taken.Verify(ctx), rlock.ErrNotHeld)
 	}},
 	{"a lock expires after its ttl", func(ctx context.Context, t *testing.T, s shown) {
-		short := env.MustLock(t)(s.other.Acquire(ctx, "short", rlock.WithTTL(50*time.Millisecond)))
+		short := env.MustLock(t)(s.other.Acquire(ctx, "short", rlock.WithTTL(2*time.Second)))
 		require.NoError(t, env.MustLock(t)(s.locker.Acquire(ctx, "short")).Release(ctx))
 		require.ErrorIs(t, short.Err(), rlock.ErrNotHeld)
 	}},
