@@ -171,7 +171,11 @@ func (p *proxy) serve(client net.Conn) error {
 		id := binary.LittleEndian.Uint32(request[4:])
 		c, is := parse(request)
 		if !is {
-			if err := exchange(client, server, request); err != nil {
+			reply, err := exchange(server, request)
+			if err != nil {
+				return err
+			}
+			if _, err := client.Write(reply); err != nil {
 				return err
 			}
 			continue
@@ -183,7 +187,7 @@ func (p *proxy) serve(client net.Conn) error {
 		if r.hold != nil {
 			r.hold(c)
 		}
-		reply, err := p.ask(request, id, c, r)
+		reply, err := p.ask(server, request, id, c, r)
 		if err != nil {
 			return err
 		}
@@ -197,34 +201,32 @@ func (p *proxy) serve(client net.Conn) error {
 }
 
 // ask returns the answer to a command.
-func (p *proxy) ask(request []byte, id uint32, c command, r rules) ([]byte, error) {
+func (p *proxy) ask(server net.Conn, request []byte, id uint32, c command, r rules) ([]byte, error) {
 	if r.answer != nil {
 		if answer, is := r.answer(c); is {
 			return build(id, answer)
 		}
 	}
-	if c.name == "createIndexes" { // FerretDB has none that deletes documents
+	switch c.name {
+	case "createIndexes": // FerretDB has none that deletes documents
 		return build(id, bson.D{{Key: "ok", Value: 1}})
+	case "hello":
+		reply, err := exchange(server, request)
+		if err != nil {
+			return nil, err
+		}
+		answer, _ := parse(reply)
+		return edit(reply, answer.body, func(e bson.E) (bson.E, bool) {
+			if e.Key == "localTime" {
+				e.Value = e.Value.(bson.DateTime) + bson.DateTime(r.shift.Milliseconds())
+			}
+			return e, true
+		})
 	}
 	patient, err := edit(request, c.body, func(e bson.E) (bson.E, bool) { return e, e.Key != "maxTimeMS" })
 	if err != nil {
 		return nil, err
 	}
-	reply, err := p.pass(patient)
-	if err != nil || c.name != "hello" || r.shift == 0 {
-		return reply, err
-	}
-	answer, _ := parse(reply)
-	return edit(reply, answer.body, func(e bson.E) (bson.E, bool) {
-		if e.Key == "localTime" {
-			e.Value = e.Value.(bson.DateTime) + bson.DateTime(r.shift.Milliseconds())
-		}
-		return e, true
-	})
-}
-
-// pass passes a command on to the server.
-func (p *proxy) pass(request []byte) (reply []byte, err error) {
 	single.Lock()
 	defer single.Unlock()
 	if single.conn == nil {
@@ -232,10 +234,15 @@ func (p *proxy) pass(request []byte) (reply []byte, err error) {
 			return nil, err
 		}
 	}
-	if _, err := single.conn.Write(request); err != nil {
+	return exchange(single.conn, patient)
+}
+
+// exchange sends a message, and returns the answer.
+func exchange(server net.Conn, request []byte) ([]byte, error) {
+	if _, err := server.Write(request); err != nil {
 		return nil, err
 	}
-	return readMessage(single.conn)
+	return readMessage(server)
 }
 
 // edit returns a message with other fields in its body, without those for which change returns false.
@@ -256,17 +263,4 @@ func edit(message []byte, body bson.Raw, change func(e bson.E) (bson.E, bool)) (
 	edited := slices.Concat(message[:bodyAt], raw, message[bodyAt+len(body):])
 	binary.LittleEndian.PutUint32(edited, uint32(len(edited)))
 	return edited, nil
-}
-
-// exchange passes a message on, and its answer back.
-func exchange(client, server net.Conn, request []byte) error {
-	if _, err := server.Write(request); err != nil {
-		return err
-	}
-	reply, err := readMessage(server)
-	if err != nil {
-		return err
-	}
-	_, err = client.Write(reply)
-	return err
 }
