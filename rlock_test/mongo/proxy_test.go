@@ -227,8 +227,16 @@ func (p *proxy) ask(server net.Conn, request []byte, id uint32, c command, r rul
 	if err != nil {
 		return nil, err
 	}
+	arrived := time.Now()
 	single.Lock()
 	defer single.Unlock()
+	// Like MongoDB, the proxy does nothing for who has given up already: else a slow machine never gets it done.
+	limit, is := c.body.Lookup("maxTimeMS").AsInt64OK()
+	if is && time.Since(arrived) > time.Duration(limit)*time.Millisecond {
+		return build(id, bson.D{
+			{Key: "ok", Value: 0}, {Key: "code", Value: 50}, {Key: "errmsg", Value: "operation exceeded time limit"},
+		})
+	}
 	if single.conn == nil {
 		if single.conn, err = net.Dial("tcp", p.server); err != nil {
 			return nil, err
