@@ -19,8 +19,9 @@ import (
 //
 // Many goroutines call a Backend at the same time. A call may be made again after an error, and one that was
 // given up may still arrive, after others: each of them must be harmless then, as is said at each method.
-// A method returns when ctx ends. Its error says that nobody knows whether it was done, and will be, so it is
-// repeated, and what it may have taken is freed later. Refused says that it was not done and never will be.
+// A method returns when ctx ends, with an error that matches that of ctx, which is after 10 seconds at the
+// latest. Its error says that nobody knows whether it was done, and will be, so it is repeated, and what it may
+// have taken is freed later. Refused says that it was not done and never will be.
 //
 // A Backend that is a Fencer or a Notifier too is used as such.
 type Backend interface {
@@ -47,10 +48,13 @@ type Fencer interface {
 }
 
 // Notifier is a Backend that tells of changes, so that those who wait hear at once that a key is free, and
-// holders that they have lost it. Without it, who waits for a key asks up to four times a second.
+// holders that they have lost it. Without it, who waits for a key asks up to four times a second, and a process
+// that wants it all the time may get it much more often than others.
 type Notifier interface {
-	// Notify has changed called with each key that may have changed, by whichever process, until ctx ends;
-	// with "", if any may have. It returns at once. changed does not block.
+	// Notify has changed called with each key that may have changed, by whichever process, until ctx ends.
+	// When it begins to hear of changes, and after each gap in which it has not, it calls changed with "",
+	// which stands for all keys. It returns at once, and need not hear yet: until the first call of changed,
+	// who waits asks. changed does not block.
 	Notify(ctx context.Context, changed func(key string))
 }
 
@@ -66,8 +70,8 @@ func Refused(err error) error {
 // closed. The options are the defaults of every lock.
 //
 // What needs Redis is refused, with an error that is ErrInvalid and names it: readers and permits, Detach and
-// Attach, Probe, WithMinHold, WithQueue(true), WithBarging and WithInvalidations. Extend never shortens a
-// lease. There is no order among the processes that wait for a key: within a process there is. Check always
+// Attach, Probe, sets WithToken, WithMinHold, WithQueue(true), WithBarging and WithInvalidations. Extend never
+// shortens a lease. There is no order among the processes that wait for a key: within a process there is. Check always
 // asks the Backend, and Client returns nil.
 func NewWithBackend(b Backend, opts ...LockerOption) (*Locker, error) {
 	if b == nil {
@@ -95,10 +99,12 @@ func NewWithBackend(b Backend, opts ...LockerOption) (*Locker, error) {
 		changed.invalidations, set = NewInvalidations(), &changed
 	}
 	l := newLocker(b, served{server: wire.NewBacked(locks), reader: locks}, set)
-	l.look = l.lookAt
+	l.look, locks.Closed = l.lookAt, l.background
 	if notifies {
-		l.listener.SetHeard(true)
-		notifier.Notify(l.background, set.invalidations.hub.Changed)
+		notifier.Notify(l.background, func(key string) {
+			l.listener.SetHeard(true)
+			set.invalidations.hub.Changed(key)
+		})
 	}
 	return l, nil
 }

@@ -63,7 +63,7 @@ func (l lease) left() time.Duration {
 	if l.end.IsZero() {
 		return rlock.NoExpiry
 	}
-	return time.Until(l.end)
+	return max((time.Until(l.end) + time.Millisecond - 1).Truncate(time.Millisecond), time.Millisecond)
 }
 
 // Acquire implements rlock.Backend.
@@ -144,6 +144,7 @@ func (b *Backend) Notify(ctx context.Context, changed func(key string)) {
 	b.watchers++
 	number := b.watchers
 	b.changes[number] = changed
+	changed("") // it hears of everything from now on
 	context.AfterFunc(ctx, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()

@@ -131,7 +131,8 @@ func TestRevivedPlaces(t *testing.T) {
 				revives(t, client, "k", all)
 				start := time.Now()
 				lock := env.MustLock(t)(open().Acquire(t.Context(), "k"))
-				require.Less(t, time.Since(start), 1300*time.Millisecond)
+				// The key is free after a second. A look that comes too early is made up for by a heartbeat.
+				require.Less(t, time.Since(start), 2300*time.Millisecond)
 				require.NoError(t, lock.Release(t.Context()))
 				idle(t, client, "k")
 			})

@@ -5,6 +5,8 @@ package backend
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,14 +35,13 @@ type Fences interface {
 // Locks does what scripts do: it is a wire.Locks and a notify.Server. Its methods leave the client alone.
 type Locks struct {
 	Keys   Keys
-	Fences Fences // nil: there are none
+	Fences Fences          // nil: there are none
+	Closed context.Context // ends with the Locker
 }
 
-// atOnce is how many keys of a call are asked for at the same time, as each costs a round trip.
-const atOnce = 16
-
-// each calls do for each of n, some at the same time. If one of them panics, the caller does, when all are
-// done; if code of the backend ends its goroutine, done is what it is set to before.
+// each calls do for each of n at the same time, so that none waits for one that is silent. If one of them
+// panics, the caller does, when all are done; if code of the backend ends its goroutine, done is what it is set
+// to before.
 func each(n int, do func(i int)) {
 	if n == 1 {
 		do(0)
@@ -50,10 +51,8 @@ func each(n int, do func(i int)) {
 		mu    sync.Mutex
 		cause any
 		group sync.WaitGroup
-		slots = make(chan struct{}, atOnce)
 	)
 	for i := range n {
-		slots <- struct{}{}
 		group.Go(func() {
 			defer func() {
 				if panicked := recover(); panicked != nil {
@@ -61,7 +60,6 @@ func each(n int, do func(i int)) {
 					defer mu.Unlock()
 					cause = panicked
 				}
-				<-slots
 			}()
 			do(i)
 		})
@@ -85,14 +83,33 @@ func replies[P, R any](params []P, ask func(p P) (R, error)) []redislua.Reply[R]
 	return all
 }
 
-// failed is an error of a backend as the core knows it. That of a context stays what it is.
-func failed(err error) error {
+// longestCall is how long a backend may be silent before a call is given up, and made again: as long as a client
+// of Redis waits by default for a server that takes no more.
+const longestCall = 10 * time.Second
+
+// call makes a call of the backend. It ends after longestCall and with the Locker, whatever ctx says.
+func (l *Locks) call(ctx context.Context, do func(ctx context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, longestCall)
+	defer cancel()
+	limited, end := clock.EndsWith(limited, l.Closed)
+	defer end()
+	err := do(limited)
 	var known *wire.BackendError
-	if err == nil || err == context.Canceled || err == context.DeadlineExceeded || errors.As(err, &known) {
+	switch ended := ctx.Err(); {
+	case err == nil:
+		return nil
+	case ended != nil && errors.Is(err, ended): // as the caller knows it
+		return err
+	case limited.Err() != nil && errors.Is(err, limited.Err()):
+		return &wire.BackendError{Err: errSilent}
+	case errors.As(err, &known):
 		return err
 	}
 	return &wire.BackendError{Err: err}
 }
+
+// errSilent is the error of a call whose end was not that of its caller's context.
+var errSilent = fmt.Errorf("the backend has not answered for %v, or the Locker was closed", longestCall)
 
 // lease is a TTL as a backend has it.
 func lease(ttl time.Duration) time.Duration {
@@ -114,13 +131,19 @@ func milliseconds(left time.Duration) int64 {
 func (l *Locks) take(
 	ctx context.Context, key, token string, ttl time.Duration, fenced bool,
 ) (acquired bool, left time.Duration, fence uint64, err error) {
-	acquired, left, err = l.Keys.Acquire(ctx, key, token, lease(ttl))
+	err = l.call(ctx, func(ctx context.Context) (err error) {
+		acquired, left, err = l.Keys.Acquire(ctx, key, token, lease(ttl))
+		return err
+	})
 	if err != nil || !acquired || !fenced || l.Fences == nil {
-		return acquired, left, 0, failed(err)
+		return acquired, left, 0, err
 	}
-	fence, err = l.Fences.Fence(ctx, key)
+	err = l.call(ctx, func(ctx context.Context) (err error) {
+		fence, err = l.Fences.Fence(ctx, key)
+		return err
+	})
 	if err != nil {
-		return false, 0, 0, wire.Unfenced(failed(err))
+		return false, 0, 0, wire.Unfenced(err)
 	}
 	return true, 0, fence, nil
 }
@@ -162,11 +185,15 @@ func (l *Locks) HandOver(context.Context, rueidis.Client, gen.HandOverParams) (g
 
 // Extend implements wire.Locks, for one key.
 func (l *Locks) Extend(ctx context.Context, _ rueidis.Client, p gen.ExtendParams) (lost []int64, err error) {
-	held, err := l.Keys.Extend(ctx, p.Keys[0], p.Tokens[0], lease(p.TTL))
+	held := false
+	err = l.call(ctx, func(ctx context.Context) (err error) {
+		held, err = l.Keys.Extend(ctx, p.Keys[0], p.Tokens[0], lease(p.TTL))
+		return err
+	})
 	if err == nil && !held {
 		lost = []int64{1}
 	}
-	return lost, failed(err)
+	return lost, err
 }
 
 // ExtendBatch implements wire.Locks.
@@ -181,23 +208,35 @@ func (l *Locks) ReleaseManyBatch(
 	ctx context.Context, _ rueidis.Client, params []gen.ReleaseManyParams,
 ) []redislua.Reply[[]int64] {
 	return replies(params, func(p gen.ReleaseManyParams) ([]int64, error) {
-		released, err := l.Keys.Release(ctx, p.Keys[0], p.Tokens[0])
-		if released {
-			return []int64{1}, failed(err)
-		}
-		return []int64{0}, failed(err)
+		freed := []int64{0}
+		err := l.call(ctx, func(ctx context.Context) error {
+			released, err := l.Keys.Release(ctx, p.Keys[0], p.Tokens[0])
+			if released {
+				freed[0] = 1
+			}
+			return err
+		})
+		return freed, err
 	})
+}
+
+func (l *Locks) holder(ctx context.Context, key string) (token string, left time.Duration, err error) {
+	err = l.call(ctx, func(ctx context.Context) (err error) {
+		token, left, err = l.Keys.Holder(ctx, key)
+		return err
+	})
+	return token, left, err
 }
 
 // Inspect implements wire.Locks, for one key.
 func (l *Locks) Inspect(
 	ctx context.Context, _ rueidis.Client, p gen.InspectParams,
 ) (gen.InspectResult, error) {
-	token, left, err := l.Keys.Holder(ctx, p.Keys[0])
+	token, left, err := l.holder(ctx, p.Keys[0])
 	return gen.InspectResult{
 		Values:    []redislua.Null[string]{{V: token, Valid: token != ""}},
 		Remaining: []time.Duration{time.Duration(milliseconds(left)) * time.Millisecond},
-	}, failed(err)
+	}, err
 }
 
 // InspectBatch implements wire.Locks.
@@ -213,7 +252,7 @@ func (*Locks) Slot(string) uint16 { return 0 }
 // Owners implements notify.Server.
 func (l *Locks) Owners(ctx context.Context, locks [][]string) []notify.Answer[string] {
 	return read(locks, func(key string) (string, error) {
-		token, _, err := l.Keys.Holder(ctx, key)
+		token, _, err := l.holder(ctx, key)
 		return token, err
 	})
 }
@@ -221,7 +260,7 @@ func (l *Locks) Owners(ctx context.Context, locks [][]string) []notify.Answer[st
 // Left implements notify.Server.
 func (l *Locks) Left(ctx context.Context, locks [][]string) []notify.Answer[time.Duration] {
 	return read(locks, func(key string) (time.Duration, error) {
-		token, left, err := l.Keys.Holder(ctx, key)
+		token, left, err := l.holder(ctx, key)
 		if token == "" {
 			left = notify.Gone
 		}
@@ -229,22 +268,19 @@ func (l *Locks) Left(ctx context.Context, locks [][]string) []notify.Answer[time
 	})
 }
 
+// read asks about all keys at the same time.
 func read[T any](locks [][]string, ask func(key string) (T, error)) []notify.Answer[T] {
+	keys := slices.Concat(locks...)
+	replies := replies(keys, ask)
 	answers := make([]notify.Answer[T], len(locks))
-	for i := range answers {
-		answers[i].Err = errEnded
-	}
-	each(len(locks), func(i int) {
-		var answer notify.Answer[T]
-		for _, key := range locks[i] {
-			one, err := ask(key)
-			if err != nil {
-				answers[i].Err = failed(err)
-				return
+	for i, lock := range locks {
+		for _, reply := range replies[:len(lock)] {
+			if reply.Err != nil {
+				answers[i].Err = reply.Err
 			}
-			answer.Keys = append(answer.Keys, one)
+			answers[i].Keys = append(answers[i].Keys, reply.Value)
 		}
-		answers[i] = answer
-	})
+		replies = replies[len(lock):]
+	}
 	return answers
 }

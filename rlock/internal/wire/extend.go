@@ -61,7 +61,7 @@ func (s *Server) Extend(
 	}
 	batches, single := batchesOf(list, s.cluster, s.batch())
 	var calls []func()
-	if s.cluster { // a node that is silent must not cost the locks on the others their leases; see apart
+	if s.cluster || s.backed { // what is silent must not cost the other locks their leases; see apart
 		for i := range batches {
 			calls = append(calls, func() { many(batches[i : i+1]) })
 		}

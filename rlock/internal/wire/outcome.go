@@ -120,7 +120,7 @@ func Combine[T any](replies []redislua.Reply[T]) error {
 
 // Unfenced is the error of a call that has taken a key, and has got no fence because of err.
 func Unfenced(err error) error {
-	return &partialError{"the key was taken, and is freed, because it got no fence: ", err}
+	return &partialError{"the key was taken, but got no fence: ", err}
 }
 
 // partialError says that something was refused, and that something else is done.
@@ -132,11 +132,18 @@ type partialError struct {
 func (e *partialError) Error() string { return e.where + e.err.Error() }
 func (e *partialError) Unwrap() error { return e.err }
 
-// BackendError is an error of a backend.
+// BackendError is an error of a backend. If that uses Redis, what Redis says is not about the locks' own server:
+// errors.As does not find it.
 type BackendError struct {
 	Err     error
 	Refused bool // the backend has not done what it was asked, and will not
 }
 
-func (e *BackendError) Error() string { return e.Err.Error() }
-func (e *BackendError) Unwrap() error { return e.Err }
+func (e *BackendError) Error() string        { return e.Err.Error() }
+func (e *BackendError) Is(target error) bool { return errors.Is(e.Err, target) }
+func (e *BackendError) As(target any) bool {
+	if _, is := target.(**rueidis.RedisError); is {
+		return false
+	}
+	return errors.As(e.Err, target)
+}
