@@ -41,6 +41,8 @@ func Run(t *testing.T, open func(t *testing.T) rlock.Backend) {
 		"EndedContext":     (*suite).endedContext,
 		"Contention":       (*suite).contention,
 		"ExpiryContention": (*suite).expiryContention,
+		"FreshContention":  (*suite).freshContention,
+		"Takeover":         (*suite).takeover,
 		"Locker":           (*suite).locker,
 		"LockerSets":       (*suite).lockerSets,
 		"LockerLoss":       (*suite).lockerLoss,
@@ -316,6 +318,7 @@ func (s *suite) contention() {
 				if inside.Add(1) != 1 {
 					s.Error("two have the key")
 				}
+				time.Sleep(time.Millisecond) // so that another would meet it
 				inside.Add(-1)
 				if released, err := b.Release(s.Context(), key, token); err != nil || !released {
 					s.Errorf("Release: %v, %v", released, err)
@@ -337,27 +340,82 @@ func (s *suite) expiryContention() {
 			s.must(err)
 			return token == ""
 		})
-		var got atomic.Int32
-		var group sync.WaitGroup
-		for worker := range 8 {
-			b := s.one
-			if worker%2 == 1 {
-				b = s.other
+		s.oneGets(key)
+	}
+}
+
+// freshContention has many take a key of which nothing is stored.
+func (s *suite) freshContention() {
+	for range 20 {
+		s.oneGets(s.key())
+	}
+}
+
+// oneGets has many take a free key at the same time, of whom one may get it.
+func (s *suite) oneGets(key string) {
+	s.Helper()
+	var got atomic.Int32
+	var group sync.WaitGroup
+	for worker := range 8 {
+		b := s.one
+		if worker%2 == 1 {
+			b = s.other
+		}
+		group.Go(func() {
+			acquired, _, err := b.Acquire(s.Context(), key, rand.Text(), long)
+			if err != nil {
+				s.Error(err)
 			}
+			if acquired {
+				got.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	if n := got.Load(); n != 1 {
+		s.Fatalf("%d have the key", n)
+	}
+}
+
+// takeover has one whose lease ends release and extend it all the time, while another takes the key: what the
+// first does must not touch what the other has.
+func (s *suite) takeover() {
+	for i := range 20 {
+		key := s.key()
+		s.acquire(s.one, key, "a", 10*time.Millisecond, true)
+		stop := make(chan struct{})
+		var group sync.WaitGroup
+		for range 4 {
 			group.Go(func() {
-				acquired, _, err := b.Acquire(s.Context(), key, rand.Text(), long)
-				if err != nil {
-					s.Error(err)
-				}
-				if acquired {
-					got.Add(1)
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					var err error
+					if i%2 == 0 { // a lease that has ended is not extended
+						_, err = s.one.Release(s.Context(), key, "a")
+					} else {
+						_, err = s.one.Extend(s.Context(), key, "a", time.Millisecond)
+					}
+					if err != nil {
+						s.Error(err)
+						return
+					}
 				}
 			})
 		}
+		s.eventually("another has the key", func() bool {
+			acquired, _, err := s.other.Acquire(s.Context(), key, "b", long)
+			s.must(err)
+			return acquired
+		})
+		time.Sleep(2 * time.Millisecond)
+		close(stop)
 		group.Wait()
-		if n := got.Load(); n != 1 {
-			s.Fatalf("%d have the key", n)
-		}
+		s.holder(s.other, key, "b")
+		s.acquire(s.one, key, "c", long, false)
 	}
 }
 
@@ -379,12 +437,36 @@ func (s *suite) fences() {
 		}
 		last = fence
 	}
+	var before atomic.Uint64 // the largest that a call has returned
+	var group sync.WaitGroup
+	for worker := range 8 {
+		from := one
+		if worker%2 == 1 {
+			from = other
+		}
+		group.Go(func() {
+			for range 20 {
+				least := before.Load()
+				fence, err := from.Fence(s.Context(), "a")
+				if err != nil || fence <= least {
+					s.Errorf("the fence after %d is %d, %v", least, fence, err)
+					return
+				}
+				for known := before.Load(); fence > known && !before.CompareAndSwap(known, fence); known = before.Load() {
+				}
+			}
+		})
+	}
+	group.Wait()
+	if next, err := one.Fence(s.Context(), "a"); err != nil || next < last+8*20+1 {
+		s.Fatalf("after 160 fences from %d on, the next is %d, %v: some were given twice", last, next, err)
+	}
 }
 
 func (s *suite) notifications() {
 	notifier := s.one.(rlock.Notifier)
 	ctx, cancel := context.WithCancel(s.Context())
-	var told, never atomic.Int32
+	var told, begun atomic.Int32
 	key := s.key()
 	notifier.Notify(ctx, func(changed string) {
 		if changed == key || changed == "" {
@@ -396,7 +478,12 @@ func (s *suite) notifications() {
 	s.release(s.other, key, "a", true)
 	s.eventually("the key is told to have changed", func() bool { return told.Load() > before })
 	cancel()
-	ended, end := context.WithCancel(s.Context())
-	end()
-	notifier.Notify(ended, func(string) { never.Add(1) })
+	begins, end := context.WithCancel(s.Context())
+	defer end()
+	notifier.Notify(begins, func(changed string) {
+		if changed == "" {
+			begun.Add(1)
+		}
+	})
+	s.eventually("it says that it begins to hear", func() bool { return begun.Load() > 0 })
 }

@@ -313,7 +313,7 @@ func TestRefusedByTheBackend(t *testing.T) {
 				require.NotErrorIs(t, err, rlock.ErrGaveUp)
 				require.Contains(t, err.Error(), `"k": `)
 				require.Contains(t, err.Error(), errBroken.Error())
-				if call != "fence" { // which is asked for again, because the key is taken
+				if call != "fence" && call != "release" { // what has the key is asked for again, or freed in the background
 					require.Equal(t, calls, f.all())
 				}
 				f.heal()
@@ -402,4 +402,111 @@ func TestEventsOfABackend(t *testing.T) {
 	}))
 	require.Subset(t, kinds, []rlock.EventKind{rlock.EventAcquired, rlock.EventAcquireFailed, rlock.EventReleased})
 	require.EqualValues(t, 1, l.Stats().Acquired)
+}
+
+// One key whose call is silent costs no other lock its lease, and no call outlasts the Locker.
+func TestSilentKey(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := &hanging{Backend: rlockmem.New()}
+		l := Open(t, b)
+		bad := env.MustLock(t)(l.Acquire(t.Context(), "bad", rlock.WithAutoExtend(true)))
+		good := env.MustLock(t)(l.Acquire(t.Context(), "good", rlock.WithAutoExtend(true)))
+		b.hangs.Store(true)
+		time.Sleep(time.Minute)
+		require.ErrorIs(t, bad.Err(), rlock.ErrExpired)
+		require.NoError(t, good.Err())
+		lost, err := l.TryAcquire(t.Context(), "bad") // without an end of its own
+		require.Nil(t, lost)
+		require.ErrorIs(t, err, rlock.ErrNoAnswer)
+		got := make(chan error)
+		go func() { got <- env.ErrorOf(l.Acquire(context.WithoutCancel(t.Context()), "bad")) }()
+		synctest.Wait()
+		l.Close()
+		require.ErrorIs(t, <-got, rlock.ErrClosed)
+	})
+}
+
+// hanging is a backend whose calls about one key end with their context.
+type hanging struct {
+	*rlockmem.Backend
+	hangs atomic.Bool
+}
+
+func (h *hanging) hang(ctx context.Context, key string) error {
+	if key == "bad" && h.hangs.Load() {
+		<-ctx.Done()
+	}
+	return ctx.Err()
+}
+
+func (h *hanging) Acquire(ctx context.Context, key, token string, ttl time.Duration) (bool, time.Duration, error) {
+	if err := h.hang(ctx, key); err != nil {
+		return false, 0, err
+	}
+	return h.Backend.Acquire(ctx, key, token, ttl)
+}
+
+func (h *hanging) Extend(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
+	if err := h.hang(ctx, key); err != nil {
+		return false, err
+	}
+	return h.Backend.Extend(ctx, key, token, ttl)
+}
+
+func (h *hanging) Release(ctx context.Context, key, token string) (bool, error) {
+	if err := h.hang(ctx, key); err != nil {
+		return false, err
+	}
+	return h.Backend.Release(ctx, key, token)
+}
+
+func (h *hanging) Holder(ctx context.Context, key string) (string, time.Duration, error) {
+	if err := h.hang(ctx, key); err != nil {
+		return "", 0, err
+	}
+	return h.Backend.Holder(ctx, key)
+}
+
+// A backend that hears of changes only later, and misses a release, keeps nobody waiting.
+func TestLateNotifier(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := late{rlockmem.New()}
+		l, other := Open(t, b), Open(t, b)
+		held := env.MustLock(t)(l.Acquire(t.Context(), "k", rlock.WithTTL(time.Hour)))
+		got := make(chan *rlock.Lock)
+		go func() { got <- env.MustLock(t)(other.Acquire(t.Context(), "k")) }()
+		time.Sleep(time.Second)
+		require.NoError(t, held.Release(t.Context()))
+		start := time.Now()
+		require.NoError(t, (<-got).Release(t.Context()))
+		require.Less(t, time.Since(start), time.Second)
+	})
+}
+
+// late hears nothing.
+type late struct{ *rlockmem.Backend }
+
+func (late) Notify(context.Context, func(string)) {}
+
+// What a backend that is built on Redis hears from it is an error like any other.
+func TestBackendOnRedisThatRefuses(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	readonly := env.Do(t, server.Client(t), "EVAL", "return redis.error_reply('READONLY You can not write')", "0").Error()
+	require.Error(t, readonly)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaulty()
+		l := Open(t, f)
+		f.fail(&f.before, always("acquire", readonly))
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err := l.Acquire(ctx, "k")
+		require.ErrorIs(t, err, rlock.ErrNoAnswer)
+		require.ErrorContains(t, err, "READONLY")
+		require.Greater(t, f.count("acquire"), int64(5), "it is tried again all the time")
+		f.heal()
+		require.NoError(t, env.MustLock(t)(l.Acquire(t.Context(), "k")).Release(t.Context()))
+	})
 }
