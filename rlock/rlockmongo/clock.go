@@ -11,15 +11,16 @@ const (
 	// its end, so one that was written by the clock of one server is safe under that of another. NTP holds
 	// servers of one network within a few milliseconds.
 	apart = 100 * time.Millisecond
-	// fresh is for how long a reading serves. NTP slews a clock by at most 500 ppm, so in a minute the
-	// process's clock and the server's drift apart by 60 ms at most, which drift allows for.
-	fresh = time.Minute
-	drift = 1000 // one part of so many, for both clocks together
+	// fresh is for how long a reading serves. NTP slews a clock by at most 500 ppm, but chrony by a twelfth, by
+	// default, while it makes up for an offset. So in this time the process's clock and the server's drift apart
+	// by half a second at most, which drift allows for.
+	fresh = 5 * time.Second
+	drift = 10 // one part of so many, for both clocks together
 	// jump is by how much the wall clock and the monotonic one may differ since a reading. More says that the
 	// machine was suspended, while the monotonic clock may stand still.
 	jump = 10 * time.Millisecond
 	// narrow is a round trip that is short enough not to ask again, and tries how often to ask at most: what a
-	// slow one leaves unknown makes leases longer for a minute.
+	// slow one leaves unknown makes leases longer for as long.
 	narrow = 10 * time.Millisecond
 	tries  = 3
 )

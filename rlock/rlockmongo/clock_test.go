@@ -22,11 +22,11 @@ func TestBounds(t *testing.T) {
 	const ms, us = time.Millisecond, time.Microsecond
 	for name, test := range map[string]struct{ roundTrip, later, earliest, latest time.Duration }{
 		"at once":            {0, 0, 0, ms},
-		"a long round trip":  {2000 * ms, 0, -2 * ms, 2003 * ms},
-		"after a second":     {0, 1000 * ms, 999 * ms, 1002 * ms},
-		"after a minute":     {0, time.Minute, 59940 * ms, 60061 * ms},
-		"both":               {1000 * ms, 1000 * ms, 998 * ms, 2003 * ms},
-		"a short round trip": {100 * us, 0, -us / 10, ms + 100*us + us/10},
+		"a long round trip":  {2000 * ms, 0, -200 * ms, 2201 * ms},
+		"after a second":     {0, 1000 * ms, 900 * ms, 1101 * ms},
+		"after five":         {0, 5000 * ms, 4500 * ms, 5501 * ms},
+		"both":               {1000 * ms, 1000 * ms, 800 * ms, 2201 * ms},
+		"a short round trip": {100 * us, 0, -10 * us, ms + 110*us},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -45,8 +45,8 @@ func TestStale(t *testing.T) {
 		want            bool
 	}{
 		"at once":                    {0, 0, false},
-		"a minute ago":               {time.Minute, time.Minute, false},
-		"longer ago":                 {time.Minute + 1, time.Minute + 1, true},
+		"as long ago as may be":      {fresh, fresh, false},
+		"longer ago":                 {fresh + 1, fresh + 1, true},
 		"the machine was suspended":  {time.Second, time.Hour, true},
 		"the wall clock went back":   {time.Second, -time.Hour, true},
 		"the wall clock was slewed":  {time.Second, time.Second + time.Millisecond, false},
@@ -188,7 +188,8 @@ func TestClockKeepsTheNarrowestReading(t *testing.T) {
 				over, latest, err := c.read(t.Context())
 				require.NoError(t, err)
 				require.Len(t, test.took, asked)
-				require.Less(t, latest.Sub(over), test.widest+apart+20*time.Millisecond)
+				drifted := 2 * 3 * time.Second / drift // at most, since the best of them was sent
+				require.Less(t, latest.Sub(over), test.widest+apart+drifted+20*time.Millisecond)
 			})
 		})
 	}

@@ -25,6 +25,7 @@ var passing = []int{
 	50,    // MaxTimeMSExpired
 	64,    // WriteConcernTimeout
 	89,    // NetworkTimeout
+	90,    // CallbackCanceled
 	91,    // ShutdownInProgress
 	112,   // WriteConflict
 	133,   // FailedToSatisfyReadPreference
@@ -35,9 +36,11 @@ var passing = []int{
 	290,   // TransactionExceededLifetimeLimitSeconds
 	317,   // ConnectionPoolExpired
 	358,   // InternalTransactionNotSupported
+	365,   // TemporarilyUnavailable
 	384,   // ConnectionError
 	391,   // ReauthenticationRequired
 	402,   // ResourceExhausted
+	462,   // IngressRequestRateLimitExceeded
 	9001,  // SocketException
 	10058, // NotPrimary, of old
 	10107, // NotWritablePrimary
@@ -47,13 +50,15 @@ var passing = []int{
 	13388, // StaleConfig
 	13435, // NotPrimaryNoSecondaryOk
 	13436, // NotPrimaryOrSecondary
+	16500, // of Cosmos DB: too many requests
 }
 
 // refused says whether a server has refused a command, so that it has done nothing.
 func refused(err error) bool {
 	var answer mongo.ServerError
 	if !errors.As(err, &answer) || mongo.IsNetworkError(err) || mongo.IsTimeout(err) ||
-		answer.HasErrorLabel("RetryableWriteError") || answer.HasErrorLabel("TransientTransactionError") {
+		answer.HasErrorLabel("RetryableWriteError") || answer.HasErrorLabel("TransientTransactionError") ||
+		answer.HasErrorLabel("RetryableError") || answer.HasErrorLabel("SystemOverloadedError") {
 		return false
 	}
 	var write mongo.WriteException
