@@ -17,6 +17,7 @@ import (
 type Backend struct {
 	mu       sync.Mutex
 	held     map[string]lease
+	full     int // how many there are when those that are over are forgotten
 	fence    uint64
 	changes  map[int]func(key string) // of Notify
 	watchers int                      // how many there have been
@@ -46,6 +47,17 @@ func (b *Backend) has(key string) (lease, bool) {
 		return lease{}, false
 	}
 	return l, is
+}
+
+// forget drops leases that are over, once there are twice as many as after the last time. The caller holds mu.
+func (b *Backend) forget() {
+	if len(b.held) < b.full {
+		return
+	}
+	for key := range b.held {
+		b.has(key)
+	}
+	b.full = 2*len(b.held) + 64
 }
 
 // grow gives token a lease of ttl, unless it has one that ends later. The caller holds mu.
@@ -78,6 +90,7 @@ func (b *Backend) Acquire(
 	if l, is := b.has(key); is && l.token != token {
 		return false, l.left(), nil
 	}
+	b.forget()
 	b.grow(key, token, ttl)
 	b.changed(key)
 	return true, 0, nil
