@@ -20,8 +20,8 @@ import (
 // Many goroutines call a Backend at the same time. A call may be made again after an error, and one that was
 // given up may still arrive, after others: each of them must be harmless then, as is said at each method.
 // A method returns when ctx ends, with an error that matches that of ctx, which is after 10 seconds at the
-// latest. Its error says that nobody knows whether it was done, and will be, so it is repeated, and what it may
-// have taken is freed later. Refused says that it was not done and never will be.
+// latest. Its error says that nobody knows whether it was done, and will be, so it is repeated, and what it
+// may have taken is freed later. Refused says that it was not done and never will be.
 //
 // A Backend that is a Fencer or a Notifier too is used as such.
 type Backend interface {
@@ -29,7 +29,9 @@ type Backend interface {
 	// it already, Acquire confirms that: the lease ends as it did or after ttl, whichever is later. If another
 	// token has it, Acquire changes nothing, and returns false and what is left of that one's lease, 0 if it
 	// does not know.
-	Acquire(ctx context.Context, key, token string, ttl time.Duration) (acquired bool, left time.Duration, err error)
+	Acquire(
+		ctx context.Context, key, token string, ttl time.Duration,
+	) (acquired bool, left time.Duration, err error)
 	// Extend lets the lease end after ttl, counted from when it is done, unless it ends later already. It
 	// returns false, and changes nothing, if token does not have the key: it never takes a key.
 	Extend(ctx context.Context, key, token string, ttl time.Duration) (held bool, err error)
@@ -48,8 +50,8 @@ type Fencer interface {
 }
 
 // Notifier is a Backend that tells of changes, so that those who wait hear at once that a key is free, and
-// holders that they have lost it. Without it, who waits for a key asks up to four times a second, and a process
-// that wants it all the time may get it much more often than others.
+// holders that they have lost it. Without it, who waits for a key asks up to four times a second, and a
+// process that wants it all the time may get it much more often than others.
 type Notifier interface {
 	// Notify has changed called with each key that may have changed, by whichever process, until ctx ends.
 	// When it begins to hear of changes, and after each gap in which it has not, it calls changed with "",
@@ -70,9 +72,9 @@ func Refused(err error) error {
 // closed. The options are the defaults of every lock.
 //
 // What needs Redis is refused, with an error that is ErrInvalid and names it: readers and permits, Detach and
-// Attach, Probe, sets WithToken, WithMinHold, WithQueue(true), WithBarging and WithInvalidations. Extend never
-// shortens a lease. There is no order among the processes that wait for a key: within a process there is. Check always
-// asks the Backend, and Client returns nil.
+// Attach, Probe, sets WithToken, WithMinHold, WithQueue(true), WithBarging and WithInvalidations. Extend
+// never shortens a lease. There is no order among the processes that wait for a key: within a process there
+// is. Check always asks the Backend, and Client returns nil.
 func NewWithBackend(b Backend, opts ...LockerOption) (*Locker, error) {
 	if b == nil {
 		return nil, invalid("backend", "it is nil")

@@ -27,8 +27,8 @@ const (
 )
 
 // Run tests a Backend. open returns one; all that it returns must have the same locks, as processes have that
-// use one database. The keys are new in each run, so the store need not be empty. Run takes a few seconds. What
-// only a Fencer or a Notifier does is tested of those.
+// use one database. The keys are new in each run, so the store need not be empty. Run takes a few seconds.
+// What only a Fencer or a Notifier does is tested of those.
 func Run(t *testing.T, open func(t *testing.T) rlock.Backend) {
 	tests := map[string]func(s *suite){
 		"Exclusion":        (*suite).exclusion,
@@ -79,7 +79,9 @@ func (s *suite) must(err error) {
 }
 
 // acquire wants Acquire to return that.
-func (s *suite) acquire(b rlock.Backend, key, token string, ttl time.Duration, want bool) (left time.Duration) {
+func (s *suite) acquire(
+	b rlock.Backend, key, token string, ttl time.Duration, want bool,
+) (left time.Duration) {
 	s.Helper()
 	acquired, left, err := b.Acquire(s.Context(), key, token, ttl)
 	s.must(err)
@@ -377,8 +379,8 @@ func (s *suite) oneGets(key string) {
 	}
 }
 
-// takeover has one whose lease ends release it, or extend it for a while, while another takes the key: what the
-// first does must not touch what the other has.
+// takeover has one whose lease ends release it, or extend it for a while, while another takes the key: what
+// the first does must not touch what the other has.
 func (s *suite) takeover() {
 	for i := range 20 {
 		key := s.key()

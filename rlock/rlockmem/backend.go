@@ -49,7 +49,8 @@ func (b *Backend) has(key string) (lease, bool) {
 	return l, is
 }
 
-// forget drops leases that are over, once there are twice as many as after the last time. The caller holds mu.
+// forget drops leases that are over, once there are twice as many as after the last time. The caller holds
+// mu.
 func (b *Backend) forget() {
 	if len(b.held) < b.full {
 		return

@@ -27,8 +27,8 @@
 // # Whose clock
 //
 // Leases end by the servers' clock, never the process's. The Backend asks for it with the command hello, at
-// most once in five seconds or after an error, and knows by the round trip within which bounds it is. It writes
-// leases by the latest time that may be, and takes them for over by the earliest. So leases do not overlap,
+// most once in five seconds or after an error, and knows by the round trip within which bounds it is. It
+// writes leases by the latest time that may be, and takes them for over by the earliest. So leases do not overlap,
 // as long as the clocks of all servers of a replica set, or of all mongos, are within 100 ms of each other,
 // which NTP does. A lease of somebody who died is free some 100 ms to a second later.
 //

@@ -72,9 +72,20 @@ func open(t *testing.T, locks *mongo.Collection) *rlockmongo.Backend {
 	return b
 }
 
+// On a MongoDB, nothing is between it and the driver: it makes its commands atomic itself, and has the index
+// and the concerns that FerretDB lacks. The suite says so if RLOCK_MONGODB names none.
 func TestBackend(t *testing.T) {
 	t.Parallel()
-	p := startProxy(t, ferret)
-	locks := collection(t, p.uri(), bson.NewObjectID().Hex())
-	backendtest.Run(t, func(t *testing.T) rlock.Backend { return open(t, locks) })
+	servers := map[string]string{"FerretDB": startProxy(t, ferret).uri()}
+	if uri := os.Getenv("RLOCK_MONGODB"); uri != "" {
+		servers["MongoDB"] = uri
+	}
+	for name, uri := range servers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			locks := collection(t, uri, bson.NewObjectID().Hex())
+			t.Cleanup(func() { _ = locks.Drop(context.WithoutCancel(t.Context())) })
+			backendtest.Run(t, func(t *testing.T) rlock.Backend { return open(t, locks) })
+		})
+	}
 }

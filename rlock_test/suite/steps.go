@@ -212,7 +212,7 @@ func moduleSteps() []step {
 		{name: "rlockotel", dir: "rlock/rlockotel", args: []string{"test", "-race", "-count=1", "./..."}},
 		{name: "rlockmongo", dir: "rlock/rlockmongo", args: []string{"test", "-race", "-count=1", "./..."}},
 		{name: "mongo", dir: "rlock_test/mongo", args: []string{"test", "-race", "-count=1", "-timeout=20m", "./..."},
-			prepare: []string{"sh", "-c", mongodb}, unprepared: []string{"-skip=TestMongoDB"}},
+			prepare: []string{"sh", "-c", mongodb}, unprepared: []string{"-skip=TestBackend/MongoDB"}},
 		{name: "metrics", dir: "rlock_test/metrics", args: []string{"test", "-count=1", "./..."},
 			prepare: []string{"sh", "-c", prometheus}, unprepared: []string{"-skip=TestPrometheus"}},
 		{name: "fencing", dir: "rlock_test/fencing", args: []string{"test", "-count=1", "./..."}},

@@ -35,7 +35,8 @@ func newWorld(t *testing.T) *world {
 			Errors: map[script.Pos]Value{},
 		},
 		reach: newReach(), calls: map[callKey]*Call{}, tests: map[ast.Expr]*Test{},
-		callees: map[ast.Expr]Value{}, eventful: map[ast.Expr]bool{}, unknown: map[Unknown]bool{}, metas: map[*site]bool{},
+		callees: map[ast.Expr]Value{}, eventful: map[ast.Expr]bool{}, unknown: map[Unknown]bool{},
+		metas:  map[*site]bool{},
 		pcalls: map[callKey]int{}, unrolled: 1,
 	}
 	root := a.context(nil, nil)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -21,7 +20,9 @@ import (
 
 // Keys are what a backend has. Package rlock tells authors what each method does.
 type Keys interface {
-	Acquire(ctx context.Context, key, token string, ttl time.Duration) (acquired bool, left time.Duration, err error)
+	Acquire(
+		ctx context.Context, key, token string, ttl time.Duration,
+	) (acquired bool, left time.Duration, err error)
 	Extend(ctx context.Context, key, token string, ttl time.Duration) (held bool, err error)
 	Release(ctx context.Context, key, token string) (released bool, err error)
 	Holder(ctx context.Context, key string) (token string, left time.Duration, err error)
@@ -39,52 +40,21 @@ type Locks struct {
 	Closed context.Context // ends with the Locker
 }
 
-// each calls do for each of n at the same time, so that none waits for one that is silent. If one of them
-// panics, the caller does, when all are done; if code of the backend ends its goroutine, done is what it is set
-// to before.
-func each(n int, do func(i int)) {
-	if n == 1 {
-		do(0)
-		return
-	}
-	var (
-		mu    sync.Mutex
-		cause any
-		group sync.WaitGroup
-	)
-	for i := range n {
-		group.Go(func() {
-			defer func() {
-				if panicked := recover(); panicked != nil {
-					mu.Lock()
-					defer mu.Unlock()
-					cause = panicked
-				}
-			}()
-			do(i)
-		})
-	}
-	group.Wait()
-	if cause != nil {
-		panic(cause)
-	}
-}
-
 // errEnded is the answer to a call whose goroutine code of the backend has ended.
 var errEnded = &wire.BackendError{Err: errors.New("the backend has called runtime.Goexit")}
 
-// replies has an answer for each of params.
+// replies has an answer for each of params, of which none waits for one that is silent.
 func replies[P, R any](params []P, ask func(p P) (R, error)) []redislua.Reply[R] {
 	all := make([]redislua.Reply[R], len(params))
 	for i := range all {
 		all[i].Err = errEnded
 	}
-	each(len(params), func(i int) { all[i].Value, all[i].Err = ask(params[i]) })
+	wire.AtOnce(len(params), func(i int) { all[i].Value, all[i].Err = ask(params[i]) })
 	return all
 }
 
-// longestCall is how long a backend may be silent before a call is given up, and made again: as long as a client
-// of Redis waits by default for a server that takes no more.
+// longestCall is how long a backend may be silent before a call is given up, and made again: as long as a
+// client of Redis waits by default for a server that takes no more.
 const longestCall = 10 * time.Second
 
 // call makes a call of the backend. It ends after longestCall and with the Locker, whatever ctx says.

@@ -75,8 +75,9 @@ func NewGrants(background context.Context, client rueidis.Client, channel func(k
 	}
 	background, g.stop = context.WithCancel(background)
 	g.connections = connections{
-		background: background, client: client, cluster: client != nil && client.Mode() == rueidis.ClientModeCluster,
-		keep: keepUnused, hear: g.hear, open: map[string]*connection{},
+		background: background, client: client,
+		cluster: client != nil && client.Mode() == rueidis.ClientModeCluster,
+		keep:    keepUnused, hear: g.hear, open: map[string]*connection{},
 	}
 	return g
 }

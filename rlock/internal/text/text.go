@@ -167,8 +167,8 @@ func Effort(attempts int, waited time.Duration, contended bool) string {
 	return ""
 }
 
-// HeldBy tells who holds a lock that somebody else wanted, as far as that is known: own says that it is a lock
-// of the same Locker, and left is what its lease has left, 0 if that is not known.
+// HeldBy tells who holds a lock that somebody else wanted, as far as that is known: own says that it is a
+// lock of the same Locker, and left is what its lease has left, 0 if that is not known.
 func HeldBy(own bool, left time.Duration) string {
 	is, whose := "", "the holder's"
 	if own {

@@ -79,12 +79,12 @@ func placesOf[T any, K comparable](s calls, all []T, place func(T) K) (places []
 
 // atEach calls do for each place, at the same time.
 func atEach(places [][]int, do func(positions []int)) {
-	atOnce(len(places), func(i int) { do(places[i]) })
+	AtOnce(len(places), func(i int) { do(places[i]) })
 }
 
-// atOnce calls do for each number below n, at the same time. If a call panics, the caller does, when all are
+// AtOnce calls do for each number below n, at the same time. If a call panics, the caller does, when all are
 // done.
-func atOnce(n int, do func(i int)) {
+func AtOnce(n int, do func(i int)) {
 	if n == 1 {
 		do(0)
 		return

@@ -51,7 +51,7 @@ func (s *Server) Extend(
 	}
 	many := func(batches [][]int) {
 		positions, answers, refused := s.calls.extendMany(ctx, list, batches)
-		atOnce(2, func(i int) { // what is refused does not wait for what the others do with their answers
+		AtOnce(2, func(i int) { // what is refused does not wait for what the others do with their answers
 			if i == 0 {
 				each(refused)
 			} else if len(positions) > 0 {
@@ -76,7 +76,7 @@ func (s *Server) Extend(
 			calls = append(calls, func() { each(single) })
 		}
 	}
-	atOnce(len(calls), func(i int) { calls[i]() })
+	AtOnce(len(calls), func(i int) { calls[i]() })
 }
 
 // batch is how many leases one script extends. A backend has an answer for each.

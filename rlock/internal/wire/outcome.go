@@ -60,7 +60,8 @@ func OutcomeOf(err error) Outcome {
 	if errors.As(err, &backed) && !backed.Refused {
 		return Indeterminate
 	}
-	if backed != nil || errors.As(err, &server) || errors.As(err, &param) || errors.As(err, &slots) || errors.As(err, &plain) {
+	if backed != nil || errors.As(err, &server) || errors.As(err, &param) || errors.As(err, &slots) ||
+		errors.As(err, &plain) {
 		return Refused
 	}
 	return Indeterminate
@@ -132,8 +133,8 @@ type partialError struct {
 func (e *partialError) Error() string { return e.where + e.err.Error() }
 func (e *partialError) Unwrap() error { return e.err }
 
-// BackendError is an error of a backend. If that uses Redis, what Redis says is not about the locks' own server:
-// errors.As does not find it.
+// BackendError is an error of a backend. If that uses Redis, what Redis says is not about the locks' own
+// server: errors.As does not find it.
 type BackendError struct {
 	Err     error
 	Refused bool // the backend has not done what it was asked, and will not

@@ -10,7 +10,7 @@ import (
 )
 
 // Locks are the scripts that are enough for locks without queues and shares. *gen.Scripts runs them on the
-// server of the client; where a backend takes the place of Redis, it does what they do, and there is no client.
+// server of the client; where a backend takes the place of Redis, it does what they do, without a client.
 type Locks interface {
 	Acquire(context.Context, rueidis.Client, gen.AcquireParams) (gen.AcquireResult, error)
 	AcquireAll(context.Context, rueidis.Client, gen.AcquireAllParams) (gen.AcquireAllResult, error)
