@@ -36,7 +36,7 @@ func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*L
 // token, one fence and one lease. Overlapping sets cannot deadlock, in whatever order they name their keys.
 //
 // A set that waits has a place in the queue of one key after the other, so that locks of single keys cannot
-// keep it waiting for ever. In the end it keeps what it gets; see GUARANTEES.md. On a Redis Cluster all keys
+// keep it waiting for ever. In the end it keeps what it gets; see docs/GUARANTEES.md. On a Redis Cluster all keys
 // must be in one slot: give them one {hash tag}, or see WithCrossSlot.
 func (l *Locker) AcquireAll(ctx context.Context, keys []string, opts ...Option) (*Lock, error) {
 	return l.acquireAll(ctx, keys, opts, method{wait: true})

@@ -18,8 +18,8 @@
 // no two holders of it are valid at the same time, whatever the network does. A failover can lose a lock,
 // and a process can be paused between looking at Err and acting: a resource that must not suffer from it
 // refuses numbers of Lock.Fence that are smaller than the largest it has seen. Beside this package,
-// GUARANTEES.md has every guarantee and what is not guaranteed, FAILURES.md what users see when something
-// fails, CLIENT.md the options of the client, and ARCHITECTURE.md which script does what.
+// docs/GUARANTEES.md has each promise, what breaks it, what one sees then, and what to do; docs/CLIENT.md the
+// options of the client; and docs/ARCHITECTURE.md which script does what.
 //
 // # Waiting
 //

@@ -65,7 +65,7 @@ func (l *Lock) Token() string {
 // Fence returns a number that is larger than that of every earlier holder of any of the keys, or 0 if the
 // lock was taken WithFence(false). A resource that refuses numbers smaller than the largest it has seen is
 // safe from a holder that has lost the lock and does not know it yet. All who share a key at a time have one
-// fence, so it does not refuse one of them whose share is over. GUARANTEES.md says what fences rest on.
+// fence, so it does not refuse one of them whose share is over. docs/GUARANTEES.md says what fences rest on.
 func (l *Lock) Fence() uint64 {
 	if l == nil {
 		return 0

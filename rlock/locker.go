@@ -32,7 +32,7 @@ import (
 // New cannot see the options of the client. Leave ConnLifetime out, with which rueidis sends commands twice,
 // so that two may hold a lock. Set Dialer.KeepAlive to a tenth, and ConnWriteTimeout to a fifth of the
 // shortest lease that is extended: by default they are 1 and 10 s, and a lock with a lease of 10 s may be
-// lost when connections die silently. CLIENT.md has all options.
+// lost when connections die silently. docs/CLIENT.md has all options.
 func New(client rueidis.Client, opts ...LockerOption) (*Locker, error) {
 	if client == nil {
 		return nil, invalid("client", "it is nil")
@@ -102,7 +102,7 @@ func newLocker(of any, by served, set *settings) *Locker {
 // Open builds a client from option and returns a Locker that owns it: Close closes both. It installs
 // Invalidations, before the option's own OnInvalidations. It refuses wrong options before it dials:
 // ReplicaOnly, since a replica takes no lock, and ConnLifetime, with which rueidis sends commands twice.
-// CLIENT.md has all options.
+// docs/CLIENT.md has all options.
 //
 // Where the option leaves them open, Dialer.KeepAlive and ConnWriteTimeout are such that locks
 // WithAutoExtend outlast connections that die silently, if their leases are no shorter than WithTTL of Open

@@ -18,7 +18,7 @@ const (
 	internal = module + "generator/internal/"
 )
 
-// shortName returns how ARCHITECTURE.md names an import: a package of the generator by its
+// shortName returns how docs/GENERATOR.md names an import: a package of the generator by its
 // path below internal, and another module by its repository; "" for the standard library.
 func shortName(t *testing.T, importPath string) string {
 	t.Helper()
@@ -46,7 +46,7 @@ func shortNames(t *testing.T, imports []string) []string {
 	return names
 }
 
-// The table in ARCHITECTURE.md names every package of the generator with all that it
+// The table in docs/GENERATOR.md names every package of the generator with all that it
 // imports, and each of them imports only packages above it, in its tests too.
 func TestPackagesImportDownwards(t *testing.T) {
 	t.Parallel()
@@ -71,7 +71,7 @@ func TestPackagesImportDownwards(t *testing.T) {
 		packages[name] = p
 	}
 
-	page, err := os.ReadFile("../ARCHITECTURE.md")
+	page, err := os.ReadFile("../../docs/GENERATOR.md")
 	require.NoError(t, err)
 	_, table, found := strings.Cut(string(page), "| package |")
 	require.True(t, found)
@@ -92,9 +92,9 @@ func TestPackagesImportDownwards(t *testing.T) {
 		}
 		slices.Sort(imports)
 		p, exists := packages[name]
-		require.True(t, exists, "ARCHITECTURE.md has the package %s, which does not exist", name)
+		require.True(t, exists, "GENERATOR.md has the package %s, which does not exist", name)
 		delete(packages, name)
-		require.Equal(t, imports, shortNames(t, p.Imports), "ARCHITECTURE.md says something else about the imports of %s", name)
+		require.Equal(t, imports, shortNames(t, p.Imports), "GENERATOR.md says something else about the imports of %s", name)
 		for _, path := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
 			if other, own := strings.CutPrefix(path, internal); own && other != name {
 				require.Contains(t, above, other, "%s imports %s, which is not above it", name, other)
@@ -102,5 +102,5 @@ func TestPackagesImportDownwards(t *testing.T) {
 		}
 		above = append(above, name)
 	}
-	require.Empty(t, packages, "packages that ARCHITECTURE.md does not have")
+	require.Empty(t, packages, "packages that GENERATOR.md does not have")
 }

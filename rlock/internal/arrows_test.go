@@ -22,7 +22,7 @@ const (
 // pkg is what a package imports.
 type pkg struct{ imports, testImports []string }
 
-// short returns how ARCHITECTURE.md names a package: a room by its own name, gen, and what
+// short returns how docs/ARCHITECTURE.md names a package: a room by its own name, gen, and what
 // another module has by the name of its repository. It is empty for the standard library.
 func short(path string) string {
 	if room, is := strings.CutPrefix(path, internal); is {
@@ -111,7 +111,7 @@ func list(t *testing.T) map[string]pkg {
 }
 
 // rlock stands on the rooms, those on wire, and that on gen. Nothing points upwards, and
-// the table in ARCHITECTURE.md says the same.
+// the table in docs/ARCHITECTURE.md says the same.
 func TestArrows(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(page)
@@ -121,7 +121,7 @@ func TestArrows(t *testing.T) {
 	for _, path := range []string{toolkit, module + "gen", internal + "clock", internal + "slot"} {
 		require.Contains(t, packages, path)
 	}
-	require.Empty(t, wrongArrows(planned, order, packages), "compare rlock/ARCHITECTURE.md, the rooms")
+	require.Empty(t, wrongArrows(planned, order, packages), "compare docs/ARCHITECTURE.md, the rooms")
 }
 
 // The check finds what it looks for.

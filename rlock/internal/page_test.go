@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const page = "../ARCHITECTURE.md"
+const page = "../../docs/ARCHITECTURE.md"
 
 // quoted are the words that a text has between back quotes.
 func quoted(text string) (words []string) {

@@ -14,5 +14,5 @@
 //	}
 //
 // Keys are those of the server: what rlock.WithPrefix puts in front of a key is a part of them, as it is in
-// the Key of an error or an event. PRODUCTION.md names the rights that the user needs.
+// the Key of an error or an event. docs/PRODUCTION.md names the rights that the user needs.
 package rlockadmin

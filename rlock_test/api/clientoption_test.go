@@ -68,7 +68,7 @@ var errFilled = errors.New("a function of the test")
 // CLIENT.md has every option that rueidis has, and no other, and Open refuses those that it calls refused.
 func TestClientOptionsAreDocumented(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("..", "..", "rlock", "CLIENT.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "CLIENT.md"))
 	require.NoError(t, err)
 	documented := map[string]string{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `([\\w.]+)` \\| (refused|set|as it is) \\| \\S").FindAllStringSubmatch(string(text), -1) {

@@ -17,7 +17,7 @@ import (
 // and the user who only looks.
 func rules(t *testing.T) (locks, shares, list, look, probe string) {
 	t.Helper()
-	page, err := os.ReadFile("../../PRODUCTION.md")
+	page, err := os.ReadFile("../../docs/PRODUCTION.md")
 	require.NoError(t, err)
 	for _, rule := range []struct {
 		to   *string

@@ -22,7 +22,7 @@ import (
 // rule returns the words of the rule that PRODUCTION.md gives for a user.
 func rule(t *testing.T, user string) []string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(root, "PRODUCTION.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "PRODUCTION.md"))
 	require.NoError(t, err)
 	rule := regexp.MustCompile("(?s)ACL SETUSER " + user + " (.*?)```").FindSubmatch(page)
 	require.NotNil(t, rule)

@@ -19,7 +19,7 @@ import (
 // clusterWords returns what the rule of PRODUCTION.md needs besides on a cluster.
 func clusterWords(t *testing.T) []string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(root, "PRODUCTION.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "PRODUCTION.md"))
 	require.NoError(t, err)
 	words := regexp.MustCompile("On a cluster add `([^`]*)`").FindSubmatch(page)
 	require.NotNil(t, words)

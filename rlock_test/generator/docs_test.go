@@ -20,7 +20,7 @@ var testName = regexp.MustCompile(`\b(Test|Fuzz|Example)[A-Z_]\w*`)
 func TestGuaranteesNameTheirTests(t *testing.T) {
 	t.Parallel()
 	tests := testsOf(t, root)
-	text, err := os.ReadFile(filepath.Join(root, "rlock", "GUARANTEES.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs", "GUARANTEES.md"))
 	require.NoError(t, err)
 	statements := 0
 	for paragraph := range strings.SplitSeq(string(text), "\n\n") {
@@ -36,7 +36,7 @@ func TestGuaranteesNameTheirTests(t *testing.T) {
 func TestFailuresNameTheirTests(t *testing.T) {
 	t.Parallel()
 	tests := testsOf(t, root)
-	text, err := os.ReadFile(filepath.Join(root, "rlock", "FAILURES.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs", "FAILURES.md"))
 	require.NoError(t, err)
 	rows := 0
 	for line := range strings.Lines(string(text)) {

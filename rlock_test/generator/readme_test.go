@@ -16,7 +16,10 @@ import (
 
 // pages are those of the root directory and of docs. MIGRATION.md has the code of other libraries, and a test
 // of its own in rlock_test/interop.
-var pages = []string{"README.md", "PRODUCTION.md", "MIGRATION.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/RUNBOOK.md", "docs/SERVERS.md"}
+var pages = []string{
+	"README.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md",
+	"docs/PRODUCTION.md", "docs/RUNBOOK.md", "docs/SERVERS.md", "docs/MIGRATION.md",
+}
 
 func page(t *testing.T, name string) string {
 	t.Helper()
@@ -37,7 +40,7 @@ func TestReadmeSnippetsAreExamples(t *testing.T) {
 		require.NoError(t, err)
 		code += unindented(string(text))
 	}
-	for _, name := range []string{"README.md", "PRODUCTION.md"} {
+	for _, name := range []string{"README.md", "docs/PRODUCTION.md"} {
 		snippets := goSnippet.FindAllStringSubmatch(page(t, name), -1)
 		require.NotEmpty(t, snippets)
 		for _, snippet := range snippets {
@@ -87,7 +90,7 @@ var (
 // The links of the pages lead to files and headings that exist.
 func TestPagesLinks(t *testing.T) {
 	t.Parallel()
-	for _, name := range append([]string{"redislua/README.md", "rlock/INTEROP.md", "rlock/FAILURES.md", "rlock/CLIENT.md", "rlock_test/README.md"}, pages...) {
+	for _, name := range append([]string{"redislua/README.md", "docs/INTEROP.md", "docs/FAILURES.md", "docs/CLIENT.md", "rlock_test/README.md"}, pages...) {
 		for _, match := range link.FindAllStringSubmatch(page(t, name), -1) {
 			if strings.Contains(match[1], "://") {
 				continue

@@ -3,7 +3,7 @@
 //
 //	make interop
 //
-// runs it on each server; rlock/INTEROP.md has the results. The tests have npm install its
+// runs it on each server; docs/INTEROP.md has the results. The tests have npm install its
 // libraries beside this file. What neither Go nor npm can install is replayed command by
 // command.
 package interop

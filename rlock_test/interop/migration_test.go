@@ -327,7 +327,7 @@ func (c counted) NextBackoff() time.Duration {
 // Every Go block of MIGRATION.md stands in this file, and so compiles and runs.
 func TestMigrationSnippets(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../MIGRATION.md")
+	page, err := os.ReadFile("../../docs/MIGRATION.md")
 	require.NoError(t, err)
 	file, err := os.ReadFile("migration_test.go")
 	require.NoError(t, err)

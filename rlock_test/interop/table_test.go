@@ -13,14 +13,14 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// row is a library in the table of rlock/INTEROP.md.
+// row is a library in the table of docs/INTEROP.md.
 type row struct{ library, version, keys string }
 
 var tableRow = regexp.MustCompile("(?m)^\\| (\\S.*?) +\\| (\\S+) +\\| (`.*?) +\\|")
 
 func table(t *testing.T) []row {
 	t.Helper()
-	text, err := os.ReadFile("../../rlock/INTEROP.md")
+	text, err := os.ReadFile("../../docs/INTEROP.md")
 	require.NoError(t, err)
 	var rows []row
 	for _, match := range tableRow.FindAllStringSubmatch(string(text), -1) {

@@ -20,7 +20,7 @@ import (
 // error says what is missing, while the whole lock can be had.
 func TestRightsForShares(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../PRODUCTION.md")
+	page, err := os.ReadFile("../../docs/PRODUCTION.md")
 	require.NoError(t, err)
 	rule := regexp.MustCompile("(?s)ACL SETUSER (app .*?)\n```").FindSubmatch(page)
 	more := regexp.MustCompile("`AcquirePermits`\\) add `([^`]*)`").FindSubmatch(page)

@@ -379,7 +379,7 @@
 // at most 400 bytes of the strings that match. It lists strings that look like tokens of rlock: a
 // random UUID, perhaps with a text behind it, so a string of your own that is one is in the list. For a
 // lock with a token of another library, or one that a program has chosen, use rlock who. The user may
-// need more rights than for locks, which PRODUCTION.md names. What it cannot find out, as when a node
+// need more rights than for locks, which docs/PRODUCTION.md names. What it cannot find out, as when a node
 // of a cluster is down, is an error after the rest. --json prints the fields of rlock who but for held.
 //
 // # rlock probe

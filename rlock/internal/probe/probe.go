@@ -137,7 +137,7 @@ func (p *probe) locks(acquired bool, took time.Duration, err error) {
 	}
 }
 
-// rule asks for all rights that locks need, in one line for whoever grants them. PRODUCTION.md has the same
+// rule asks for all rights that locks need, in one line for whoever grants them. docs/PRODUCTION.md has the same
 // line, and the least that is enough.
 func (p *probe) rule() string {
 	prefix, _, _ := strings.Cut(p.Scratch.Key(), "rlock:probe:") // of the Locker
@@ -145,7 +145,7 @@ func (p *probe) rule() string {
 		prefix = "<your keys>"
 	}
 	return fmt.Sprintf("grant ACL SETUSER <user> ~%s* ~rlock:* &rlock:* +@all -@admin -@dangerous +info +role "+
-		"(PRODUCTION.md has less that is enough; without ~rlock:*, "+
+		"(docs/PRODUCTION.md has less that is enough; without ~rlock:*, "+
 		"locks work WithFence(false) and WithQueue(false))", prefix)
 }
 
