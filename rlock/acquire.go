@@ -69,7 +69,8 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, b
 		if err := l.onRedis("WithToken"); err != nil { // where one script takes a set
 			return nil, err
 		}
-		return nil, invalid("WithToken", "a set of several slots cannot have it; leave it out, or give the keys the same {hash tag}")
+		return nil, invalid("WithToken",
+			"a set of several slots cannot have it; leave it out, or give the keys the same {hash tag}")
 	}
 	return l.acquireClaim(ctx, claim, set, by)
 }

@@ -49,7 +49,8 @@ func noLockOf(claim *wire.Claim, why attempt.Setback) noLock {
 func (a *acquisition) contended(local bool) {
 	if a.lock.become(stateWaiting, a.start) {
 		a.enlist()
-		a.lock.emit(&Event{Kind: EventContended, Key: a.tries.Blocker.Key, Remaining: a.tries.Blocker.Left, Local: local})
+		a.lock.emit(&Event{Kind: EventContended, Key: a.tries.Blocker.Key, Remaining: a.tries.Blocker.Left,
+			Local: local})
 	}
 }
 

@@ -19,7 +19,8 @@ import (
 // that fn held the lock from beginning to end, unless somebody called Release, or took the key away
 // unnoticed while fn ended (see Release). If ctx ends before the lock is granted, fn is not called, and the
 // error matches ErrGaveUp.
-func (l *Locker) Do(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
+func (l *Locker) Do(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error,
+	opts ...Option) error {
 	_, err := l.do(ctx, fn, func(by method) (*Lock, error) { return l.acquire(ctx, key, opts, by) }, true)
 	return err
 }
@@ -27,7 +28,8 @@ func (l *Locker) Do(ctx context.Context, key string, fn func(ctx context.Context
 // DoValue is Do for a function that makes a value. It returns the value also with an error that matches
 // ErrNotHeld, which says that fn did not hold the lock all the time. An *AcquireError of this key says that
 // fn was not called.
-func DoValue[T any](ctx context.Context, l *Locker, key string, fn func(ctx context.Context, lock *Lock) (T, error), opts ...Option) (value T, err error) {
+func DoValue[T any](ctx context.Context, l *Locker, key string,
+	fn func(ctx context.Context, lock *Lock) (T, error), opts ...Option) (value T, err error) {
 	if fn == nil {
 		return value, invalid("fn", "it is nil; pass the function that is to run with the lock")
 	}
@@ -39,7 +41,8 @@ func DoValue[T any](ctx context.Context, l *Locker, key string, fn func(ctx cont
 }
 
 // DoAll is Do for a set of keys, which it acquires like AcquireAll.
-func (l *Locker) DoAll(ctx context.Context, keys []string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
+func (l *Locker) DoAll(ctx context.Context, keys []string, fn func(ctx context.Context, lock *Lock) error,
+	opts ...Option) error {
 	_, err := l.do(ctx, fn, func(by method) (*Lock, error) { return l.acquireAll(ctx, keys, opts, by) }, true)
 	return err
 }
@@ -60,13 +63,15 @@ func (l *Locker) DoAll(ctx context.Context, keys []string, fn func(ctx context.C
 //
 // TryDo keeps two runs from overlapping, not from following each other. For a job that must run once in
 // a period, although the clocks of its machines differ, add WithMinHold.
-func (l *Locker) TryDo(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) (ran bool, err error) {
+func (l *Locker) TryDo(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error,
+	opts ...Option) (ran bool, err error) {
 	return l.do(ctx, fn, func(by method) (*Lock, error) { return l.acquire(ctx, key, opts, by) }, false)
 }
 
 // TryDoAll is TryDo for a set of keys, which it acquires like TryAcquireAll: fn is called
 // only if nobody holds any of them.
-func (l *Locker) TryDoAll(ctx context.Context, keys []string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) (ran bool, err error) {
+func (l *Locker) TryDoAll(ctx context.Context, keys []string, fn func(ctx context.Context, lock *Lock) error,
+	opts ...Option) (ran bool, err error) {
 	return l.do(ctx, fn, func(by method) (*Lock, error) { return l.acquireAll(ctx, keys, opts, by) }, false)
 }
 
@@ -114,7 +119,8 @@ func saysSo(err, why error) bool {
 }
 
 // do runs fn with the lock, which it releases, unless ctx has ended.
-func (l *Lock) do(ctx context.Context, start clock.Instant, fn func(ctx context.Context, lock *Lock) error) (ran bool, err error) {
+func (l *Lock) do(ctx context.Context, start clock.Instant,
+	fn func(ctx context.Context, lock *Lock) error) (ran bool, err error) {
 	defer func() {
 		released := l.releaseDone(ctx)
 		switch {

@@ -14,9 +14,10 @@ func ExampleDoValue() {
 	defer done()
 	ctx := context.Background()
 
-	next, err := rlock.DoValue(ctx, locker, "invoice numbers", func(ctx context.Context, lock *rlock.Lock) (int, error) {
-		return 4711, nil // read and count up, alone
-	})
+	next, err := rlock.DoValue(ctx, locker, "invoice numbers",
+		func(ctx context.Context, lock *rlock.Lock) (int, error) {
+			return 4711, nil // read and count up, alone
+		})
 	if err != nil {
 		log.Fatal(err)
 	}

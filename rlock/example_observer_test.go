@@ -57,7 +57,8 @@ func ExampleWithObserver_tracing() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := locker.TryAcquire(context.Background(), "order:17"); err == nil { // another request, without a span
+	// another request, without a span
+	if _, err := locker.TryAcquire(context.Background(), "order:17"); err == nil {
 		log.Fatal("two holders")
 	}
 	if err := lock.Extend(ctx, time.Minute); err != nil {

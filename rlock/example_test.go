@@ -98,7 +98,8 @@ func ExampleLocker_TryDo() {
 	cleanUp := func(ctx context.Context, lock *rlock.Lock) error {
 		fmt.Println("cleaning up")
 		// On another machine, at the same moment:
-		ran, err := locker.TryDo(context.Background(), "cleanup", func(context.Context, *rlock.Lock) error { return nil })
+		ran, err := locker.TryDo(context.Background(), "cleanup",
+			func(context.Context, *rlock.Lock) error { return nil })
 		fmt.Println("the other one ran:", ran, err)
 		return nil
 	}

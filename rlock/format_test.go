@@ -42,16 +42,19 @@ func TestStateInWords(t *testing.T) {
 			},
 			"held by somebody who says so, without a lease": {
 				key: "kept", set: []string{newUUID + " web-3 pid 7"},
-				text: `lock "kept": held by "web-3 pid 7", never expires`, logged: `v.key=kept v.held=true v.owner="web-3 pid 7" v.remaining="never expires"`,
+				text:   `lock "kept": held by "web-3 pid 7", never expires`,
+				logged: `v.key=kept v.held=true v.owner="web-3 pid 7" v.remaining="never expires"`,
 				json: `{"Key":"kept","Owner":"web-3 pid 7","Held":true,"Shared":false,"Cached":false,` +
 					`"Remaining":9223372036854775807}`,
 			},
 			"a long key of any bytes": {
-				key: long, text: `lock "\xff` + strings.Repeat("k", 79) + `"…: free`, logged: `v.key="\"\\xff` + strings.Repeat("k", 79) + `\"…" v.held=false`,
+				key: long, text: `lock "\xff` + strings.Repeat("k", 79) + `"…: free`,
+				logged: `v.key="\"\\xff` + strings.Repeat("k", 79) + `\"…" v.held=false`,
 			},
 		} {
 			if test.set != nil {
-				require.NoError(t, client.Do(t.Context(), client.B().Arbitrary("SET", test.key).Args(test.set...).Build()).Error())
+				require.NoError(t, client.Do(t.Context(),
+					client.B().Arbitrary("SET", test.key).Args(test.set...).Build()).Error())
 			}
 			state, err := locker.Check(t.Context(), test.key)
 			require.NoError(t, err)

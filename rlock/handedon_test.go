@@ -27,10 +27,12 @@ func TestLeasesAreHandedOn(t *testing.T) {
 		"fixed, nearly all is left":  {nil, 95 * time.Millisecond, 0, ttl - ttl/50},
 		"fixed, too much is missing": {nil, 105 * time.Millisecond, 1, ttl - ttl/100},
 		"extended, half is left":     {[]rlock.LockerOption{rlock.WithAutoExtend(true)}, time.Second, 0, ttl / 2},
-		"fixed, long, a moment ago":  {[]rlock.LockerOption{rlock.WithTTL(time.Hour)}, 99 * time.Millisecond, 0, time.Hour - time.Minute},
-		"fixed, long, a while ago":   {[]rlock.LockerOption{rlock.WithTTL(time.Hour)}, 105 * time.Millisecond, 1, time.Hour - time.Minute},
-		"never expires":              {[]rlock.LockerOption{rlock.WithTTL(rlock.NoExpiry)}, 0, 1, 0},
-		"own tokens":                 {[]rlock.LockerOption{rlock.WithUniqueToken(true)}, 0, 1, ttl - ttl/100},
+		"fixed, long, a moment ago": {[]rlock.LockerOption{rlock.WithTTL(time.Hour)}, 99 * time.Millisecond, 0,
+			time.Hour - time.Minute},
+		"fixed, long, a while ago": {[]rlock.LockerOption{rlock.WithTTL(time.Hour)}, 105 * time.Millisecond, 1,
+			time.Hour - time.Minute},
+		"never expires": {[]rlock.LockerOption{rlock.WithTTL(rlock.NoExpiry)}, 0, 1, 0},
+		"own tokens":    {[]rlock.LockerOption{rlock.WithUniqueToken(true)}, 0, 1, ttl - ttl/100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -26,7 +26,8 @@ import (
 // Lead also returns the error of an acquisition that fails: ErrGaveUp if ctx or the retry policy has ended
 // the candidacy, ErrClosed when the Locker stops. WithToken is refused, WithFence has no effect, and
 // WithOwner tells others who leads.
-func (l *Locker) Lead(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
+func (l *Locker) Lead(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error,
+	opts ...Option) error {
 	if fn == nil {
 		return invalid("fn", "it is nil; pass the function that is to run with the lock")
 	}

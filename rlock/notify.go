@@ -76,7 +76,8 @@ func (l *Locker) peek(ctx context.Context, key string) (notify.Seen, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	peeked, err := l.wire.Peek(ctx, key, l.defaults.cacheTTL)
-	return notify.Seen{Held: peeked.Held, Token: peeked.Token, Left: time.Until(peeked.Until), Cached: peeked.Cached}, err
+	return notify.Seen{Held: peeked.Held, Token: peeked.Token, Left: time.Until(peeked.Until),
+		Cached: peeked.Cached}, err
 }
 
 // holder returns the lease by which this Locker holds the whole lock of a key, as far as this process knows.

@@ -122,7 +122,8 @@ func WithToken(token string) Option {
 			return invalid("WithToken", "the token is empty; leave the option out for a new UUID")
 		}
 		if strings.HasPrefix(token, wire.OwnPrefix) {
-			return invalid("WithToken", "tokens that start with "+wire.OwnPrefix+" belong to shared locks; choose another")
+			return invalid("WithToken",
+				"tokens that start with "+wire.OwnPrefix+" belong to shared locks; choose another")
 		}
 		return nil
 	})
@@ -208,7 +209,8 @@ func WithBarging(barging time.Duration) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.barging = barging
 		if barging < 0 || barging > longestBarging || barging%time.Millisecond != 0 {
-			return invalid("WithBarging", fmt.Sprintf("%v is no whole number of milliseconds from 0 to %v", barging, longestBarging))
+			return invalid("WithBarging",
+				fmt.Sprintf("%v is no whole number of milliseconds from 0 to %v", barging, longestBarging))
 		}
 		return nil
 	})
@@ -331,10 +333,12 @@ var errNilOption = invalid("option", "it is nil")
 // check refuses options that contradict each other. One that contradicts a default overrides it.
 func (s *settings) check() error {
 	if s.given.ttl && s.given.autoExtend && s.ttl == NoExpiry && *s.autoExtend {
-		return invalid("WithAutoExtend", "a lock with WithTTL(NoExpiry) has no lease to extend; leave one of the two out")
+		return invalid("WithAutoExtend",
+			"a lock with WithTTL(NoExpiry) has no lease to extend; leave one of the two out")
 	}
 	if s.given.token && s.given.owner {
-		return invalid("WithOwner", "its text is a part of the tokens that the Locker makes; leave it out, or leave WithToken out")
+		return invalid("WithOwner", "its text is a part of the tokens that the Locker makes; leave it out, or "+
+			"leave WithToken out")
 	}
 	if err := s.checkLimits(s.ttl); err != nil {
 		return err

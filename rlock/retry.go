@@ -28,9 +28,10 @@ type Retry struct {
 
 // Attempt is what a retry policy knows when it decides.
 type Attempt struct {
-	Number    int           // how often the acquisition has found the lock held so far, or got no answer, from 1
-	Elapsed   time.Duration // since the call
-	Previous  time.Duration // the last pause: what the policy answered, cut to what Remaining leaves of it and to a year; 0 at first
+	Number  int           // how often the acquisition has found the lock held so far, or got no answer, from 1
+	Elapsed time.Duration // since the call
+	// the last pause: what the policy answered, cut to what Remaining leaves of it and to a year; 0 at first
+	Previous  time.Duration
 	Remaining time.Duration // holder's remaining time; NoExpiry when it never expires; 0 when unknown, as when the last attempt had no answer
 }
 

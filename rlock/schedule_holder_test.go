@@ -126,7 +126,8 @@ func (s *schedule) check() {
 			switch {
 			case h.lock.Err() != nil:
 			case !h.owns(value):
-				s.wrong("key %q of %q has %q although %q is valid for %v", key, h.keys, value, h.lock.Token(), time.Until(h.lock.Deadline()))
+				s.wrong("key %q of %q has %q although %q is valid for %v", key, h.keys, value, h.lock.Token(),
+					time.Until(h.lock.Deadline()))
 			case holder != nil && holder.lock.Err() == nil:
 				s.wrong("key %q has two holders, with fences %d and %d", key, holder.lock.Fence(), h.lock.Fence())
 			default:
@@ -249,7 +250,8 @@ func (s *schedule) ended(h *holding, why error) {
 		s.wrong("the context outlives the lock")
 	}
 	cause := context.Cause(ctx)
-	if !errors.Is(cause, why) && !errors.Is(cause, rlock.ErrClosed) && !(why == rlock.ErrReleased && errors.Is(cause, rlock.ErrExpired)) {
+	if !errors.Is(cause, why) && !errors.Is(cause, rlock.ErrClosed) &&
+		!(why == rlock.ErrReleased && errors.Is(cause, rlock.ErrExpired)) {
 		s.wrong("it ended with %v, not %v", cause, why)
 	}
 }

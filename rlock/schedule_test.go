@@ -53,9 +53,11 @@ func TestSchedules(t *testing.T) {
 
 func runSchedule(t *testing.T, client rueidis.Client, redis *redis, seed uint64) {
 	draw := &draw{rand.New(rand.NewPCG(seed, 0))}
-	s := &schedule{redis: redis, seed: seed, t: t, held: map[string][]*holding{}, fences: map[string]uint64{}, meddled: map[string]int{}, since: map[string][]int{}}
+	s := &schedule{redis: redis, seed: seed, t: t, held: map[string][]*holding{}, fences: map[string]uint64{},
+		meddled: map[string]int{}, since: map[string][]int{}}
 	redis.FlushAll()
-	redis.network.Store(&network{slow: pick(draw, 0, 100*time.Microsecond, 3*time.Millisecond), loses: pick(draw, 0, 0, 0, 30)})
+	redis.network.Store(&network{slow: pick(draw, 0, 100*time.Microsecond, 3*time.Millisecond),
+		loses: pick(draw, 0, 0, 0, 30)})
 	defer redis.network.Store(nil)
 	s.calm = redis.network.Load().loses == 0
 	s.keys = []string{"a", "b", "c"}[:1+draw.IntN(3)]
@@ -190,7 +192,8 @@ func (s *schedule) acquire(ctx context.Context, draw *draw) *holding {
 	case 0:
 		opts = append(opts, rlock.WithRetry(rlock.Fixed(time.Duration(1+draw.IntN(3))*step).MaxTime(limit)))
 	case 1:
-		opts = append(opts, rlock.WithRetry(rlock.Exponential(time.Millisecond, 5*step).MaxAttempts(1+draw.IntN(20))))
+		opts = append(opts,
+			rlock.WithRetry(rlock.Exponential(time.Millisecond, 5*step).MaxAttempts(1+draw.IntN(20))))
 		bounded = false
 	case 2:
 		bounded = false

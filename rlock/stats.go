@@ -13,10 +13,11 @@ import (
 type Stats struct {
 	Acquired      uint64 // acquisitions that succeeded
 	AcquireFailed uint64 // acquisitions that failed
-	Attempts      uint64 // commands to acquire that were sent to the server, repeated ones and heartbeats included
-	Contended     uint64 // acquisitions that found the lock held, or others before them
-	HandedOver    uint64 // acquisitions to which the last holder, of this Locker, handed the lock over, and readers who share what another reader has
-	Attached      uint64 // locks that Attach took over
+	// commands to acquire that were sent to the server, repeated ones and heartbeats included
+	Attempts   uint64
+	Contended  uint64 // acquisitions that found the lock held, or others before them
+	HandedOver uint64 // acquisitions to which the last holder, of this Locker, handed the lock over, and readers who share what another reader has
+	Attached   uint64 // locks that Attach took over
 
 	// Waiting is how many acquisitions wait now: for others, or for a server that does not answer, or has not
 	// for a second. Unanswered is how many of those the server does not answer; of callers in one line, one
@@ -30,8 +31,10 @@ type Stats struct {
 
 	Waited time.Duration // total time of the contended acquisitions that have ended
 	Waits  Histogram     // how long each of those took, but for calls that do not wait, such as TryAcquire
-	Held   int           // locks that are held now: as many as Locks returns; a set, a share or several permits are one
-	Holds  Histogram     // for how long those were held that have ended, in whatever way; at most until the end of the lease
+	// locks that are held now: as many as Locks returns; a set, a share or several permits are one
+	Held int
+	// for how long those were held that have ended, in whatever way; at most until the end of the lease
+	Holds Histogram
 
 	Extended     uint64 // leases extended
 	ExtendFailed uint64 // attempts to extend that failed while the lease lasted; see EventExtendFailed
@@ -52,8 +55,9 @@ type Stats struct {
 // Histogram counts how long something took, in buckets whose bounds are powers of two of a second.
 // Packages rlockprom and rlockotel publish it.
 type Histogram struct {
-	Counts [29]uint64 // how many took at most as long as the Bound of the index, and longer than the one before it
-	Sum    float64    // of all, in seconds, each rounded to a microsecond
+	// how many took at most as long as the Bound of the index, and longer than the one before it
+	Counts [29]uint64
+	Sum    float64 // of all, in seconds, each rounded to a microsecond
 }
 
 // Bound returns how long those of Counts[i] took at most, in seconds: 2^(i-14), from 61 µs to 2 h 16

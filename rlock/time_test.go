@@ -108,7 +108,8 @@ func open(t *testing.T, client rueidis.Client, opts ...rlock.LockerOption) *rloc
 // waits acquires a key that is held throughout and returns the error.
 func waits(t *testing.T, client rueidis.Client, policy rlock.Retry) *rlock.AcquireError {
 	t.Helper()
-	require.NoError(t, client.Do(t.Context(), client.B().Set().Key("held").Value("other").PxMilliseconds(3_600_000).Build()).Error())
+	require.NoError(t, client.Do(t.Context(),
+		client.B().Set().Key("held").Value("other").PxMilliseconds(3_600_000).Build()).Error())
 	_, err := open(t, client).Acquire(t.Context(), "held", rlock.WithRetry(policy))
 	require.ErrorIs(t, err, rlock.ErrGaveUp)
 	var facts *rlock.AcquireError
@@ -124,13 +125,18 @@ func TestRetryLimits(t *testing.T) {
 		least    time.Duration
 		most     time.Duration
 	}{
-		"attempts":            {rlock.Fixed(100 * time.Millisecond).MaxAttempts(5), 5, 400 * time.Millisecond, 400 * time.Millisecond},
-		"one attempt":         {rlock.Fixed(time.Hour).MaxAttempts(1), 1, 0, 0},
-		"time":                {rlock.Fixed(300 * time.Millisecond).MaxTime(time.Second), 5, time.Second, time.Second},
+		"attempts": {rlock.Fixed(100 * time.Millisecond).MaxAttempts(5), 5, 400 * time.Millisecond,
+			400 * time.Millisecond},
+		"one attempt": {rlock.Fixed(time.Hour).MaxAttempts(1), 1, 0, 0},
+		"time": {rlock.Fixed(300 * time.Millisecond).MaxTime(time.Second), 5, time.Second,
+			time.Second},
 		"less time than once": {rlock.Fixed(time.Minute).MaxTime(time.Second), 2, time.Second, time.Second},
-		"both, attempts":      {rlock.Fixed(time.Second).MaxTime(time.Minute).MaxAttempts(3), 3, 2 * time.Second, 2 * time.Second},
-		"exponential":         {rlock.Exponential(10*time.Millisecond, 80*time.Millisecond).MaxAttempts(6), 6, (10 + 20 + 40 + 80 + 80) / 2 * time.Millisecond, (10 + 20 + 40 + 80 + 80) * time.Millisecond},
-		"exponential, flat":   {rlock.Exponential(time.Second, time.Second).MaxAttempts(100), 100, 99 * time.Second / 2, 99 * time.Second},
+		"both, attempts": {rlock.Fixed(time.Second).MaxTime(time.Minute).MaxAttempts(3), 3, 2 * time.Second,
+			2 * time.Second},
+		"exponential": {rlock.Exponential(10*time.Millisecond, 80*time.Millisecond).MaxAttempts(6), 6,
+			(10 + 20 + 40 + 80 + 80) / 2 * time.Millisecond, (10 + 20 + 40 + 80 + 80) * time.Millisecond},
+		"exponential, flat": {rlock.Exponential(time.Second, time.Second).MaxAttempts(100), 100,
+			99 * time.Second / 2, 99 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -314,8 +320,10 @@ func TestFirstComeFirstServed(t *testing.T) {
 			inBubble(t, func(t *testing.T, client rueidis.Client, redis *redis) {
 				require.NoError(t, gen.New().Load(t.Context(), client))
 				locker := open(t, client, test.opts...)
-				require.NoError(t, client.Do(t.Context(), client.B().Set().Key("other").Value("stranger").PxMilliseconds(10).Build()).Error())
-				first, err := locker.Acquire(t.Context(), "other") // which waits, so that the Locker is told of grants now
+				require.NoError(t, client.Do(t.Context(),
+					client.B().Set().Key("other").Value("stranger").PxMilliseconds(10).Build()).Error())
+				// which waits, so that the Locker is told of grants now
+				first, err := locker.Acquire(t.Context(), "other")
 				require.NoError(t, err)
 				require.NoError(t, first.Release(t.Context()))
 				first, err = locker.Acquire(t.Context(), "job")

@@ -53,7 +53,8 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 			return nil
 		default:
 			s = stateOf(holders[0])
-			s.until = max(s.until, clock.Now().After(time.Millisecond)) // it is held; nothing left would mean that nobody knows
+			// it is held; nothing left would mean that nobody knows
+			s.until = max(s.until, clock.Now().After(time.Millisecond))
 		}
 		fail := func(err, cause error) error {
 			waited := time.Duration(clock.Now() - start)
@@ -79,7 +80,9 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 			return fail(err, nil)
 		}
 		var more bool
-		pause, more = set.retry.next(Attempt{Number: number, Elapsed: time.Duration(clock.Now() - start), Previous: pause, Remaining: s.Remaining()})
+		pause, more = set.retry.next(
+			Attempt{Number: number, Elapsed: time.Duration(clock.Now() - start), Previous: pause,
+				Remaining: s.Remaining()})
 		if !more {
 			return fail(ErrGaveUp, nil)
 		}

@@ -76,7 +76,8 @@ func TestContributingNamesTests(t *testing.T) {
 	page, err := os.ReadFile("../../CONTRIBUTING.md")
 	require.NoError(t, err)
 	names := map[string]bool{}
-	for _, name := range regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w*`).FindAllString(fenced.ReplaceAllString(string(page), ""), -1) {
+	for _, name := range regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w*`).FindAllString(
+		fenced.ReplaceAllString(string(page), ""), -1) {
 		names[name] = true
 	}
 	require.NotEmpty(t, names)

@@ -81,8 +81,10 @@ func TestHelpExample(t *testing.T) {
 	require.NoError(t, run([]string{"-scripts", dir, "-out", out}, &stdout, &stderr), stderr.String())
 	text, err := os.ReadFile(filepath.Join(out, "visit.lua.go"))
 	require.NoError(t, err)
-	require.Contains(t, usage, "bindings.New().Visit(ctx, client, bindings.VisitParams{Visits: \"v\", Keep: time.Hour})")
-	require.Contains(t, string(text), "Visit(ctx context.Context, c rueidis.Client, p VisitParams) (int64, error)")
+	require.Contains(t, usage, "bindings.New().Visit(ctx, client, bindings.VisitParams{Visits: \"v\", Keep: "+
+		"time.Hour})")
+	require.Contains(t, string(text),
+		"Visit(ctx context.Context, c rueidis.Client, p VisitParams) (int64, error)")
 	require.Regexp(t, `Visits\s+string`, string(text))
 	require.Regexp(t, `Keep\s+time.Duration`, string(text))
 }

@@ -33,7 +33,8 @@ func initialize(o options, stdout, stderr io.Writer) error {
 		if len(s.findings) > 0 {
 			what = "what is left to decide follows"
 		}
-		fmt.Fprintf(stdout, "%s: the header is written, and %s; read its types, name its entries, and say what they are\n", o.init, what)
+		fmt.Fprintf(stdout, "%s: the header is written, and %s; read its types, name its entries, and say what "+
+			"they are\n", o.init, what)
 	}
 	return s.report(o, stdout, stderr)
 }

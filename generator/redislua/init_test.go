@@ -30,7 +30,8 @@ func withoutHeader(text string) string {
 
 // decisions are the rules whose findings only a person can answer: which keys the caller passes,
 // and what may stay unproved.
-var decisions = []string{"undeclared-key", "undeclared-channel", "dynamic-command", "unknown-command", "unused-entry"}
+var decisions = []string{"undeclared-key", "undeclared-channel", "dynamic-command", "unknown-command",
+	"unused-entry"}
 
 // requireInserted checks that all lines of a text are in another, in their order, and that what
 // is new there is one block of comments.

@@ -85,5 +85,7 @@ func (s *scriptSet) parse(path string) {
 // files, so that the user sees all findings at once.
 func (s *scriptSet) cannotRead(path, format string, args ...any) {
 	s.unreadable = true
-	s.findings = append(s.findings, finding.Finding{Path: filepath.ToSlash(path), Line: 1, Column: 1, Rule: ruleFiles.Name, Message: fmt.Sprintf(format, args...)})
+	s.findings = append(s.findings,
+		finding.Finding{Path: filepath.ToSlash(path), Line: 1, Column: 1, Rule: ruleFiles.Name,
+			Message: fmt.Sprintf(format, args...)})
 }

@@ -85,28 +85,39 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	o := options{client: emit.Rueidis}
 	flags := flag.NewFlagSet("redislua", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	flags.Func("scripts", "`directory` of the Lua files; may be given several times (default scripts)", func(dir string) error {
-		o.scripts = append(o.scripts, dir)
-		return nil
-	})
+	flags.Func("scripts", "`directory` of the Lua files; may be given several times (default scripts)",
+		func(dir string) error {
+			o.scripts = append(o.scripts, dir)
+			return nil
+		})
 	flags.StringVar(&o.out, "out", "gen", "`directory` of the generated files")
 	flags.StringVar(&o.pkg, "package", "", "`name` of the generated package (default the last element of -out)")
-	flags.StringVar(&o.redis, "redis", "", "have the server at this `address` (host:port or redis://…) compile each script")
-	flags.StringVar(&o.try, "try", "", "run the scripts on the `server` of an address, on one that a program such as redis-server starts, or embedded")
+	flags.StringVar(&o.redis, "redis", "",
+		"have the server at this `address` (host:port or redis://…) compile each script")
+	flags.StringVar(&o.try, "try", "",
+		"run the scripts on the `server` of an address, on one that a program such as redis-server starts, or "+
+			"embedded")
 	flags.Uint64Var(&o.seed, "seed", 1, "with -try: the `number` that the values depend on which come by chance")
-	flags.BoolVar(&o.check, "check", false, "write nothing; if generated files are out of date, print a diff and exit with 1")
-	flags.BoolVar(&o.audit, "audit", false, "write nothing; print what each script is, what it touches, and its ACL rule")
+	flags.BoolVar(&o.check, "check", false,
+		"write nothing; if generated files are out of date, print a diff and exit with 1")
+	flags.BoolVar(&o.audit, "audit", false,
+		"write nothing; print what each script is, what it touches, and its ACL rule")
 	flags.BoolVar(&o.json, "json", false, "with -audit: as JSON")
-	flags.Func("client", "the Redis `client` of the generated calls: rueidis or goredis (default rueidis)", func(name string) (err error) {
-		o.client, err = emit.ClientOf(name)
-		return err
-	})
-	flags.BoolVar(&o.replicas, "replicas", false, "let the client send scripts that only read to replicas, by EVALSHA_RO")
-	flags.BoolVar(&o.standalone, "standalone", false, "write all that the calls need, so that they import only the client")
+	flags.Func("client", "the Redis `client` of the generated calls: rueidis or goredis (default rueidis)",
+		func(name string) (err error) {
+			o.client, err = emit.ClientOf(name)
+			return err
+		})
+	flags.BoolVar(&o.replicas, "replicas", false,
+		"let the client send scripts that only read to replicas, by EVALSHA_RO")
+	flags.BoolVar(&o.standalone, "standalone", false,
+		"write all that the calls need, so that they import only the client")
 	flags.BoolVar(&o.watch, "watch", false, "run again after each change of a script, until Ctrl-C")
 	flags.StringVar(&o.init, "init", "", "write a first header for the script in this `file`, which has none")
-	flags.StringVar((*string)(&o.format), "format", string(report.Text), "print findings as `text, github or sarif`")
-	flags.BoolVar(&o.verbose, "v", false, "print which files it writes, and why, and behind each finding the name of its rule")
+	flags.StringVar((*string)(&o.format), "format", string(report.Text),
+		"print findings as `text, github or sarif`")
+	flags.BoolVar(&o.verbose, "v", false,
+		"print which files it writes, and why, and behind each finding the name of its rule")
 	err := flags.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -143,9 +154,11 @@ func (o options) contradiction() error {
 		return fmt.Errorf("-format %s is unknown; want text, github or sarif", o.format)
 	case !o.forPeople() && o.audit:
 		return fmt.Errorf("-format %s and -audit both print to standard output; run the generator twice", o.format)
-	case o.init != "" && (o.audit || o.check || o.watch || o.redis != "" || o.client != emit.Rueidis || len(o.scripts) > 0):
+	case o.init != "" && (o.audit || o.check || o.watch || o.redis != "" || o.client != emit.Rueidis ||
+		len(o.scripts) > 0):
 		return errors.New("-init writes a header and nothing else; run the generator again for the rest")
-	case o.try != "" && (o.audit || o.check || o.watch || o.init != "" || o.redis != "" || o.replicas || o.client != emit.Rueidis):
+	case o.try != "" && (o.audit || o.check || o.watch || o.init != "" || o.redis != "" || o.replicas ||
+		o.client != emit.Rueidis):
 		return errors.New("-try runs the scripts and writes nothing; run the generator again for the rest")
 	case o.seed != 1 && o.try == "":
 		return errors.New("-seed goes with -try; give both, or neither")

@@ -25,7 +25,8 @@ func shortName(t *testing.T, importPath string) string {
 	if name, own := strings.CutPrefix(importPath, internal); own {
 		return name
 	}
-	require.False(t, strings.HasPrefix(importPath, module), "the generator imports %s, and must know nothing of the other packages", importPath)
+	require.False(t, strings.HasPrefix(importPath, module),
+		"the generator imports %s, and must know nothing of the other packages", importPath)
 	elements := strings.Split(importPath, "/")
 	if !strings.Contains(elements[0], ".") {
 		return ""
@@ -54,7 +55,8 @@ func TestPackagesImportDownwards(t *testing.T) {
 		ImportPath                         string
 		Imports, TestImports, XTestImports []string
 	}
-	text, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,TestImports,XTestImports", "../...").Output()
+	text, err := exec.CommandContext(t.Context(), "go", "list",
+		"-json=ImportPath,Imports,TestImports,XTestImports", "../...").Output()
 	require.NoError(t, err)
 	packages := map[string]listed{}
 	for decoder := json.NewDecoder(strings.NewReader(string(text))); ; {
@@ -94,7 +96,8 @@ func TestPackagesImportDownwards(t *testing.T) {
 		p, exists := packages[name]
 		require.True(t, exists, "GENERATOR.md has the package %s, which does not exist", name)
 		delete(packages, name)
-		require.Equal(t, imports, shortNames(t, p.Imports), "GENERATOR.md says something else about the imports of %s", name)
+		require.Equal(t, imports, shortNames(t, p.Imports),
+			"GENERATOR.md says something else about the imports of %s", name)
 		for _, path := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
 			if other, own := strings.CutPrefix(path, internal); own && other != name {
 				require.Contains(t, above, other, "%s imports %s, which is not above it", name, other)

@@ -21,13 +21,17 @@ import (
 // Whether a body fits them is not asked here.
 func TestTypesCompile(t *testing.T) {
 	t.Parallel()
-	scalars := []string{"string", "bytes", "int", "bool", "float", "duration", "time", "json", "json(time.Duration)"}
+	scalars := []string{"string", "bytes", "int", "bool", "float", "duration", "time", "json",
+		"json(time.Duration)"}
 	results := []string{"none", "ok", "raw", "[]raw", "map[string]raw", "a raw", "[](first raw, b int)"}
 	for _, scalar := range scalars {
-		results = append(results, scalar, scalar+"?", "[]"+scalar, "([]"+scalar+"?)?", "map[string]"+scalar, "(map[string]"+scalar+")?",
-			"a "+scalar+", err "+scalar+"?", "(a "+scalar+")?", "[](a "+scalar+", b "+scalar+"?)", "([](a "+scalar+", values int)?)?")
+		results = append(results, scalar, scalar+"?", "[]"+scalar, "([]"+scalar+"?)?", "map[string]"+scalar,
+			"(map[string]"+scalar+")?",
+			"a "+scalar+", err "+scalar+"?", "(a "+scalar+")?", "[](a "+scalar+", b "+scalar+"?)",
+			"([](a "+scalar+", values int)?)?")
 	}
-	results = append(results, "[](a [](b [](c string, d int), e map[string](f int)))", "a (b int, c (d string, e time?)?)", "[]([](a int))?", "[][](a int)",
+	results = append(results, "[](a [](b [](c string, d int), e map[string](f int)))",
+		"a (b int, c (d string, e time?)?)", "[]([](a int))?", "[][](a int)",
 		"map[string]([](a string, r json(encoding/json.Number)))?")
 	arguments := []string{"enum(a|B|c-d)", "enum(NX)?", "channel", "channel?", "duration?", "time?"}
 	arguments = append(arguments, scalars...)
@@ -49,7 +53,8 @@ func TestTypesCompile(t *testing.T) {
 				if mode == "read cached" { // which takes one argument at most
 					skipped, index = "", "[1]"
 				}
-				add("-- mode: " + mode + "\n-- KEYS[1] k key\n" + skipped + "-- ARGV" + index + " err " + argument + "\n-- returns: int\n")
+				add("-- mode: " + mode + "\n-- KEYS[1] k key\n" + skipped + "-- ARGV" + index + " err " + argument +
+					"\n-- returns: int\n")
 			}
 		}
 	}
@@ -82,7 +87,8 @@ func TestTypesCompile(t *testing.T) {
 				return // this module does not require it; rlock_test/goredis compiles its bindings
 			}
 			var wrong []string
-			config := types.Config{Importer: packages(t), Error: func(err error) { wrong = append(wrong, err.Error()) }}
+			config := types.Config{Importer: packages(t),
+				Error: func(err error) { wrong = append(wrong, err.Error()) }}
 			_, _ = config.Check(pkg, set, parsed, nil)
 			require.Empty(t, wrong, strings.Join(wrong, "\n"))
 		})

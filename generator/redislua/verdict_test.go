@@ -238,7 +238,8 @@ func TestMessagesNameTheFix(t *testing.T) {
 				put(t, dir, map[string]string{f.Name: string(f.Data)})
 			}
 			var stdout, stderr bytes.Buffer
-			require.ErrorIs(t, run([]string{"-scripts", dir, "-out", filepath.Join(dir, "bindings")}, &stdout, &stderr), errReported)
+			require.ErrorIs(t, run([]string{"-scripts", dir, "-out", filepath.Join(dir, "bindings")}, &stdout,
+				&stderr), errReported)
 			findings := reported.FindAllStringSubmatch(stderr.String(), -1)
 			require.NotEmpty(t, findings)
 			seen := map[string]bool{}

@@ -75,18 +75,22 @@ func TestWatch(t *testing.T) {
 	require.Contains(t, bindings("look.lua"), "EXISTS")
 
 	put(t, dir, map[string]string{"lua/look.lua": badScript})
-	require.Contains(t, out.next(t, "redislua: nothing was written; mend the findings\n"), `lua/look.lua:4:8: "INCR" writes`)
+	require.Contains(t, out.next(t, "redislua: nothing was written; mend the findings\n"),
+		`lua/look.lua:4:8: "INCR" writes`)
 	require.Contains(t, bindings("look.lua"), "EXISTS")
 
 	put(t, dir, map[string]string{"lua/look.lua": strings.Replace(goodScript, "EXISTS", "STRLEN", 1)})
 	out.next(t, "1 scripts, 3 files changed\n")
 	require.Contains(t, bindings("look.lua"), "STRLEN")
 
-	put(t, dir, map[string]string{"lua/more.lua": "-- mode: read\n-- KEYS[1] k key\n-- returns: int\n\n-- include: ../shared/count.lua\nreturn count(KEYS[1])\n"})
+	put(t, dir, map[string]string{"lua/more.lua": "-- mode: read\n-- KEYS[1] k key\n-- returns: int\n\n-- " +
+		"include: ../shared/count.lua\nreturn count(KEYS[1])\n"})
 	out.next(t, "redislua: nothing was written; mend the findings\n")
-	put(t, dir, map[string]string{"shared/count.lua": "local function count(k) return redis.call('LLEN', k) end\n"})
+	put(t, dir, map[string]string{"shared/count.lua": "local function count(k) return redis.call('LLEN', k) " +
+		"end\n"})
 	out.next(t, "2 scripts, 4 files changed\n")
-	put(t, dir, map[string]string{"shared/count.lua": "local function count(k) return redis.call('HLEN', k) end\n"})
+	put(t, dir, map[string]string{"shared/count.lua": "local function count(k) return redis.call('HLEN', k) " +
+		"end\n"})
 	out.next(t, "2 scripts, 3 files changed\n")
 	require.Contains(t, bindings("more.lua"), "HLEN")
 

@@ -127,7 +127,8 @@ func TestArrows(t *testing.T) {
 // The check finds what it looks for.
 func TestWrongArrows(t *testing.T) {
 	t.Parallel()
-	const low, middle, high, gen, rueidis = internal + "low", internal + "middle", internal + "high", module + "gen", "github.com/redis/rueidis"
+	const low, middle, high, gen, rueidis = internal + "low", internal + "middle", internal + "high",
+		module + "gen", "github.com/redis/rueidis"
 	type packages = map[string]pkg
 	imports := func(names ...string) pkg { return pkg{imports: names} }
 	planned := map[string][]string{"low": {}, "middle": {"low", "gen"}, "high": {"middle", "rueidis"}}
@@ -135,17 +136,23 @@ func TestWrongArrows(t *testing.T) {
 		changed packages
 		wrong   []string
 	}{
-		"as it should be":  {},
-		"upwards":          {packages{low: imports("time", middle)}, []string{"low must not import middle"}},
-		"past a floor":     {packages{high: imports(low, middle, rueidis)}, []string{"high must not import low"}},
-		"rlock":            {packages{high: imports(middle, rueidis, toolkit)}, []string{"high must not import rlock"}},
-		"rlock by detour":  {packages{high: imports(middle, rueidis, module+"helper")}, []string{"high must not import helper"}},
-		"gen":              {packages{low: imports(gen)}, []string{"low must not import gen"}},
-		"a client":         {packages{middle: imports(low, gen, rueidis+"/internal/cmds")}, []string{"middle must not import rueidis"}},
-		"out of gen":       {packages{gen: imports(rueidis, module+"redislua", module+"redislua/luaimpl", low)}, []string{"gen must not import low"}},
-		"tests":            {packages{low: {nil, []string{"testing", toolkit}}}, []string{"the tests of low must not import rlock"}},
-		"not in the table": {packages{internal + "new": imports("time")}, []string{"the room new is not in the table"}},
-		"no more":          {packages{high: imports(middle)}, []string{"high does not import rueidis any more"}},
+		"as it should be": {},
+		"upwards":         {packages{low: imports("time", middle)}, []string{"low must not import middle"}},
+		"past a floor":    {packages{high: imports(low, middle, rueidis)}, []string{"high must not import low"}},
+		"rlock": {packages{high: imports(middle, rueidis, toolkit)},
+			[]string{"high must not import rlock"}},
+		"rlock by detour": {packages{high: imports(middle, rueidis, module+"helper")},
+			[]string{"high must not import helper"}},
+		"gen": {packages{low: imports(gen)}, []string{"low must not import gen"}},
+		"a client": {packages{middle: imports(low, gen, rueidis+"/internal/cmds")},
+			[]string{"middle must not import rueidis"}},
+		"out of gen": {packages{gen: imports(rueidis, module+"redislua", module+"redislua/luaimpl", low)},
+			[]string{"gen must not import low"}},
+		"tests": {packages{low: {nil, []string{"testing", toolkit}}},
+			[]string{"the tests of low must not import rlock"}},
+		"not in the table": {packages{internal + "new": imports("time")},
+			[]string{"the room new is not in the table"}},
+		"no more": {packages{high: imports(middle)}, []string{"high does not import rueidis any more"}},
 		"several": {packages{low: imports(gen, toolkit), middle: imports(gen, low, toolkit)},
 			[]string{"low must not import gen", "low must not import rlock", "middle must not import rlock"}},
 	} {
@@ -163,6 +170,7 @@ func TestWrongArrows(t *testing.T) {
 			require.Equal(t, c.wrong, wrongArrows(planned, []string{"low", "middle", "high"}, all))
 		})
 	}
-	require.Equal(t, []string{"low is planned to import high, which is not above it in the table", "there is no room low", "there is no room high"},
+	require.Equal(t, []string{"low is planned to import high, which is not above it in the table",
+		"there is no room low", "there is no room high"},
 		wrongArrows(map[string][]string{"low": {"high"}, "high": nil}, []string{"low", "high"}, nil))
 }

@@ -119,7 +119,8 @@ func declared(t *testing.T, dir string, tests bool) map[string]string {
 // from rlock or from the top, nor for a room, nor for a name that is known.
 func unknown(text string, exists func(path string) bool, known func(name string) bool) (words []string) {
 	for _, word := range quoted(text) {
-		if strings.Contains(word, " ") || known(word) || exists(word) || exists("../"+word) || exists("internal/"+word) {
+		if strings.Contains(word, " ") || known(word) || exists(word) || exists("../"+word) ||
+			exists("internal/"+word) {
 			continue
 		}
 		words = append(words, word)
@@ -145,8 +146,10 @@ func TestArchitectureNamesWhatExists(t *testing.T) {
 		_, err := os.Stat(filepath.Join("..", path))
 		return err == nil
 	}
-	require.Empty(t, unknown(string(text), exists, func(name string) bool { return names[name] != "" || name == "rueidis" || name == "uuid" }))
-	for _, m := range regexp.MustCompile("`([^`\n]+)`\\s+in\\s+`(\\w+\\.go)`").FindAllStringSubmatch(string(text), -1) {
+	require.Empty(t, unknown(string(text), exists,
+		func(name string) bool { return names[name] != "" || name == "rueidis" || name == "uuid" }))
+	for _, m := range regexp.MustCompile("`([^`\n]+)`\\s+in\\s+`(\\w+\\.go)`").FindAllStringSubmatch(
+		string(text), -1) {
 		require.Equal(t, m[2], names[m[1]], "%s is not in that file", m[1])
 	}
 }
@@ -163,7 +166,8 @@ func TestUnknown(t *testing.T) {
 			return false
 		}
 	}
-	const text = "`lock.go` has `Lock.end`, `../scripts/a.lua` or `scripts/a.lua` and `slot` has `slot.Of`; see `go doc x`.\n" +
+	const text = "`lock.go` has `Lock.end`, `../scripts/a.lua` or `scripts/a.lua` and `slot` has `slot.Of`; " +
+		"see `go doc x`.\n" +
 		"`gone.go`, `Lock.gone`, `gone` and `slot.Gone` are gone."
 	require.Equal(t, []string{"gone.go", "Lock.gone", "gone", "slot.Gone"},
 		unknown(text, is("lock.go", "internal/slot", "../scripts/a.lua"), is("Lock.end", "slot.Of")))

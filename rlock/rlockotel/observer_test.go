@@ -58,7 +58,8 @@ func TestSpans(t *testing.T) {
 		require.True(t, start.Equal(gaveUp.StartTime()))
 		require.Equal(t, 3*time.Second, gaveUp.EndTime().Sub(gaveUp.StartTime()))
 		require.Equal(t, trace.Status{Code: codes.Error, Description: "gave_up"}, gaveUp.Status())
-		require.Equal(t, fmt.Sprintf("{attempts=%d,class=order,error.type=gave_up,handed_over=false}", facts.Attempts), labels(attribute.NewSet(gaveUp.Attributes()...)))
+		require.Equal(t, fmt.Sprintf("{attempts=%d,class=order,error.type=gave_up,handed_over=false}",
+			facts.Attempts), labels(attribute.NewSet(gaveUp.Attributes()...)))
 
 		done := make(chan *rlock.Lock)
 		go func() {
@@ -76,7 +77,8 @@ func TestSpans(t *testing.T) {
 		waited := spans[1]
 		require.InDelta(t, 5*time.Second, waited.EndTime().Sub(waited.StartTime()), float64(10*time.Millisecond))
 		require.Equal(t, trace.Status{Code: codes.Unset}, waited.Status())
-		require.Equal(t, fmt.Sprintf("{attempts=%d,class=order,fence=%d,handed_over=true}", next.Attempts(), next.Fence()),
+		require.Equal(t, fmt.Sprintf("{attempts=%d,class=order,fence=%d,handed_over=true}", next.Attempts(),
+			next.Fence()),
 			labels(attribute.NewSet(waited.Attributes()...)))
 		require.NoError(t, next.Release(t.Context()))
 		for _, span := range spans {
@@ -97,7 +99,8 @@ func TestClasses(t *testing.T) {
 		require.NoError(t, err)
 		_, err = locker.TryAcquire(t.Context(), "order:17")
 		require.ErrorIs(t, err, rlock.ErrHeld)
-		_, err = locker.Acquire(t.Context(), "order:17", rlock.WithRetry(rlock.Fixed(time.Second).MaxTime(4*time.Second)))
+		_, err = locker.Acquire(t.Context(), "order:17",
+			rlock.WithRetry(rlock.Fixed(time.Second).MaxTime(4*time.Second)))
 		require.ErrorIs(t, err, rlock.ErrGaveUp)
 		require.NoError(t, lock.Release(t.Context()))
 		_, err = locker.Acquire(t.Context(), "cart:1")
@@ -128,11 +131,13 @@ func TestNoClasses(t *testing.T) {
 	tracer, err := rlockotel.NewTracer(trace.NewTracerProvider(trace.WithSpanProcessor(recorder)), nil)
 	require.NoError(t, err)
 	for _, key := range []string{"order:17", "cart:1"} {
-		rlock.Observers(observer, tracer).Observe(t.Context(), rlock.Event{Kind: rlock.EventAcquired, Key: key, Attempts: 2})
+		rlock.Observers(observer, tracer).Observe(t.Context(),
+			rlock.Event{Kind: rlock.EventAcquired, Key: key, Attempts: 2})
 	}
 	require.Equal(t, map[string]string{"rlock.class.events{event=acquired}": "2"}, read())
 	require.Len(t, recorder.Ended(), 2)
-	require.Equal(t, "{attempts=2,handed_over=false}", labels(attribute.NewSet(recorder.Ended()[0].Attributes()...)))
+	require.Equal(t, "{attempts=2,handed_over=false}",
+		labels(attribute.NewSet(recorder.Ended()[0].Attributes()...)))
 }
 
 // A function that answers with the key does not fill memory, and one that answers with what is no text fails
@@ -183,7 +188,8 @@ func BenchmarkObserve(b *testing.B) {
 	require.NoError(b, err)
 	both := rlock.Observers(observer, tracer)
 	for b.Loop() {
-		both.Observe(b.Context(), rlock.Event{Kind: rlock.EventAcquired, Key: "order:17", Attempts: 1, Waited: time.Millisecond})
+		both.Observe(b.Context(), rlock.Event{Kind: rlock.EventAcquired, Key: "order:17", Attempts: 1,
+			Waited: time.Millisecond})
 		both.Observe(b.Context(), rlock.Event{Kind: rlock.EventReleased, Key: "order:17", Held: time.Millisecond})
 	}
 }

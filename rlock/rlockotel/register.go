@@ -27,7 +27,8 @@ type Source interface {
 // apart, and without it their counts take each other's place.
 //
 // The error is that of the meter; nothing is observed then.
-func Register(provider metric.MeterProvider, locker Source, attributes ...attribute.KeyValue) (metric.Registration, error) {
+func Register(provider metric.MeterProvider, locker Source,
+	attributes ...attribute.KeyValue) (metric.Registration, error) {
 	if provider == nil {
 		return nil, errNoMeters
 	}
@@ -145,7 +146,8 @@ func (r *registering) failures(name, unit, help string, of func(*rlock.Stats) rl
 }
 
 func (r *registering) gauge(name, unit, help string, value func(*rlock.Stats) int64) {
-	c, err := r.meter.Int64ObservableUpDownCounter("rlock."+name, metric.WithUnit(unit), metric.WithDescription(help))
+	c, err := r.meter.Int64ObservableUpDownCounter("rlock."+name, metric.WithUnit(unit),
+		metric.WithDescription(help))
 	with := r.with()
 	r.add(c, err, func(o metric.Observer, s *rlock.Stats) { o.ObserveInt64(c, value(s), with) })
 }

@@ -24,15 +24,19 @@ func (f fixed) Stats() rlock.Stats { return f.stats }
 func TestEachCountHasItsSeries(t *testing.T) {
 	t.Parallel()
 	names := map[string]string{
-		"Acquired": "rlock.acquired", "Attempts": "rlock.attempts", "Contended": "rlock.contended", "HandedOver": "rlock.handed_over", "Attached": "rlock.attached",
+		"Acquired": "rlock.acquired", "Attempts": "rlock.attempts", "Contended": "rlock.contended",
+		"HandedOver": "rlock.handed_over", "Attached": "rlock.attached",
 		"Waiting": "rlock.waiting", "Unanswered": "rlock.unanswered", "Held": "rlock.held",
 		"Extended": "rlock.extended",
-		"Released": "rlock.ended{how=released}", "ReleaseFailed": "rlock.ended{how=release_failed}", "Lost": "rlock.ended{how=lost}",
-		"Expired": "rlock.ended{how=expired}", "Detached": "rlock.ended{how=detached}", "Closed": "rlock.ended{how=closed}",
+		"Released": "rlock.ended{how=released}", "ReleaseFailed": "rlock.ended{how=release_failed}",
+		"Lost":    "rlock.ended{how=lost}",
+		"Expired": "rlock.ended{how=expired}", "Detached": "rlock.ended{how=detached}",
+		"Closed":    "rlock.ended{how=closed}",
 		"CacheHits": "rlock.checks{cache=hit}",
 	}
 	reasons := map[string]string{
-		"AcquireFailedBy": "rlock.acquire_failed", "ExtendFailedBy": "rlock.extend_failed", "ReleaseFailedBy": "rlock.release_failed",
+		"AcquireFailedBy": "rlock.acquire_failed", "ExtendFailedBy": "rlock.extend_failed",
+		"ReleaseFailedBy": "rlock.release_failed",
 	}
 	elsewhere := map[string]bool{
 		"Waited": true, "OldestWait": true, "Polling": true, "Waits": true, "Holds": true, "Checks": true,
@@ -117,7 +121,8 @@ func TestTwoLockers(t *testing.T) {
 	t.Parallel()
 	provider, read := meters(t)
 	for name, held := range map[string]int{"jobs": 3, "carts": 5} {
-		_, err := rlockotel.Register(provider, fixed{rlock.Stats{Held: held, Lost: 1}}, attribute.String("locker", name))
+		_, err := rlockotel.Register(provider, fixed{rlock.Stats{Held: held, Lost: 1}},
+			attribute.String("locker", name))
 		require.NoError(t, err)
 	}
 	series := read()

@@ -49,7 +49,8 @@ type histogram struct {
 }
 
 func counter(name, help string, value func(*rlock.Stats) uint64) metric {
-	return metric{describe(name, help), prometheus.CounterValue, "", func(s *rlock.Stats) float64 { return float64(value(s)) }}
+	return metric{describe(name, help), prometheus.CounterValue, "",
+		func(s *rlock.Stats) float64 { return float64(value(s)) }}
 }
 
 func gauge(name, help string, value func(*rlock.Stats) float64) metric {
@@ -58,7 +59,8 @@ func gauge(name, help string, value func(*rlock.Stats) float64) metric {
 
 // labelled is a counter that is one of several with the same name.
 func labelled(desc *prometheus.Desc, label string, value func(*rlock.Stats) uint64) metric {
-	return metric{desc, prometheus.CounterValue, label, func(s *rlock.Stats) float64 { return float64(value(s)) }}
+	return metric{desc, prometheus.CounterValue, label,
+		func(s *rlock.Stats) float64 { return float64(value(s)) }}
 }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -66,15 +68,22 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	ended  = describe("ended_total", "Locks that have ended, by how: expired ones count when the process notices.", "how")
+	ended = describe("ended_total",
+		"Locks that have ended, by how: expired ones count when the process notices.", "how")
 	checks = describe("checks_total", "Calls of Check, by whether the client-side cache answered.", "cache")
 
 	metrics = []metric{
-		counter("acquired_total", "Acquisitions that succeeded.", func(s *rlock.Stats) uint64 { return s.Acquired }),
-		counter("attempts_total", "Commands to acquire that were sent to the server, repeated ones and heartbeats included.", func(s *rlock.Stats) uint64 { return s.Attempts }),
-		counter("contended_total", "Acquisitions that found the lock held, or others before them.", func(s *rlock.Stats) uint64 { return s.Contended }),
-		counter("handed_over_total", "Acquisitions to which the last holder of the same process handed the lock over.", func(s *rlock.Stats) uint64 { return s.HandedOver }),
-		counter("attached_total", "Locks that were taken over from another process with Attach.", func(s *rlock.Stats) uint64 { return s.Attached }),
+		counter("acquired_total", "Acquisitions that succeeded.",
+			func(s *rlock.Stats) uint64 { return s.Acquired }),
+		counter("attempts_total", "Commands to acquire that were sent to the server, repeated ones and heartbeats "+
+			"included.", func(s *rlock.Stats) uint64 { return s.Attempts }),
+		counter("contended_total", "Acquisitions that found the lock held, or others before them.",
+			func(s *rlock.Stats) uint64 { return s.Contended }),
+		counter("handed_over_total",
+			"Acquisitions to which the last holder of the same process handed the lock over.",
+			func(s *rlock.Stats) uint64 { return s.HandedOver }),
+		counter("attached_total", "Locks that were taken over from another process with Attach.",
+			func(s *rlock.Stats) uint64 { return s.Attached }),
 		gauge("waiting", "Acquisitions that wait now, for others or for an answer of the server.",
 			func(s *rlock.Stats) float64 { return float64(s.Waiting) }),
 		gauge("unanswered", "Those of rlock_waiting that the server does not answer.",
@@ -97,9 +106,11 @@ var (
 	failures = []failure{
 		{describe("acquire_failed_total", "Acquisitions that failed, by why.", "reason"),
 			func(s *rlock.Stats) rlock.Failures { return s.AcquireFailedBy }},
-		{describe("extend_failed_total", "Attempts to extend that failed while the lease lasted, by why.", "reason"),
+		{describe("extend_failed_total", "Attempts to extend that failed while the lease lasted, by why.",
+			"reason"),
 			func(s *rlock.Stats) rlock.Failures { return s.ExtendFailedBy }},
-		{describe("release_failed_total", "Locks given up without the confirmation of the server, by why.", "reason"),
+		{describe("release_failed_total", "Locks given up without the confirmation of the server, by why.",
+			"reason"),
 			func(s *rlock.Stats) rlock.Failures { return s.ReleaseFailedBy }},
 	}
 

@@ -26,8 +26,10 @@ func TestEachCountHasItsSeries(t *testing.T) {
 	t.Parallel()
 	names := map[string]string{
 		"Acquired": "rlock_acquired_total", "Attempts": "rlock_attempts_total",
-		"Contended": "rlock_contended_total", "HandedOver": "rlock_handed_over_total", "Attached": "rlock_attached_total",
-		"Waiting": "rlock_waiting", "Unanswered": "rlock_unanswered", "Held": "rlock_held", "Extended": "rlock_extended_total",
+		"Contended": "rlock_contended_total", "HandedOver": "rlock_handed_over_total",
+		"Attached": "rlock_attached_total",
+		"Waiting":  "rlock_waiting", "Unanswered": "rlock_unanswered", "Held": "rlock_held",
+		"Extended": "rlock_extended_total",
 		"Released": `rlock_ended_total{how="released"}`, "ReleaseFailed": `rlock_ended_total{how="release_failed"}`,
 		"Lost": `rlock_ended_total{how="lost"}`, "Expired": `rlock_ended_total{how="expired"}`,
 		"Detached": `rlock_ended_total{how="detached"}`, "Closed": `rlock_ended_total{how="closed"}`,
@@ -38,7 +40,8 @@ func TestEachCountHasItsSeries(t *testing.T) {
 		"AcquireFailed": true, "ExtendFailed": true,
 	}
 	reasons := map[string]string{
-		"AcquireFailedBy": "rlock_acquire_failed_total", "ExtendFailedBy": "rlock_extend_failed_total", "ReleaseFailedBy": "rlock_release_failed_total",
+		"AcquireFailedBy": "rlock_acquire_failed_total", "ExtendFailedBy": "rlock_extend_failed_total",
+		"ReleaseFailedBy": "rlock_release_failed_total",
 	}
 	var f fixed
 	fields := reflect.ValueOf(&f.stats).Elem()
@@ -67,7 +70,8 @@ func TestEachCountHasItsSeries(t *testing.T) {
 		}
 		if name := reasons[field]; name != "" {
 			for r := 1; r < fields.Field(i).Len(); r++ {
-				require.Equal(t, strconv.Itoa(1000*i+r), series[name+`{reason="`+rlock.FailureReason(r).String()+`"}`], field)
+				require.Equal(t, strconv.Itoa(1000*i+r), series[name+`{reason="`+rlock.FailureReason(r).String()+`"}`],
+					field)
 			}
 			continue
 		}
@@ -147,7 +151,8 @@ func TestTwoLockers(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewPedanticRegistry()
 	require.NoError(t, registry.Register(rlockprom.NewCollector(fixed{})))
-	require.ErrorAs(t, registry.Register(rlockprom.NewCollector(fixed{})), new(prometheus.AlreadyRegisteredError))
+	require.ErrorAs(t, registry.Register(rlockprom.NewCollector(fixed{})),
+		new(prometheus.AlreadyRegisteredError))
 
 	registry = prometheus.NewPedanticRegistry()
 	for name, held := range map[string]int{"jobs": 3, "carts": 5} {

@@ -92,7 +92,8 @@ func TestTooManyClasses(t *testing.T) {
 	for range 4 {
 		group.Go(func() {
 			for i := range 1000 {
-				observer.Observe(ctx, rlock.Event{Kind: rlock.EventReleased, Key: fmt.Sprint("key", i), Held: time.Second})
+				observer.Observe(ctx, rlock.Event{Kind: rlock.EventReleased, Key: fmt.Sprint("key", i),
+					Held: time.Second})
 			}
 		})
 	}
@@ -120,8 +121,10 @@ func BenchmarkObserve(b *testing.B) {
 	observer, err := rlockprom.NewObserver(prometheus.NewRegistry(), sort)
 	require.NoError(b, err)
 	for b.Loop() {
-		observer.Observe(b.Context(), rlock.Event{Kind: rlock.EventAcquired, Key: "order:17", Contended: true, Waited: time.Millisecond})
-		observer.Observe(b.Context(), rlock.Event{Kind: rlock.EventReleased, Key: "order:17", Held: time.Millisecond})
+		observer.Observe(b.Context(),
+			rlock.Event{Kind: rlock.EventAcquired, Key: "order:17", Contended: true, Waited: time.Millisecond})
+		observer.Observe(b.Context(),
+			rlock.Event{Kind: rlock.EventReleased, Key: "order:17", Held: time.Millisecond})
 	}
 }
 

@@ -20,9 +20,11 @@ import (
 func (s *Server) Advance(d time.Duration) {
 	switch {
 	case s.Addr() != inMemory:
-		panic("rlocktest: Advance: a server with a listener has no clock but the machine's; use StartInMemory within synctest.Test")
+		panic("rlocktest: Advance: a server with a listener has no clock but the machine's; use StartInMemory " +
+			"within synctest.Test")
 	case time.Now().Round(0).Before(s.started):
-		panic("rlocktest: Advance: the server was started outside of the bubble, so it has another clock; call StartInMemory within synctest.Test")
+		panic("rlocktest: Advance: the server was started outside of the bubble, so it has another clock; call " +
+			"StartInMemory within synctest.Test")
 	}
 	synctest.Wait() // what has begun is done before the time moves on
 	time.Sleep(d)

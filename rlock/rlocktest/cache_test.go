@@ -104,5 +104,6 @@ func TestSelectedDatabase(t *testing.T) {
 	require.NoError(t, do(t, c, "SET", "k", "old", "PX", "60000").Error())
 	warm(t, c, "k")
 	s.Redis().FastForward(time.Hour)
-	require.Eventually(t, func() bool { return rueidis.IsRedisNil(cached(t, c, "k").Error()) }, soon, time.Millisecond)
+	require.Eventually(t, func() bool { return rueidis.IsRedisNil(cached(t, c, "k").Error()) }, soon,
+		time.Millisecond)
 }

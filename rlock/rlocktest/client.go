@@ -106,7 +106,8 @@ func (t *tracker) setCaching(c *conn, args []string) string {
 	answer := strings.ToUpper(args[0])
 	switch {
 	case !m.on:
-		return "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
+		return "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT " +
+			"mode enabled"
 	case answer == "YES" && !m.optIn:
 		return "ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode."
 	case answer == "NO" && !m.optOut:

@@ -39,7 +39,8 @@ func TestNoKeyExpiresDuringAScript(t *testing.T) {
 		return text
 	}
 	require.Equal(t, "script", value(run()))
-	require.True(t, rueidis.IsRedisNil(do(t, c, "GET", "k").Error()), "the lease began with the script, and is over")
+	require.True(t, rueidis.IsRedisNil(do(t, c, "GET", "k").Error()),
+		"the lease began with the script, and is over")
 
 	for found := false; !found; { // unless the machine was too slow
 		require.NoError(t, do(t, c, "SET", "k", "mine", "PX", "20").Error())

@@ -14,7 +14,8 @@ func keysOf(argv []string) []string {
 	case "AUTH", "CLIENT", "CLUSTER", "COMMAND", "DBSIZE", "DISCARD", "ECHO", "EXEC",
 		"FLUSHALL", "FLUSHDB", "HELLO", "INFO", "KEYS", "MEMORY", "MULTI", "OBJECT",
 		"PING", "PSUBSCRIBE", "PUBLISH", "PUBSUB", "PUNSUBSCRIBE", "QUIT", "RANDOMKEY",
-		"SCAN", "SCRIPT", "SELECT", "SPUBLISH", "SSUBSCRIBE", "SUBSCRIBE", "SUNSUBSCRIBE", "SWAPDB", "TIME", "UNSUBSCRIBE",
+		"SCAN", "SCRIPT", "SELECT", "SPUBLISH", "SSUBSCRIBE", "SUBSCRIBE", "SUNSUBSCRIBE", "SWAPDB", "TIME",
+		"UNSUBSCRIBE",
 		"UNWATCH", "WAIT", "WATCH", "XINFO":
 		return nil
 	case "DEL", "EXISTS", "MGET", "PFCOUNT", "PFMERGE", "RENAME", "RENAMENX", "RPOPLPUSH",
@@ -35,7 +36,8 @@ func keysOf(argv []string) []string {
 	case "ZINTERSTORE", "ZUNIONSTORE":
 		return append(counted(from(args, 1)), args[:min(len(args), 1)]...)
 	case "XREAD", "XREADGROUP":
-		streams := from(args, 1+slices.IndexFunc(args, func(a string) bool { return strings.EqualFold(a, "STREAMS") }))
+		streams := from(args, 1+slices.IndexFunc(args,
+			func(a string) bool { return strings.EqualFold(a, "STREAMS") }))
 		return streams[:len(streams)/2]
 	case "GEORADIUS", "GEORADIUSBYMEMBER":
 		return append(stored(args), args[:min(len(args), 1)]...)
@@ -130,7 +132,8 @@ func changed(argv []string, reply string) bool {
 	case reply == "$-1\r\n", reply == "*-1\r\n", reply == "_\r\n":
 		// With GET the reply is the old value, of which there may be none.
 		return argv[0] == "GETSET" ||
-			argv[0] == "SET" && slices.ContainsFunc(from(argv, 3), func(a string) bool { return strings.EqualFold(a, "GET") })
+			argv[0] == "SET" && slices.ContainsFunc(from(argv, 3),
+				func(a string) bool { return strings.EqualFold(a, "GET") })
 	default:
 		return true
 	}

@@ -49,12 +49,15 @@ func TestFaultsMatchCommands(t *testing.T) {
 		matches [][]string
 		not     [][]string
 	}{
-		"command": {rlocktest.Command("set"), [][]string{{"SET", "a", "b"}}, [][]string{{"GET", "set"}, {"SETNX", "a", "b"}}},
+		"command": {rlocktest.Command("set"), [][]string{{"SET", "a", "b"}},
+			[][]string{{"GET", "set"}, {"SETNX", "a", "b"}}},
 		"key": {rlocktest.Key("a"), [][]string{{"GET", "a"}, {"MGET", "b", "a"}, {"EVAL", "x", "1", "a"}},
 			[][]string{{"GET", "b"}, {"EVAL", "x", "1", "b", "a"}, {"PING"}, {"SET", "b", "a"}}},
 		"script": {rlocktest.Script("e0e1f9fabfc9d4800c877a703b823ac0578ff8db"), // that of "return 1"
-			[][]string{{"EVAL", "return 1", "0"}, {"EVALSHA", "E0E1F9FABFC9D4800C877A703B823AC0578FF8DB", "0"}, {"EVAL_RO", "return 1", "0"}},
-			[][]string{{"EVAL", "return 2", "0"}, {"EVALSHA", sha, "0"}, {"EVALSHA"}, {"SET", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "x"}}},
+			[][]string{{"EVAL", "return 1", "0"}, {"EVALSHA", "E0E1F9FABFC9D4800C877A703B823AC0578FF8DB", "0"},
+				{"EVAL_RO", "return 1", "0"}},
+			[][]string{{"EVAL", "return 2", "0"}, {"EVALSHA", sha, "0"}, {"EVALSHA"},
+				{"SET", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "x"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -72,7 +75,8 @@ func TestFaultsMatchCommands(t *testing.T) {
 func TestFailNext(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, s *rlocktest.Server, c rueidis.Client) {
-		first, second := s.FailNext(rlocktest.Key("k"), "MISCONF no"), s.FailNext(rlocktest.Command("SET"), "OOM no")
+		first, second := s.FailNext(rlocktest.Key("k"), "MISCONF no"),
+			s.FailNext(rlocktest.Command("SET"), "OOM no")
 		require.EqualError(t, do(t, c, "SET", "k", "v").Error(), "MISCONF no")
 		require.True(t, happened(t, first))
 		require.False(t, happened(t, second))
@@ -88,7 +92,8 @@ func TestFailNextInATransaction(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, s *rlocktest.Server, c rueidis.Client) {
 		transaction := func() error {
-			replies := c.DoMulti(t.Context(), c.B().Multi().Build(), c.B().Incr().Key("k").Build(), c.B().Exec().Build())
+			replies := c.DoMulti(t.Context(), c.B().Multi().Build(), c.B().Incr().Key("k").Build(),
+				c.B().Exec().Build())
 			return replies[2].Error()
 		}
 		s.FailNext(rlocktest.Key("k"), "OOM no")
@@ -117,7 +122,8 @@ func TestFailNextOfACachedRead(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "v", value)
 		s.Take("k", 0)
-		require.Eventually(t, func() bool { value, err := read(); return err == nil && value == "stranger" }, soon, time.Millisecond)
+		require.Eventually(t, func() bool { value, err := read(); return err == nil && value == "stranger" }, soon,
+			time.Millisecond)
 	})
 }
 
@@ -137,7 +143,8 @@ func TestLoseReply(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, string(rune('1'+i)), value)
 		}
-		require.Eventually(t, func() bool { return do(t, c, "PING").Error() == nil }, soon, time.Millisecond, "it connects again")
+		require.Eventually(t, func() bool { return do(t, c, "PING").Error() == nil }, soon, time.Millisecond,
+			"it connects again")
 	})
 }
 
@@ -155,7 +162,8 @@ func TestSilence(t *testing.T) {
 		first() // a second time does nothing
 		ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		require.ErrorIs(t, c.Do(ctx, c.B().Get().Key("k").Build()).Error(), context.DeadlineExceeded, "the other goes on")
+		require.ErrorIs(t, c.Do(ctx, c.B().Get().Key("k").Build()).Error(), context.DeadlineExceeded,
+			"the other goes on")
 		second()
 		require.Eventually(t, func() bool {
 			value, err := do(t, c, "GET", "k").ToString()
@@ -252,8 +260,14 @@ func TestMisuse(t *testing.T) {
 			"rlocktest: FailNext: the text is empty; say what the server answers, or use LoseReply": func() { s.FailNext(rlocktest.Key("k"), "") },
 			"rlocktest: FailNext: the match is nil":                                                 func() { s.FailNext(nil, "OOM no") },
 			"rlocktest: LoseReply: the match is nil":                                                func() { s.LoseReply(nil) },
-			"rlocktest: the lease 1.5ms is not a whole number of milliseconds":                      func() { s.Take("k", 1500*time.Microsecond) },
-			"rlocktest: the lease 1.000000001s is not a whole number of milliseconds":               func() { s.Shorten("k", time.Second+1) },
+			"rlocktest: the lease 1.5ms is not a whole number of milliseconds": func() {
+				s.Take(
+					"k", 1500*time.Microsecond)
+			},
+			"rlocktest: the lease 1.000000001s is not a whole number of milliseconds": func() {
+				s.Shorten("k",
+					time.Second+1)
+			},
 		} {
 			require.PanicsWithValue(t, want, call)
 		}

@@ -19,7 +19,8 @@ func listen(t *testing.T, c rueidis.Client, channels ...string) (rueidis.Dedicat
 	dedicated.SetPubSubHooks(rueidis.PubSubHooks{
 		OnMessage: func(m rueidis.PubSubMessage) { heard <- m.Channel + " " + m.Message },
 	})
-	require.NoError(t, dedicated.Do(t.Context(), dedicated.B().Ssubscribe().Channel(channels...).Build()).Error())
+	require.NoError(t, dedicated.Do(t.Context(),
+		dedicated.B().Ssubscribe().Channel(channels...).Build()).Error())
 	return dedicated, heard
 }
 
@@ -101,8 +102,10 @@ return {before[1], before[2], sent}`
 	hears(t, heard, "a early")
 	require.Equal(t, "late", text(do(t, c, "GET", "k")))
 
-	require.ErrorContains(t, do(t, other, "EVAL_RO", "return redis.call('SPUBLISH', 'a', 'x')", "0").Error(), "read-only")
-	require.ErrorContains(t, do(t, other, "EVAL", "return redis.call('SSUBSCRIBE', 'a')", "0").Error(), "Unknown Redis command")
+	require.ErrorContains(t, do(t, other, "EVAL_RO", "return redis.call('SPUBLISH', 'a', 'x')", "0").Error(),
+		"read-only")
+	require.ErrorContains(t, do(t, other, "EVAL", "return redis.call('SSUBSCRIBE', 'a')", "0").Error(),
+		"Unknown Redis command")
 	n, err := do(t, other, "EVAL", "return redis.call('PUBSUB', 'SHARDNUMSUB')", "0").ToArray()
 	require.NoError(t, err)
 	require.Empty(t, n)
@@ -133,7 +136,8 @@ func TestShardedChannelsRefuse(t *testing.T) {
 		require.ErrorContains(t, do(t, c, words...).Error(), "wrong number of arguments", words)
 	}
 	dedicated, release := c.Dedicate()
-	require.ErrorContains(t, dedicated.Do(t.Context(), dedicated.B().Ssubscribe().Channel().Build()).Error(), "wrong number of arguments")
+	require.ErrorContains(t, dedicated.Do(t.Context(), dedicated.B().Ssubscribe().Channel().Build()).Error(),
+		"wrong number of arguments")
 	release()
 	replies := c.DoMulti(t.Context(), c.B().Multi().Build(), c.B().Arbitrary("SPUBLISH", "a", "b").Build(),
 		c.B().Arbitrary("PUBSUB", "SHARDNUMSUB", "a").Build(), c.B().Exec().Build())

@@ -26,7 +26,8 @@ func TestInABubble(t *testing.T) {
 
 		fixed, err := locker.Acquire(t.Context(), "fixed", rlock.WithTTL(time.Hour))
 		require.NoError(t, err)
-		extended, err := locker.Acquire(t.Context(), "extended", rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
+		extended, err := locker.Acquire(t.Context(), "extended", rlock.WithTTL(time.Minute),
+			rlock.WithAutoExtend(true))
 		require.NoError(t, err)
 		<-fixed.Context().Done()
 		require.ErrorIs(t, context.Cause(fixed.Context()), rlock.ErrExpired)
@@ -123,9 +124,10 @@ func TestRemainingIsZeroWhereNobodyKnows(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := rlocktest.StartInMemory(t)
 				var told []rlock.Event
-				locker, err := rlock.Open(server.Option(), rlock.WithObserver(rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
-					told = append(told, e)
-				})))
+				locker, err := rlock.Open(server.Option(),
+					rlock.WithObserver(rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
+						told = append(told, e)
+					})))
 				require.NoError(t, err)
 				t.Cleanup(locker.Close)
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)

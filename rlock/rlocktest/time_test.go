@@ -221,7 +221,8 @@ func TestAdvanceEndsShares(t *testing.T) {
 		const limit = 2
 		_, err = a.AcquirePermits(t.Context(), "pool", 1, limit, rlock.WithTTL(time.Minute))
 		require.NoError(t, err)
-		kept, err := b.AcquirePermits(t.Context(), "pool", 1, limit, rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
+		kept, err := b.AcquirePermits(t.Context(), "pool", 1, limit, rlock.WithTTL(time.Minute),
+			rlock.WithAutoExtend(true))
 		require.NoError(t, err)
 		_, err = c.TryAcquirePermits(t.Context(), "pool", 1, limit)
 		require.ErrorIs(t, err, rlock.ErrHeld)

@@ -132,13 +132,18 @@ func TestForeignValuesAreHarmless(t *testing.T) {
 		require.Equal(t, big, env.Get(t, server.Client(t), "job"), "it is left alone")
 
 		for name, put := range map[string][]string{
-			"list": {"RPUSH", "x"}, "hash": {"HSET", "f", "v"}, "set": {"SADD", "x"}, "sorted set": {"ZADD", "1", "x"}, "stream": {"XADD", "*", "f", "v"},
+			"list": {"RPUSH", "x"}, "hash": {"HSET", "f", "v"}, "set": {"SADD", "x"}, "sorted set": {"ZADD", "1", "x"},
+			"stream": {"XADD", "*", "f", "v"},
 		} {
 			server.Do(t, append([]string{put[0], name}, put[1:]...)...)
-			env.Surfaces(t, "WRONGTYPE", func(ctx context.Context) error { return env.ErrorOf(locker.Acquire(ctx, name)) })
-			env.Surfaces(t, "WRONGTYPE", func(ctx context.Context) error { return env.ErrorOf(locker.Check(ctx, name)) })
-			env.Surfaces(t, "WRONGTYPE", func(ctx context.Context) error { return env.ErrorOf(env.Admin(locker).Inspect(ctx, name)) })
-			env.Surfaces(t, "WRONGTYPE", func(ctx context.Context) error { return env.Admin(locker).ForceRelease(ctx, name, "x") })
+			env.Surfaces(t, "WRONGTYPE",
+				func(ctx context.Context) error { return env.ErrorOf(locker.Acquire(ctx, name)) })
+			env.Surfaces(t, "WRONGTYPE",
+				func(ctx context.Context) error { return env.ErrorOf(locker.Check(ctx, name)) })
+			env.Surfaces(t, "WRONGTYPE",
+				func(ctx context.Context) error { return env.ErrorOf(env.Admin(locker).Inspect(ctx, name)) })
+			env.Surfaces(t, "WRONGTYPE",
+				func(ctx context.Context) error { return env.Admin(locker).ForceRelease(ctx, name, "x") })
 			reply := server.Do(t, "EXISTS", name)
 			n, err := reply.ToInt64()
 			require.NoError(t, err)

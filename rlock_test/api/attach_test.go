@@ -16,7 +16,9 @@ import (
 func TestAttach(t *testing.T) {
 	t.Parallel()
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
-		here, there := env.NewLocker(t, client, rlock.WithPrefix("app:")), env.NewLocker(t, client, rlock.WithPrefix("app:"), rlock.WithAutoExtend(true), rlock.WithTTL(3*time.Second))
+		here, there := env.NewLocker(t, client, rlock.WithPrefix("app:")),
+			env.NewLocker(t, client, rlock.WithPrefix("app:"), rlock.WithAutoExtend(true),
+				rlock.WithTTL(3*time.Second))
 		lock, err := here.AcquireAll(t.Context(), []string{"a", "b"}, rlock.WithTTL(time.Minute))
 		require.NoError(t, err)
 		ctx := lock.Context()
@@ -84,8 +86,14 @@ func TestForceRelease(t *testing.T) {
 func TestForceReleaseIsALoss(t *testing.T) {
 	t.Parallel()
 	for name, acquire := range map[string]func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error){
-		"acquired": func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error) { return l.Acquire(ctx, "job") },
-		"at once":  func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error) { return l.TryAcquire(ctx, "job") },
+		"acquired": func(ctx context.Context, l *rlock.Locker) (*rlock.Lock,
+			error) {
+			return l.Acquire(ctx, "job")
+		},
+		"at once": func(ctx context.Context, l *rlock.Locker) (*rlock.Lock,
+			error) {
+			return l.TryAcquire(ctx, "job")
+		},
 		"with a token": func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error) {
 			return l.Acquire(ctx, "job", rlock.WithToken("mine"))
 		},
@@ -100,11 +108,12 @@ func TestForceReleaseIsALoss(t *testing.T) {
 			t.Parallel()
 			client := env.Start(t).Client(t)
 			told := make(chan error, 1)
-			locker := env.NewLocker(t, client, rlock.WithTTL(time.Hour), rlock.WithObserver(rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
-				if e.Kind == rlock.EventLost {
-					told <- e.Err
-				}
-			})))
+			locker := env.NewLocker(t, client, rlock.WithTTL(time.Hour),
+				rlock.WithObserver(rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
+					if e.Kind == rlock.EventLost {
+						told <- e.Err
+					}
+				})))
 			lock := env.MustLock(t)(acquire(t.Context(), locker))
 			other := env.MustLock(t)(locker.Acquire(t.Context(), "other"))
 			require.NoError(t, env.Admin(locker).ForceRelease(t.Context(), "job", env.Get(t, client, "job")))

@@ -84,7 +84,8 @@ func TestBatchCommands(t *testing.T) {
 		locker := env.NewLocker(t, server.Client(t))
 		cycle := func() {
 			locks := env.TakeEach(t, locker, env.Keys(100))
-			for _, errs := range [][]error{locker.ExtendEach(t.Context(), locks, time.Minute), locker.ReleaseEach(t.Context(), locks)} {
+			for _, errs := range [][]error{locker.ExtendEach(t.Context(), locks, time.Minute),
+				locker.ReleaseEach(t.Context(), locks)} {
 				for _, err := range errs {
 					require.NoError(t, err)
 				}

@@ -71,19 +71,23 @@ func TestClientOptionsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "CLIENT.md"))
 	require.NoError(t, err)
 	documented := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `([\\w.]+)` \\| (refused|set|as it is) \\| \\S").FindAllStringSubmatch(string(text), -1) {
+	for _, row := range regexp.MustCompile(
+		"(?m)^\\| `([\\w.]+)` \\| (refused|set|as it is) \\| \\S").FindAllStringSubmatch(string(text), -1) {
 		require.NotContains(t, documented, row[1], "it has two rows")
 		documented[row[1]] = row[2]
 	}
 	there := map[string]bool{}
-	optionFields(reflect.ValueOf(rueidis.ClientOption{}), "", func(name string, _ reflect.Value) { there[name] = true })
+	optionFields(reflect.ValueOf(rueidis.ClientOption{}), "",
+		func(name string, _ reflect.Value) { there[name] = true })
 	for name := range documented {
 		require.True(t, there[name], "%s is no option of rueidis any more", name)
 	}
 	for name := range there {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Contains(t, documented, name, "a new option of rueidis: does it send commands twice, or keep a dead connection for longer? Say so in CLIENT.md")
+			require.Contains(t, documented, name,
+				"a new option of rueidis: does it send commands twice, or keep a dead connection for longer? Say so in "+
+					"CLIENT.md")
 			option := rueidis.ClientOption{InitAddress: []string{"127.0.0.1:1"}}
 			optionFields(reflect.ValueOf(&option).Elem(), "", func(other string, field reflect.Value) {
 				if other == name {

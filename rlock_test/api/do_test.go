@@ -19,12 +19,15 @@ func TestTryDo(t *testing.T) {
 	mine := errors.New("mine")
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
 		locker, elsewhere := env.NewLocker(t, client), env.NewLocker(t, client)
-		type runner func(ctx context.Context, l *rlock.Locker, fn func(context.Context, *rlock.Lock) error) (bool, error)
+		type runner func(ctx context.Context, l *rlock.Locker, fn func(context.Context, *rlock.Lock) error) (bool,
+			error)
 		for name, run := range map[string]runner{
-			"one key": func(ctx context.Context, l *rlock.Locker, fn func(context.Context, *rlock.Lock) error) (bool, error) {
+			"one key": func(ctx context.Context, l *rlock.Locker, fn func(context.Context, *rlock.Lock) error) (bool,
+				error) {
 				return l.TryDo(ctx, "{job}:a", fn)
 			},
-			"a set": func(ctx context.Context, l *rlock.Locker, fn func(context.Context, *rlock.Lock) error) (bool, error) {
+			"a set": func(ctx context.Context, l *rlock.Locker, fn func(context.Context, *rlock.Lock) error) (bool,
+				error) {
 				return l.TryDoAll(ctx, []string{"{job}:b", "{job}:a"}, fn)
 			},
 		} {
@@ -136,7 +139,10 @@ func TestErr(t *testing.T) {
 			end  func(t *testing.T, locker *rlock.Locker, lock *rlock.Lock)
 			want error
 		}{
-			"released": {func(t *testing.T, _ *rlock.Locker, lock *rlock.Lock) { require.NoError(t, lock.Release(t.Context())) }, rlock.ErrReleased},
+			"released": {func(t *testing.T, _ *rlock.Locker,
+				lock *rlock.Lock) {
+				require.NoError(t, lock.Release(t.Context()))
+			}, rlock.ErrReleased},
 			"detached": {func(t *testing.T, _ *rlock.Locker, lock *rlock.Lock) {
 				_, err := lock.Detach()
 				require.NoError(t, err)

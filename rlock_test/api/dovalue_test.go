@@ -52,10 +52,12 @@ func TestDoValue(t *testing.T) {
 		require.Zero(t, value)
 		_, err = rlock.DoValue[int](t.Context(), locker, "job", nil)
 		require.ErrorIs(t, err, rlock.ErrInvalid)
-		_, err = rlock.DoValue(t.Context(), nil, "job", func(context.Context, *rlock.Lock) (int, error) { return 1, nil })
+		_, err = rlock.DoValue(t.Context(), nil, "job",
+			func(context.Context, *rlock.Lock) (int, error) { return 1, nil })
 		require.ErrorIs(t, err, rlock.ErrInvalid)
 		require.PanicsWithValue(t, "mine", func() {
-			_, _ = rlock.DoValue(t.Context(), locker, "job", func(context.Context, *rlock.Lock) (int, error) { panic("mine") })
+			_, _ = rlock.DoValue(t.Context(), locker, "job",
+				func(context.Context, *rlock.Lock) (int, error) { panic("mine") })
 		})
 		require.Empty(t, env.Get(t, client, "job"))
 	})
@@ -70,7 +72,8 @@ func TestDoValueThatEnds(t *testing.T) {
 			value string
 			err   error
 		}
-		call := func(ctx context.Context, locker *rlock.Locker, fn func(ctx context.Context, lock *rlock.Lock) (string, error)) <-chan result {
+		call := func(ctx context.Context, locker *rlock.Locker,
+			fn func(ctx context.Context, lock *rlock.Lock) (string, error)) <-chan result {
 			got := make(chan result, 1)
 			go func() {
 				value, err := rlock.DoValue(ctx, locker, "job", fn)
@@ -106,8 +109,9 @@ func TestDoValueThatEnds(t *testing.T) {
 			why    error
 			err    error
 		}{
-			"release": {locker, func(lock *rlock.Lock) { require.NoError(t, lock.Release(t.Context())) }, rlock.ErrReleased, nil},
-			"detach":  {locker, func(lock *rlock.Lock) { env.Detach(t, lock) }, rlock.ErrDetached, rlock.ErrDetached},
+			"release": {locker, func(lock *rlock.Lock) { require.NoError(t, lock.Release(t.Context())) },
+				rlock.ErrReleased, nil},
+			"detach": {locker, func(lock *rlock.Lock) { env.Detach(t, lock) }, rlock.ErrDetached, rlock.ErrDetached},
 			"force": {locker, func(lock *rlock.Lock) {
 				require.NoError(t, env.Admin(locker).ForceRelease(t.Context(), "job", lock.Token()))
 			}, rlock.ErrLost, rlock.ErrLost},

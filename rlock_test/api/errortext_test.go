@@ -22,7 +22,8 @@ var lengthOfTime = regexp.MustCompile(`(\d+h)?(\d+m)?\d+(\.\d+)?(ms|µs|s)\b`)
 // inScript is how servers say where in a script it was; each has its own words.
 var inScript = regexp.MustCompile(` script: [0-9a-f]{40}, on @user_script:\d+\.`)
 
-const otherType = "the key, or one that rlock keeps beside it, has something else stored; choose another key, or a prefix"
+const otherType = "the key, or one that rlock keeps beside it, has something else stored; choose another " +
+	"key, or a prefix"
 
 // slow is a context whose methods take some milliseconds.
 type slow struct{ context.Context }
@@ -81,7 +82,8 @@ func TestErrorTexts(t *testing.T) {
 		"try, held here": {func(s scene) error {
 			take(s)
 			return of(s.locker.TryAcquire(s.ctx, "job"))
-		}, `rlock: acquire "job": lock is held by another (the holder is a lock of this Locker; its lease ends in <time>)`},
+		},
+			`rlock: acquire "job": lock is held by another (the holder is a lock of this Locker; its lease ends in <time>)`},
 		"try, a set": {func(s scene) error {
 			foreign(s, "PX", "60000")
 			return of(s.locker.TryAcquireAll(s.ctx, []string{"a", "job"}))
@@ -100,11 +102,13 @@ func TestErrorTexts(t *testing.T) {
 				return env.NoReply()
 			})
 			return of(s.locker.TryAcquire(ctx, "job"))
-		}, `rlock: acquire "job": ended before the answer: context deadline exceeded: unexpected EOF; the server has not answered for <time>`},
+		},
+			`rlock: acquire "job": ended before the answer: context deadline exceeded: unexpected EOF; the server has not answered for <time>`},
 		"of another type": {func(s scene) error {
 			require.NoError(s.t, env.Do(s.t, s.direct, "LPUSH", "job", "x").Error())
 			return of(s.locker.Acquire(s.ctx, "job"))
-		}, `rlock: acquire "job": WRONGTYPE Operation against a key holding the wrong kind of value (` + otherType + `)`},
+		}, `rlock: acquire "job": WRONGTYPE Operation against a key holding the wrong kind of value (` + otherType +
+			`)`},
 		"gave up, by the context": {func(s scene) error {
 			foreign(s, "PX", "60000")
 			ctx, end := env.Deadline(s.ctx)
@@ -113,7 +117,8 @@ func TestErrorTexts(t *testing.T) {
 				return run()
 			})
 			return of(s.locker.Acquire(ctx, "job"))
-		}, `rlock: acquire "job": gave up waiting: context deadline exceeded (after <n> attempts in <time>; the holder's lease ends in <time>)`},
+		},
+			`rlock: acquire "job": gave up waiting: context deadline exceeded (after <n> attempts in <time>; the holder's lease ends in <time>)`},
 		"gave up, by the policy": {func(s scene) error {
 			foreign(s)
 			return of(s.locker.Acquire(s.ctx, "job", three))
@@ -121,7 +126,8 @@ func TestErrorTexts(t *testing.T) {
 		"gave up, behind a holder here": {func(s scene) error {
 			take(s)
 			return of(s.locker.Acquire(s.ctx, "job", three))
-		}, `rlock: acquire "job": gave up waiting (after 1 attempt in <time>; the holder is a lock of this Locker; its lease ends in <time>)`},
+		},
+			`rlock: acquire "job": gave up waiting (after 1 attempt in <time>; the holder is a lock of this Locker; its lease ends in <time>)`},
 		"gave up, the context had ended": {func(s scene) error {
 			return of(s.locker.Acquire(ended(s), "job"))
 		}, `rlock: acquire "job": gave up waiting: context canceled: shutting down`},
@@ -131,11 +137,13 @@ func TestErrorTexts(t *testing.T) {
 		"gave up, no answer": {func(s scene) error {
 			s.f.When(silent)
 			return of(s.locker.Acquire(s.ctx, "job", three))
-		}, `rlock: acquire "job": gave up waiting: the server has not answered for <time>: unexpected EOF (after 3 attempts in <time>)`},
+		},
+			`rlock: acquire "job": gave up waiting: the server has not answered for <time>: unexpected EOF (after 3 attempts in <time>)`},
 		"gave up, not ready": {func(s scene) error {
 			s.f.RefuseAll()
 			return of(s.locker.Acquire(s.ctx, "job", three))
-		}, `rlock: acquire "job": gave up waiting: the server cannot serve yet for <time>: LOADING later (after 3 attempts in <time>; the server has just started; try again soon)`},
+		},
+			`rlock: acquire "job": gave up waiting: the server cannot serve yet for <time>: LOADING later (after 3 attempts in <time>; the server has just started; try again soon)`},
 		"gave up, the holder was seen long ago": {func(s scene) error {
 			foreign(s, "PX", "60000")
 			calls := 0
@@ -146,7 +154,8 @@ func TestErrorTexts(t *testing.T) {
 				return env.NoReply()
 			})
 			return of(s.locker.Acquire(s.ctx, "job", three))
-		}, `rlock: acquire "job": gave up waiting: the server has not answered for <time>: unexpected EOF (after 3 attempts in <time>)`},
+		},
+			`rlock: acquire "job": gave up waiting: the server has not answered for <time>: unexpected EOF (after 3 attempts in <time>)`},
 		"already held": {func(s scene) error {
 			return of(s.locker.Acquire(take(s).Context(), "job"))
 		}, `rlock: acquire "job": this context already holds the key`},
@@ -157,7 +166,8 @@ func TestErrorTexts(t *testing.T) {
 				return answer
 			})
 			return of(s.locker.TryAcquire(s.ctx, "job", rlock.WithTTL(20*time.Millisecond)))
-		}, `rlock: acquire "job": lease expired before it was extended: the lease of <time> was over <time> before the grant arrived; use a longer TTL`},
+		},
+			`rlock: acquire "job": lease expired before it was extended: the lease of <time> was over <time> before the grant arrived; use a longer TTL`},
 		"closed": {func(s scene) error {
 			s.locker.Close()
 			return of(s.locker.Acquire(s.ctx, "job"))
@@ -172,7 +182,8 @@ func TestErrorTexts(t *testing.T) {
 		"wait, of another type": {func(s scene) error {
 			require.NoError(s.t, env.Do(s.t, s.direct, "LPUSH", "job", "x").Error())
 			return s.locker.WaitFree(s.ctx, "job")
-		}, `rlock: wait for "job": WRONGTYPE Operation against a key holding the wrong kind of value (` + otherType + `)`},
+		}, `rlock: wait for "job": WRONGTYPE Operation against a key holding the wrong kind of value (` +
+			otherType + `)`},
 		"wait, closed": {func(s scene) error {
 			s.locker.Close()
 			return s.locker.WaitFree(s.ctx, "job")
@@ -192,11 +203,13 @@ func TestErrorTexts(t *testing.T) {
 			lock := take(s)
 			s.f.RefuseAll()
 			return lock.Verify(s.ctx)
-		}, `rlock: verify "job": the server cannot serve yet: LOADING later (the server has just started; try again soon)`},
+		},
+			`rlock: verify "job": the server cannot serve yet: LOADING later (the server has just started; try again soon)`},
 		"inspect, not ready": {func(s scene) error {
 			s.f.RefuseAll()
 			return of(env.Admin(s.locker).Inspect(s.ctx, "job"))
-		}, `rlock: inspect "job": the server cannot serve yet: LOADING later (the server has just started; try again soon)`},
+		},
+			`rlock: inspect "job": the server cannot serve yet: LOADING later (the server has just started; try again soon)`},
 		"check, closed": {func(s scene) error {
 			s.locker.Close()
 			return of(s.locker.Check(s.ctx, "job"))
@@ -214,9 +227,12 @@ func TestErrorTexts(t *testing.T) {
 				}
 			}()
 			return of(s.locker.Acquire(ctx, "job"))
-		}, `rlock: acquire "job": gave up waiting: context deadline exceeded (after <time>; the holder is a lock of this Locker; its lease ends in <time>)`},
-		"verify, lost":  {func(s scene) error { return lose(s).Verify(s.ctx) }, `rlock: verify "job": lock was lost: its key is gone or has another token`},
-		"release, lost": {func(s scene) error { return lose(s).Release(s.ctx) }, `rlock: release "job": lock was lost: its key is gone or has another token`},
+		},
+			`rlock: acquire "job": gave up waiting: context deadline exceeded (after <time>; the holder is a lock of this Locker; its lease ends in <time>)`},
+		"verify, lost": {func(s scene) error { return lose(s).Verify(s.ctx) },
+			`rlock: verify "job": lock was lost: its key is gone or has another token`},
+		"release, lost": {func(s scene) error { return lose(s).Release(s.ctx) },
+			`rlock: release "job": lock was lost: its key is gone or has another token`},
 		"release, again": {func(s scene) error {
 			lock := take(s)
 			require.NoError(s.t, lock.Release(s.ctx))
@@ -233,7 +249,8 @@ func TestErrorTexts(t *testing.T) {
 			require.NoError(s.t, env.Do(s.t, s.direct, "DEL", "job").Error())
 			return of(s.locker.Attach(s.ctx, handoff))
 		}, `rlock: attach "job": lock was lost: its key is gone or has another token`},
-		"force, not held": {func(s scene) error { return env.Admin(s.locker).ForceRelease(s.ctx, "job", "token") }, `rlock: force release "job": lock was lost: its key is gone or has another token`},
+		"force, not held": {func(s scene) error { return env.Admin(s.locker).ForceRelease(s.ctx, "job", "token") },
+			`rlock: force release "job": lock was lost: its key is gone or has another token`},
 		"do, its own error": {func(s scene) error {
 			return s.locker.Do(s.ctx, "job", func(context.Context, *rlock.Lock) error { return errors.New("no") })
 		}, `no`},
@@ -258,7 +275,8 @@ func TestErrorTexts(t *testing.T) {
 			})
 		}, `no; rlock: release "job": lock was lost: its key is gone or has another token`},
 		"an argument": {func(s scene) error { return of(s.locker.Acquire(s.ctx, "")) }, `rlock: key: it is empty`},
-		"a nil lock":  {func(s scene) error { return (*rlock.Lock)(nil).Release(s.ctx) }, `rlock: lock: it is nil or the zero Lock; use one that an acquisition or Attach has returned`},
+		"a nil lock": {func(s scene) error { return (*rlock.Lock)(nil).Release(s.ctx) },
+			`rlock: lock: it is nil or the zero Lock; use one that an acquisition or Attach has returned`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -313,7 +331,8 @@ func TestErrorsOfMissingRights(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		for user, rules := range map[string][]string{"without_scripts": {"-eval", "-evalsha"}, "without_their_commands": {"-get", "-set"}} {
+		for user, rules := range map[string][]string{"without_scripts": {"-eval", "-evalsha"},
+			"without_their_commands": {"-get", "-set"}} {
 			server.Do(t, append([]string{"ACL", "SETUSER", user, "on", ">secret", "~*", "&*", "+@all"}, rules...)...)
 			option := server.Option()
 			option.Username, option.Password = user, "secret"
@@ -323,7 +342,8 @@ func TestErrorsOfMissingRights(t *testing.T) {
 				"inspect": func() error { _, err := env.Admin(locker).Inspect(t.Context(), "job"); return err },
 			} {
 				err := call()
-				require.Regexp(t, `^rlock: `+op+` "job": .+ \(.*Locker\.Probe, or rlock probe --prefix, names those that it lacks for keys with that prefix\)$`, fmt.Sprint(err), user)
+				require.Regexp(t, `^rlock: `+op+
+					` "job": .+ \(.*Locker\.Probe, or rlock probe --prefix, names those that it lacks for keys with that prefix\)$`, fmt.Sprint(err), user)
 				require.NotContains(t, err.Error(), "gen: ", user)
 				require.ErrorAs(t, err, new(*rueidis.RedisError), user)
 			}

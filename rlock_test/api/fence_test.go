@@ -132,7 +132,8 @@ func TestCountersAreNoLocks(t *testing.T) {
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
 		_, err := env.NewLocker(t, client).Acquire(t.Context(), "rlock:fence:{0}")
 		require.ErrorIs(t, err, rlock.ErrInvalid)
-		_, err = env.NewLocker(t, client, rlock.WithPrefix("rlock:")).AcquireAll(t.Context(), []string{"a", "fence:{x}"})
+		_, err = env.NewLocker(t, client, rlock.WithPrefix("rlock:")).AcquireAll(t.Context(),
+			[]string{"a", "fence:{x}"})
 		require.ErrorIs(t, err, rlock.ErrInvalid)
 	})
 }

@@ -37,7 +37,8 @@ func TestLockInWords(t *testing.T) {
 	fence := fmt.Sprint(lock.Fence())
 	says(lock, `lock "job", fence `+fence+`: held`, `v.key=job v.fence=`+fence+` v.state=held`)
 	require.NoError(t, lock.Release(t.Context()))
-	says(lock, `lock "job", fence `+fence+`: lock was released`, `v.key=job v.fence=`+fence+` v.state="lock was released"`)
+	says(lock, `lock "job", fence `+fence+`: lock was released`,
+		`v.key=job v.fence=`+fence+` v.state="lock was released"`)
 
 	set, err := locker.AcquireAll(t.Context(), []string{"a", "b", "c"}, rlock.WithFence(false))
 	require.NoError(t, err)
@@ -52,7 +53,8 @@ func TestLockInWords(t *testing.T) {
 // The text of a lock that is shared tells so, of the handle and of what the server says.
 func TestSharesInWords(t *testing.T) {
 	t.Parallel()
-	locker := env.NewLocker(t, env.Start(t).Client(t), rlock.WithTTL(rlock.NoExpiry), rlock.WithUniqueToken(true))
+	locker := env.NewLocker(t, env.Start(t).Client(t), rlock.WithTTL(rlock.NoExpiry),
+		rlock.WithUniqueToken(true))
 	text := func(v any, want, inLog string) {
 		t.Helper()
 		require.Equal(t, want, fmt.Sprint(v))
@@ -66,12 +68,14 @@ func TestSharesInWords(t *testing.T) {
 	reader, err := locker.AcquireShared(t.Context(), "data")
 	require.NoError(t, err)
 	fence := fmt.Sprint(reader.Fence())
-	text(reader, `lock "data", fence `+fence+`, a reader's share: held`, `v.key=data v.fence=`+fence+` v.share="a reader's share" v.state=held`)
+	text(reader, `lock "data", fence `+fence+`, a reader's share: held`,
+		`v.key=data v.fence=`+fence+` v.share="a reader's share" v.state=held`)
 	require.Contains(t, cached("data").String(), `lock "data": shared, `)
 
 	permit, err := locker.AcquirePermits(t.Context(), "slots", 3, 5)
 	require.NoError(t, err)
 	fence = fmt.Sprint(permit.Fence())
-	text(permit, `lock "slots", fence `+fence+`, 3 of 5 permits: held`, `v.key=slots v.fence=`+fence+` v.share="3 of 5 permits" v.state=held`)
+	text(permit, `lock "slots", fence `+fence+`, 3 of 5 permits: held`,
+		`v.key=slots v.fence=`+fence+` v.share="3 of 5 permits" v.state=held`)
 	require.Contains(t, cached("slots").String(), `lock "slots": shared, `)
 }

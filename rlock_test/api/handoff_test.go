@@ -40,7 +40,8 @@ func TestHandoffAsText(t *testing.T) {
 
 		plain, err := sent.MarshalText()
 		require.NoError(t, err)
-		require.Equal(t, string(env.HandoffText(token, lock.Fence(), keys...)), string(plain), "the format of this version is for ever")
+		require.Equal(t, string(env.HandoffText(token, lock.Fence(), keys...)), string(plain),
+			"the format of this version is for ever")
 		require.NoError(t, sent.UnmarshalText(append(plain, 10)), "a file may end with a line end")
 		_, err = rlock.Handoff{}.MarshalText()
 		require.ErrorIs(t, err, rlock.ErrInvalid)
@@ -100,7 +101,8 @@ func TestHandoffIsNotPrinted(t *testing.T) {
 		h rlock.Handoff
 		p *rlock.Handoff
 	}
-	for _, v := range []any{h, &h, []rlock.Handoff{h}, wrap{h, h, &h}, &wrap{h, h, &h}, map[string]rlock.Handoff{"h": h}, rlock.Handoff{}} {
+	for _, v := range []any{h, &h, []rlock.Handoff{h}, wrap{h, h, &h}, &wrap{h, h, &h},
+		map[string]rlock.Handoff{"h": h}, rlock.Handoff{}} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 			fmt.Fprintf(&out, verb, v)
 		}

@@ -210,7 +210,8 @@ func TestNoExpiry(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, int64(-1), left)
 
-		_, err = env.NewLocker(t, client).Acquire(t.Context(), "job", rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(3)))
+		_, err = env.NewLocker(t, client).Acquire(t.Context(), "job",
+			rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(3)))
 		require.ErrorIs(t, err, rlock.ErrGaveUp)
 		require.ErrorIs(t, err, rlock.ErrHeld)
 		var facts *rlock.AcquireError
@@ -364,7 +365,8 @@ func TestDo(t *testing.T) {
 		})
 		t.Run("returns the error as it is", func(t *testing.T) {
 			mine := errors.New("mine")
-			require.Equal(t, mine, locker.Do(t.Context(), "k", func(context.Context, *rlock.Lock) error { return mine }))
+			require.Equal(t, mine, locker.Do(t.Context(), "k",
+				func(context.Context, *rlock.Lock) error { return mine }))
 			require.Empty(t, env.Get(t, client, "k"))
 		})
 		t.Run("releases after a panic", func(t *testing.T) {
@@ -374,7 +376,8 @@ func TestDo(t *testing.T) {
 			require.Empty(t, env.Get(t, client, "k"))
 		})
 		t.Run("may be released inside", func(t *testing.T) {
-			require.NoError(t, locker.Do(t.Context(), "k", func(ctx context.Context, lock *rlock.Lock) error { return lock.Release(ctx) }))
+			require.NoError(t, locker.Do(t.Context(), "k",
+				func(ctx context.Context, lock *rlock.Lock) error { return lock.Release(ctx) }))
 		})
 		t.Run("tells of a loss", func(t *testing.T) {
 			mine := errors.New("mine")

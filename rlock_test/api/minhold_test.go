@@ -128,7 +128,8 @@ func TestMinHoldOfALockThatWasHandedOver(t *testing.T) {
 	t.Parallel()
 	const minHold = 5 * time.Second
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := env.NewLocker(t, client, rlock.WithTTL(minHold), rlock.WithAutoExtend(true), rlock.WithTurn(time.Minute))
+		locker := env.NewLocker(t, client, rlock.WithTTL(minHold), rlock.WithAutoExtend(true),
+			rlock.WithTurn(time.Minute))
 		first, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		second := env.NextInLine(t, locker, "job")
@@ -219,11 +220,12 @@ func TestMinHoldOfNothing(t *testing.T) {
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
 		opts := []rlock.LockerOption{rlock.WithMinHold(10 * time.Second)}
 		var fails atomic.Bool
-		locker := env.NewLocker(t, client, append(opts, rlock.WithObserver(rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
-			if e.Kind == rlock.EventAcquired && fails.Load() {
-				panic("mine")
-			}
-		})))...)
+		locker := env.NewLocker(t, client,
+			append(opts, rlock.WithObserver(rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
+				if e.Kind == rlock.EventAcquired && fails.Load() {
+					panic("mine")
+				}
+			})))...)
 		fails.Store(true)
 		require.PanicsWithValue(t, "mine", func() { _, _ = locker.Acquire(t.Context(), "job") })
 		require.Empty(t, env.Get(t, client, "job"))
@@ -232,7 +234,8 @@ func TestMinHoldOfNothing(t *testing.T) {
 		fails.Store(false)
 
 		ctx, cancel := context.WithCancel(t.Context())
-		canceling := env.NewLocker(t, client, append(opts, rlock.WithObserver(rlock.ObserverFunc(func(context.Context, rlock.Event) { cancel() })))...)
+		canceling := env.NewLocker(t, client,
+			append(opts, rlock.WithObserver(rlock.ObserverFunc(func(context.Context, rlock.Event) { cancel() })))...)
 		ran, err := canceling.TryDo(ctx, "job", func(context.Context, *rlock.Lock) error { return nil })
 		require.ErrorIs(t, err, context.Canceled)
 		require.False(t, ran)
@@ -252,7 +255,8 @@ func TestReleaseEachMinHold(t *testing.T) {
 		locker := env.NewLocker(t, client)
 		var locks []*rlock.Lock
 		for _, key := range []string{"a", "b", "c", "d"} {
-			lock, err := locker.Acquire(t.Context(), key, rlock.WithMinHold(map[string]time.Duration{"b": 5 * time.Second, "c": 6 * time.Second}[key]))
+			lock, err := locker.Acquire(t.Context(), key,
+				rlock.WithMinHold(map[string]time.Duration{"b": 5 * time.Second, "c": 6 * time.Second}[key]))
 			require.NoError(t, err)
 			locks = append(locks, lock)
 		}
@@ -275,7 +279,8 @@ func TestMinHoldOfASetThatLostAKey(t *testing.T) {
 	t.Parallel()
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
 		locker := env.NewLocker(t, client)
-		lock, err := locker.AcquireAll(t.Context(), []string{"{job}:a", "{job}:b", "{job}:c"}, rlock.WithTTL(time.Hour), rlock.WithMinHold(time.Minute))
+		lock, err := locker.AcquireAll(t.Context(), []string{"{job}:a", "{job}:b", "{job}:c"},
+			rlock.WithTTL(time.Hour), rlock.WithMinHold(time.Minute))
 		require.NoError(t, err)
 		require.NoError(t, env.Do(t, client, "SET", "{job}:b", "theirs").Error())
 		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrLost)
@@ -293,11 +298,16 @@ func TestMinHoldIsRefused(t *testing.T) {
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
 		locker := env.NewLocker(t, client)
 		for text, opts := range map[string][]rlock.Option{
-			"rlock: WithMinHold: 11s is longer than the lease of 10s, which is all that is left if the process dies; use a WithTTL of 11s or more": {rlock.WithMinHold(11 * time.Second)},
-			"rlock: WithMinHold: 2s is longer than the lease of 1s, which is all that is left if the process dies; use a WithTTL of 2s or more":    {rlock.WithMinHold(2 * time.Second), rlock.WithTTL(time.Second)},
-			"rlock: WithMinHold: want 0 or more":                                                                             {rlock.WithMinHold(-time.Second)},
-			"rlock: WithMinHold: 1.5ms is not a whole number of milliseconds; truncate it":                                   {rlock.WithMinHold(1500 * time.Microsecond)},
-			"rlock: WithMinHold: it must end; a lock that lasts for ever is one with WithTTL(NoExpiry) that nobody releases": {rlock.WithMinHold(rlock.NoExpiry)},
+			"rlock: WithMinHold: 11s is longer than the lease of 10s, which is all that is left if the process dies; " +
+				"use a WithTTL of 11s or more": {rlock.WithMinHold(11 * time.Second)},
+			"rlock: WithMinHold: 2s is longer than the lease of 1s, which is all that is left if the process dies; " +
+				"use a WithTTL of 2s or more": {rlock.WithMinHold(2 * time.Second), rlock.WithTTL(time.Second)},
+			"rlock: WithMinHold: want 0 or more": {rlock.WithMinHold(
+				-time.Second)},
+			"rlock: WithMinHold: 1.5ms is not a whole number of milliseconds; truncate it": {rlock.WithMinHold(
+				1500 * time.Microsecond)},
+			"rlock: WithMinHold: it must end; a lock that lasts for ever is one with WithTTL(NoExpiry) that nobody " +
+				"releases": {rlock.WithMinHold(rlock.NoExpiry)},
 		} {
 			_, err := locker.Acquire(t.Context(), "job", opts...)
 			require.EqualError(t, err, text)
@@ -326,7 +336,8 @@ func TestMinHoldWhereItHasNoEffect(t *testing.T) {
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
 		locker := env.NewLocker(t, client, rlock.WithTTL(time.Minute), rlock.WithMinHold(time.Minute))
 		require.NoError(t, locker.WaitFree(t.Context(), "job", rlock.WithTTL(10*time.Second)))
-		handoff, err := env.MustLock(t)(env.NewLocker(t, client).Acquire(t.Context(), "job", rlock.WithTTL(time.Hour))).Detach()
+		handoff, err := env.MustLock(
+			t)(env.NewLocker(t, client).Acquire(t.Context(), "job", rlock.WithTTL(time.Hour))).Detach()
 		require.NoError(t, err)
 		lock, err := locker.Attach(t.Context(), handoff, rlock.WithTTL(10*time.Second))
 		require.NoError(t, err)

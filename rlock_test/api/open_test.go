@@ -27,10 +27,12 @@ func TestOpenRefusesBeforeItDials(t *testing.T) {
 		opts   []rlock.LockerOption
 		says   string
 	}{
-		"a hook of a client without a cache": {uncached, []rlock.LockerOption{rlock.WithInvalidations(rlock.NewInvalidations())}, "DisableCache"},
-		"replicas only":                      {onlyReplicas, nil, "SendToReplicas"},
-		"connections with a lifetime":        {renewed, nil, "sends all commands again"},
-		"a bad option":                       {nowhere, []rlock.LockerOption{rlock.WithTTL(time.Microsecond)}, "below 1ms"},
+		"a hook of a client without a cache": {uncached,
+			[]rlock.LockerOption{rlock.WithInvalidations(rlock.NewInvalidations())}, "DisableCache"},
+		"replicas only":               {onlyReplicas, nil, "SendToReplicas"},
+		"connections with a lifetime": {renewed, nil, "sends all commands again"},
+		"a bad option": {nowhere, []rlock.LockerOption{rlock.WithTTL(time.Microsecond)},
+			"below 1ms"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := rlock.Open(test.option, test.opts...)

@@ -22,17 +22,20 @@ func TestAttemptsOfAPolicy(t *testing.T) {
 		prepare func(t *testing.T, f *env.Faulty, locker *rlock.Locker, direct rueidis.Client)
 		left    []time.Duration // at least and at most, after the first attempt
 	}{
-		"behind a holder here": {time.Millisecond, func(t *testing.T, _ *env.Faulty, locker *rlock.Locker, _ rueidis.Client) {
-			_, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Minute))
-			require.NoError(t, err)
-		}, []time.Duration{time.Second, time.Minute}},
-		"behind one here that never expires": {time.Millisecond, func(t *testing.T, _ *env.Faulty, locker *rlock.Locker, _ rueidis.Client) {
-			_, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
-			require.NoError(t, err)
-		}, []time.Duration{rlock.NoExpiry, rlock.NoExpiry}},
-		"behind a holder elsewhere": {time.Millisecond, func(t *testing.T, _ *env.Faulty, _ *rlock.Locker, direct rueidis.Client) {
-			require.NoError(t, env.Do(t, direct, "SET", "job", "foreign", "PX", "60000").Error())
-		}, []time.Duration{time.Second, time.Minute}},
+		"behind a holder here": {time.Millisecond,
+			func(t *testing.T, _ *env.Faulty, locker *rlock.Locker, _ rueidis.Client) {
+				_, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Minute))
+				require.NoError(t, err)
+			}, []time.Duration{time.Second, time.Minute}},
+		"behind one here that never expires": {time.Millisecond,
+			func(t *testing.T, _ *env.Faulty, locker *rlock.Locker, _ rueidis.Client) {
+				_, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
+				require.NoError(t, err)
+			}, []time.Duration{rlock.NoExpiry, rlock.NoExpiry}},
+		"behind a holder elsewhere": {time.Millisecond,
+			func(t *testing.T, _ *env.Faulty, _ *rlock.Locker, direct rueidis.Client) {
+				require.NoError(t, env.Do(t, direct, "SET", "job", "foreign", "PX", "60000").Error())
+			}, []time.Duration{time.Second, time.Minute}},
 		"negative pauses": {-time.Hour, func(t *testing.T, _ *env.Faulty, _ *rlock.Locker, direct rueidis.Client) {
 			require.NoError(t, env.Do(t, direct, "SET", "job", "foreign").Error())
 		}, []time.Duration{rlock.NoExpiry, rlock.NoExpiry}},
@@ -45,10 +48,11 @@ func TestAttemptsOfAPolicy(t *testing.T) {
 			f, locker, direct := env.NewFaulty(t, env.Engines(t)[0])
 			test.prepare(t, f, locker, direct)
 			var attempts []rlock.Attempt
-			_, err := locker.Acquire(t.Context(), "job", rlock.WithRetry(rlock.RetryFunc(func(a rlock.Attempt) (time.Duration, bool) {
-				attempts = append(attempts, a)
-				return test.answer, len(attempts) < 4
-			})))
+			_, err := locker.Acquire(t.Context(), "job",
+				rlock.WithRetry(rlock.RetryFunc(func(a rlock.Attempt) (time.Duration, bool) {
+					attempts = append(attempts, a)
+					return test.answer, len(attempts) < 4
+				})))
 			require.ErrorIs(t, err, rlock.ErrGaveUp)
 			require.Len(t, attempts, 4)
 			for i, a := range attempts {
@@ -76,13 +80,14 @@ func TestLongestPause(t *testing.T) {
 	var mu sync.Mutex
 	var previous []time.Duration
 	ctx, exceed := env.Deadline(t.Context())
-	_, err = locker.Acquire(ctx, "job", rlock.WithRetry(rlock.RetryFunc(func(a rlock.Attempt) (time.Duration, bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		previous = append(previous, a.Previous)
-		time.AfterFunc(100*time.Millisecond, exceed) // it waits by then, and asks no more
-		return rlock.NoExpiry, true
-	})))
+	_, err = locker.Acquire(ctx, "job",
+		rlock.WithRetry(rlock.RetryFunc(func(a rlock.Attempt) (time.Duration, bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			previous = append(previous, a.Previous)
+			time.AfterFunc(100*time.Millisecond, exceed) // it waits by then, and asks no more
+			return rlock.NoExpiry, true
+		})))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Equal(t, []time.Duration{0}, previous)
 	require.NoError(t, lock.Release(t.Context()))
@@ -121,7 +126,8 @@ func TestDoOfAnEndedContext(t *testing.T) {
 	t.Parallel()
 	f, locker, direct := env.NewFaulty(t, env.Engines(t)[0])
 	keys := []string{"a", "b", "c"}
-	for name, run := range map[string]func(ctx context.Context, fn func(context.Context, *rlock.Lock) error) error{
+	for name, run := range map[string]func(ctx context.Context,
+		fn func(context.Context, *rlock.Lock) error) error{
 		"Do": func(ctx context.Context, fn func(context.Context, *rlock.Lock) error) error {
 			return locker.Do(ctx, "job", fn)
 		},
@@ -185,7 +191,8 @@ func TestDefaultRetryCanBeWritten(t *testing.T) {
 			most := func() uint64 { return uint64(time.Since(start)/(900*time.Millisecond)) + 5 }
 			a, b := acquire(told, name+" a"), acquire(polls, name+" b")
 			time.Sleep(2 * time.Second)
-			require.LessOrEqual(t, told.Stats().Attempts, most(), "it waits to be told, and sends a heartbeat every second")
+			require.LessOrEqual(t, told.Stats().Attempts, most(),
+				"it waits to be told, and sends a heartbeat every second")
 			if limited {
 				require.ErrorIs(t, env.Receive(t, a), rlock.ErrGaveUp)
 				require.ErrorIs(t, env.Receive(t, b), rlock.ErrGaveUp)
@@ -204,7 +211,8 @@ func TestDefaultRetryCanBeWritten(t *testing.T) {
 // once, and the wait ends.
 func TestPolicyGivesUpOnce(t *testing.T) {
 	t.Parallel()
-	for name, acquire := range map[string]func(ctx context.Context, l *rlock.Locker, opts ...rlock.Option) (*rlock.Lock, error){
+	for name, acquire := range map[string]func(ctx context.Context, l *rlock.Locker,
+		opts ...rlock.Option) (*rlock.Lock, error){
 		"lock": func(ctx context.Context, l *rlock.Locker, opts ...rlock.Option) (*rlock.Lock, error) {
 			return l.Acquire(ctx, "job", opts...)
 		},
@@ -229,13 +237,14 @@ func TestPolicyGivesUpOnce(t *testing.T) {
 			}
 			env.AwaitWaiting(t, locker, 2)
 			gaveUp := 0
-			_, err := acquire(ctx, locker, rlock.WithRetry(rlock.RetryFunc(func(a rlock.Attempt) (time.Duration, bool) {
-				if a.Number < 3 {
-					return 20 * time.Millisecond, true
-				}
-				gaveUp++
-				return 20 * time.Millisecond, gaveUp > 1
-			})))
+			_, err := acquire(ctx, locker,
+				rlock.WithRetry(rlock.RetryFunc(func(a rlock.Attempt) (time.Duration, bool) {
+					if a.Number < 3 {
+						return 20 * time.Millisecond, true
+					}
+					gaveUp++
+					return 20 * time.Millisecond, gaveUp > 1
+				})))
 			require.ErrorIs(t, err, rlock.ErrGaveUp)
 			require.ErrorIs(t, err, rlock.ErrHeld)
 			require.Equal(t, 1, gaveUp)

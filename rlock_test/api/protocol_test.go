@@ -49,9 +49,10 @@ var foreigners = []foreign{
 	{"SET NX PX, as redis-py", func(t *testing.T, client rueidis.Client, key, token string) bool {
 		return setted(t, env.Do(t, client, "SET", key, token, "NX", "PX", "10000"))
 	}},
-	{"SETNX and PEXPIRE in a script, as npm redis-exp-lock", func(t *testing.T, client rueidis.Client, key, token string) bool {
-		return one(t, env.Do(t, client, "EVAL", setAndExpire, "1", key, token, "10000"))
-	}},
+	{"SETNX and PEXPIRE in a script, as npm redis-exp-lock",
+		func(t *testing.T, client rueidis.Client, key, token string) bool {
+			return one(t, env.Do(t, client, "EVAL", setAndExpire, "1", key, token, "10000"))
+		}},
 }
 
 func TestForeignLocks(t *testing.T) {

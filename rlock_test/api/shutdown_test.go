@@ -115,7 +115,8 @@ func TestShutdownDoesNotFreeUnderAFunction(t *testing.T) {
 		require.ErrorAs(t, err, &left)
 		require.Equal(t, []string{"{job}:1", "{job}:2"}, left.Running)
 		require.Empty(t, left.Unsure)
-		require.EqualError(t, err, "rlock: shutdown: functions that have not returned keep "+`"{job}:1", "{job}:2": `+
+		require.EqualError(t, err, "rlock: shutdown: functions that have not returned keep "+
+			`"{job}:1", "{job}:2": `+
 			"context deadline exceeded")
 		require.Empty(t, env.Get(t, client, "handle"))
 		require.NotEmpty(t, env.Get(t, client, "{job}:1"))

@@ -99,7 +99,8 @@ func TestNilAndZeroValues(t *testing.T) {
 	}
 	for _, err := range func() []error {
 		locker := env.NewLocker(t, rlocktest.Client(t))
-		return append(locker.ReleaseEach(t.Context(), []*rlock.Lock{nil, {}}), locker.ExtendEach(t.Context(), []*rlock.Lock{nil, {}}, time.Second)...)
+		return append(locker.ReleaseEach(t.Context(), []*rlock.Lock{nil, {}}),
+			locker.ExtendEach(t.Context(), []*rlock.Lock{nil, {}}, time.Second)...)
 	}() {
 		require.ErrorIs(t, err, rlock.ErrInvalid)
 	}

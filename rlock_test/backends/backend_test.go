@@ -64,7 +64,11 @@ func (f *faulty) do(call string, done func() error) error {
 func (f *faulty) Acquire(
 	ctx context.Context, key, token string, ttl time.Duration,
 ) (acquired bool, left time.Duration, err error) {
-	err = f.do("acquire", func() (err error) { acquired, left, err = f.Backend.Acquire(ctx, key, token, ttl); return err })
+	err = f.do("acquire", func() (err error) {
+		acquired, left,
+			err = f.Backend.Acquire(ctx, key, token, ttl)
+		return err
+	})
 	return acquired, left, err
 }
 
@@ -150,8 +154,11 @@ func TestWhatNeedsRedis(t *testing.T) {
 		"WithMinHold, of all": func(context.Context) error { return open(rlock.WithMinHold(time.Second)) },
 		"WithQueue":           func(context.Context) error { return open(rlock.WithQueue(true)) },
 		"WithBarging":         func(context.Context) error { return open(rlock.WithBarging(time.Millisecond)) },
-		"WithInvalidations":   func(context.Context) error { return open(rlock.WithInvalidations(rlock.NewInvalidations())) },
-		"TTL":                 func(ctx context.Context) error { return held.Extend(ctx, time.Second) },
+		"WithInvalidations": func(context.Context) error {
+			return open(
+				rlock.WithInvalidations(rlock.NewInvalidations()))
+		},
+		"TTL": func(ctx context.Context) error { return held.Extend(ctx, time.Second) },
 		"backend": func(context.Context) error {
 			_, err := rlock.NewWithBackend(nil)
 			return err
@@ -251,7 +258,8 @@ func TestLostAnswers(t *testing.T) {
 				lock := env.MustLock(t)(l.Acquire(t.Context(), "k"))
 				require.NoError(t, lock.Extend(t.Context(), time.Hour))
 				require.NoError(t, lock.Verify(t.Context()))
-				require.NoError(t, lock.Release(t.Context()), "if it is made again it finds nothing, as the first has freed it")
+				require.NoError(t, lock.Release(t.Context()),
+					"if it is made again it finds nothing, as the first has freed it")
 				require.True(t, isFree(t, f, "k"))
 				require.EqualValues(t, 2, f.count(call), "it is made again")
 			})
@@ -269,7 +277,8 @@ func TestBackendInAnOutage(t *testing.T) {
 				f := newFaulty()
 				l := Open(t, f)
 				f.fail(&f.after, always(call, errBroken))
-				for _, acquire := range []func(context.Context, string, ...rlock.Option) (*rlock.Lock, error){l.Acquire, l.TryAcquire} {
+				for _, acquire := range []func(context.Context, string, ...rlock.Option) (*rlock.Lock, error){l.Acquire,
+					l.TryAcquire} {
 					ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 					_, err := acquire(ctx, "k", rlock.WithTTL(time.Hour))
 					cancel()
@@ -313,7 +322,8 @@ func TestRefusedByTheBackend(t *testing.T) {
 				require.NotErrorIs(t, err, rlock.ErrGaveUp)
 				require.Contains(t, err.Error(), `"k": `)
 				require.Contains(t, err.Error(), errBroken.Error())
-				if call != "fence" && call != "release" { // what has the key is asked for again, or freed in the background
+				// what has the key is asked for again, or freed in the background
+				if call != "fence" && call != "release" {
 					require.Equal(t, calls, f.all())
 				}
 				f.heal()
@@ -400,7 +410,8 @@ func TestEventsOfABackend(t *testing.T) {
 		require.ErrorIs(t, err, rlock.ErrHeld)
 		return nil
 	}))
-	require.Subset(t, kinds, []rlock.EventKind{rlock.EventAcquired, rlock.EventAcquireFailed, rlock.EventReleased})
+	require.Subset(t, kinds, []rlock.EventKind{rlock.EventAcquired, rlock.EventAcquireFailed,
+		rlock.EventReleased})
 	require.EqualValues(t, 1, l.Stats().Acquired)
 }
 
@@ -440,7 +451,8 @@ func (h *hanging) hang(ctx context.Context, key string) error {
 	return ctx.Err()
 }
 
-func (h *hanging) Acquire(ctx context.Context, key, token string, ttl time.Duration) (bool, time.Duration, error) {
+func (h *hanging) Acquire(ctx context.Context, key, token string, ttl time.Duration) (bool, time.Duration,
+	error) {
 	if err := h.hang(ctx, key); err != nil {
 		return false, 0, err
 	}
@@ -494,7 +506,8 @@ func (late) Notify(context.Context, func(string)) {}
 func TestBackendOnRedisThatRefuses(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
-	readonly := env.Do(t, server.Client(t), "EVAL", "return redis.error_reply('READONLY You can not write')", "0").Error()
+	readonly := env.Do(t, server.Client(t), "EVAL", "return redis.error_reply('READONLY You can not write')",
+		"0").Error()
 	require.Error(t, readonly)
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaulty()

@@ -39,12 +39,13 @@ var rows = []struct {
 		require.NoError(t, s.taken.Release(ctx))
 		require.NoError(t, env.Receive(t, got))
 	}},
-	{"retryDelay, retryTimes: the maximum number of retry attempts", func(ctx context.Context, t *testing.T, s shown) {
-		var failed *rlock.AcquireError
-		_, err := s.locker.Acquire(ctx, "taken", rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(3)))
-		require.ErrorAs(t, err, &failed)
-		require.Equal(t, 3, failed.Attempts)
-	}},
+	{"retryDelay, retryTimes: the maximum number of retry attempts",
+		func(ctx context.Context, t *testing.T, s shown) {
+			var failed *rlock.AcquireError
+			_, err := s.locker.Acquire(ctx, "taken", rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(3)))
+			require.ErrorAs(t, err, &failed)
+			require.Equal(t, 3, failed.Attempts)
+		}},
 	{"totalTime: hard cap on total retry duration", func(ctx context.Context, t *testing.T, s shown) {
 		start := time.Now()
 		policy := rlock.Fixed(time.Millisecond).MaxAttempts(1_000_000).MaxTime(50 * time.Millisecond)
@@ -100,13 +101,14 @@ var rows = []struct {
 			require.ErrorIs(t, s.taken.Release(ctx), rlock.ErrNotHeld, "ignore it where it does not matter")
 		},
 	},
-	{"every lock carries a unique value; release only succeeds if it matches", func(ctx context.Context, t *testing.T, s shown) {
-		lock := env.MustLock(t)(s.other.Acquire(ctx, "user:123"))
-		require.NotEqual(t, s.taken.Token(), lock.Token())
-		require.NoError(t, lock.Release(ctx))
-		require.ErrorIs(t, lock.Release(ctx), rlock.ErrReleased)
-		require.NoError(t, s.taken.Verify(ctx))
-	}},
+	{"every lock carries a unique value; release only succeeds if it matches",
+		func(ctx context.Context, t *testing.T, s shown) {
+			lock := env.MustLock(t)(s.other.Acquire(ctx, "user:123"))
+			require.NotEqual(t, s.taken.Token(), lock.Token())
+			require.NoError(t, lock.Release(ctx))
+			require.ErrorIs(t, lock.Release(ctx), rlock.ErrReleased)
+			require.NoError(t, s.taken.Verify(ctx))
+		}},
 	{"extend(ttl): from now", func(ctx context.Context, t *testing.T, s shown) {
 		require.NoError(t, s.taken.Extend(ctx, time.Hour))
 		require.Greater(t, time.Until(s.taken.Deadline()), 50*time.Minute)
@@ -119,12 +121,13 @@ var rows = []struct {
 		require.NoError(t, s.taken.Release(ctx))
 		require.ErrorIs(t, s.taken.Extend(ctx, time.Hour), rlock.ErrNotHeld)
 	}},
-	{"isLocked: whether this lock is still valid in the backend", func(ctx context.Context, t *testing.T, s shown) {
-		require.NoError(t, s.taken.Verify(ctx))
-		thief := env.MustLock(t)(s.locker.Acquire(ctx, "taken", rlock.WithToken(s.taken.Token())))
-		require.NoError(t, thief.Release(ctx))
-		require.ErrorIs(t, s.taken.Verify(ctx), rlock.ErrNotHeld)
-	}},
+	{"isLocked: whether this lock is still valid in the backend",
+		func(ctx context.Context, t *testing.T, s shown) {
+			require.NoError(t, s.taken.Verify(ctx))
+			thief := env.MustLock(t)(s.locker.Acquire(ctx, "taken", rlock.WithToken(s.taken.Token())))
+			require.NoError(t, thief.Release(ctx))
+			require.ErrorIs(t, s.taken.Verify(ctx), rlock.ErrNotHeld)
+		}},
 	{"a lock expires after its ttl", func(ctx context.Context, t *testing.T, s shown) {
 		short := env.MustLock(t)(s.other.Acquire(ctx, "short", rlock.WithTTL(2*time.Second)))
 		require.NoError(t, env.MustLock(t)(s.locker.Acquire(ctx, "short")).Release(ctx))

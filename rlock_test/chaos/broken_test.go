@@ -30,9 +30,10 @@ func TestBrokenLocks(t *testing.T) {
 	drops := func(r *round, _ *env.Server, proxies [processes]*env.Proxy) {
 		for place, p := range proxies {
 			r.faults = append(r.faults, func() fault {
-				return fault{kind: "replies dropped", target: r.processName(place), process: r.members[place].number, begin: func() {
-					p.DropReply(env.Contains("redis.call('SET'")) // one, so that the next try is answered
-				}}
+				return fault{kind: "replies dropped", target: r.processName(place), process: r.members[place].number,
+					begin: func() {
+						p.DropReply(env.Contains("redis.call('SET'")) // one, so that the next try is answered
+					}}
 			})
 		}
 	}
@@ -54,7 +55,8 @@ func TestBrokenLocks(t *testing.T) {
 		{flawless, flushes, short, 0, 30, nil},
 		{endlessLease, keeping(none), short, 0, 0, []string{"two holders", "valid write refused"}},
 		{prefixCompare, keeping(none), short, 0, 0, []string{"two holders", "no order"}},
-		{blindRetry, keeping(drops), []time.Duration{time.Minute}, recovery + time.Second, 0, []string{"no progress"}},
+		{blindRetry, keeping(drops), []time.Duration{time.Minute}, recovery + time.Second, 0,
+			[]string{"no progress"}},
 		{forgottenFence, flushes, short, 0, 0, []string{"fence not larger"}},
 		{lastLease, keeping(none), short, 0, 90, []string{"two holders", "no order"}},
 		{checkThenTake, keeping(none), short, 0, 90, []string{"too many permits", "no order"}},

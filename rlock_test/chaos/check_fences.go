@@ -12,7 +12,8 @@ import (
 // the key then has the fence of that.
 func (h *history) checkFences(grants map[string][]*grant) (found []violation) {
 	for key, list := range grants {
-		byCall := slices.SortedFunc(slices.Values(list), func(a, b *grant) int { return cmp.Compare(a.call, b.call) })
+		byCall := slices.SortedFunc(slices.Values(list),
+			func(a, b *grant) int { return cmp.Compare(a.call, b.call) })
 		var largest *grant // of those that were returned already
 		seen := map[uint64][]*grant{}
 		next := 0 // in list, which is in the order of returns
@@ -24,10 +25,14 @@ func (h *history) checkFences(grants map[string][]*grant) (found []violation) {
 			}
 			older := largest != nil && g.fence < largest.fence && (h.keeps || g.share.whole())
 			if older || largest != nil && g.fence == largest.fence && !g.inPhaseOf(largest) {
-				found = append(found, violation{"fence not larger", key, fmt.Sprintf("%v %v has %d, %v %v before it %d", g.owner, g.share, g.fence, largest.owner, largest.share, largest.fence)})
-			} else if at := slices.IndexFunc(seen[g.fence], func(other *grant) bool { return !g.inPhaseOf(other) }); at >= 0 {
+				found = append(found, violation{"fence not larger", key,
+					fmt.Sprintf("%v %v has %d, %v %v before it %d", g.owner, g.share, g.fence, largest.owner, largest.share,
+						largest.fence)})
+			} else if at := slices.IndexFunc(
+				seen[g.fence], func(other *grant) bool { return !g.inPhaseOf(other) }); at >= 0 {
 				twin := seen[g.fence][at]
-				found = append(found, violation{"same fence", key, fmt.Sprintf("%v %v and %v %v have %d", twin.owner, twin.share, g.owner, g.share, g.fence)})
+				found = append(found, violation{"same fence", key,
+					fmt.Sprintf("%v %v and %v %v have %d", twin.owner, twin.share, g.owner, g.share, g.fence)})
 			}
 			seen[g.fence] = append(seen[g.fence], g)
 		}

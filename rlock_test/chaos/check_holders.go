@@ -36,15 +36,18 @@ func (g *grant) beside(others []*grant) (v violation) {
 	permits, limit, names := g.share.Permits, g.share.Limit, ""
 	for _, other := range others {
 		if !g.share.together(other.share) {
-			return violation{check: "two holders", text: fmt.Sprintf("%v %v had it until %d, %v %v from %d: %v at once",
-				other.owner, other.share, other.until, g.owner, g.share, g.from, min(other.until, g.until).sub(g.from))}
+			return violation{check: "two holders",
+				text: fmt.Sprintf("%v %v had it until %d, %v %v from %d: %v at once",
+					other.owner, other.share, other.until, g.owner, g.share, g.from, min(other.until, g.until).sub(g.from))}
 		}
 		permits, limit = permits+other.share.Permits, max(limit, other.share.Limit)
 		names += fmt.Sprintf(" %v (%d)", other.owner, other.share.Permits)
 	}
 	// The last of them who was let in saw no more than its own limit. Which one that is, nobody knows.
 	if g.share.Limit > 0 && permits > limit {
-		return violation{check: "too many permits", text: fmt.Sprintf("%v got %d of %d permits at %d, beside%s", g.owner, g.share.Permits, g.share.Limit, g.from, names)}
+		return violation{check: "too many permits",
+			text: fmt.Sprintf("%v got %d of %d permits at %d, beside%s", g.owner, g.share.Permits, g.share.Limit,
+				g.from, names)}
 	}
 	return violation{}
 }
@@ -75,7 +78,8 @@ func (h *history) checkLosses() (losses int, found []violation) {
 		losses++
 		if h.keeps && e.Return < e.Deadline {
 			found = append(found, violation{"lost too early", e.Keys[0],
-				fmt.Sprintf("%v was told so by %s %v before its lease was over", owner{e.Process, e.Lock}, e.Method, e.Deadline.sub(e.Return))})
+				fmt.Sprintf("%v was told so by %s %v before its lease was over", owner{e.Process, e.Lock}, e.Method,
+					e.Deadline.sub(e.Return))})
 		}
 	}
 	return losses, found
@@ -100,9 +104,11 @@ func (h *history) checkProgress(grants map[string][]*grant) (longest time.Durati
 			continue
 		}
 		if e.Outcome != done {
-			found = append(found, violation{"no progress", e.Keys[0], fmt.Sprintf("process %d: %s %s", e.Process, e.Outcome, e.Error)})
+			found = append(found, violation{"no progress", e.Keys[0],
+				fmt.Sprintf("process %d: %s %s", e.Process, e.Outcome, e.Error)})
 		} else if late := e.Return.sub(max(e.Call, free[e.Keys[0]])); late > recovery {
-			found = append(found, violation{"no progress", e.Keys[0], fmt.Sprintf("process %d had it %v after it must have been free", e.Process, late)})
+			found = append(found, violation{"no progress", e.Keys[0], fmt.Sprintf("process %d had it %v after it "+
+				"must have been free", e.Process, late)})
 		}
 		longest = max(longest, e.Return.sub(e.Call))
 	}

@@ -57,7 +57,8 @@ func (s step) fits(h holders) bool {
 	if s.share.whole() {
 		return h == holders{}
 	}
-	return h.whole == owner{} && (h.sharers == "" || h.reads == (s.share.Limit == 0)) && (s.share.Limit == 0 || h.permits+s.share.Permits <= s.share.Limit)
+	return h.whole == owner{} && (h.sharers == "" || h.reads == (s.share.Limit == 0)) &&
+		(s.share.Limit == 0 || h.permits+s.share.Permits <= s.share.Limit)
 }
 
 func (s step) has(h holders) bool {
@@ -202,7 +203,8 @@ func nobodyWaits(key string) bool {
 
 // explain shows the operations up to the first that no order explains.
 func explain(list []porcupine.Operation) string {
-	list = slices.SortedFunc(slices.Values(list), func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+	list = slices.SortedFunc(slices.Values(list),
+		func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
 	n := 1 + sort.Search(len(list)-1, func(n int) bool {
 		return porcupine.CheckOperationsTimeout(leases, list[:n+1], orderLimit) == porcupine.Illegal
 	})

@@ -77,7 +77,8 @@ func (c *mixingClient) Do(ctx context.Context, command rueidis.Completed) rueidi
 	for i, n := range answers {
 		texts[i] = strconv.FormatInt(n, 10)
 	}
-	return c.Client.Do(ctx, c.Client.B().Eval().Script("local all = {} for i, n in ipairs(ARGV) do all[i] = tonumber(n) end return all").
+	return c.Client.Do(ctx, c.Client.B().Eval().Script("local all = {} for i, n in ipairs(ARGV) do all[i] = "+
+		"tonumber(n) end return all").
 		Numkeys(0).Arg(texts...).Build())
 }
 
@@ -98,7 +99,8 @@ func TestMixedUpAnswersAreFound(t *testing.T) {
 		})
 		report := r.run().examine()
 		t.Logf("\n%s", report)
-		missing = !slices.ContainsFunc(report.violations, func(v violation) bool { return v.check == "two holders" })
+		missing = !slices.ContainsFunc(report.violations,
+			func(v violation) bool { return v.check == "two holders" })
 	}
 	require.False(t, missing, "nobody has found two holders")
 }

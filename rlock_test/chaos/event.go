@@ -57,7 +57,8 @@ type event struct {
 	Fence    uint64        `json:"fence,omitempty"`
 	TTL      time.Duration `json:"ttl,omitempty"`      // longest lease that was asked for until now
 	Deadline instant       `json:"deadline,omitempty"` // of the lease, as known at Return
-	Until    instant       `json:"until,omitempty"`    // of ending: last instant at which the lock was seen valid
+	// of ending: last instant at which the lock was seen valid
+	Until instant `json:"until,omitempty"`
 
 	Accepted bool `json:"accepted,omitempty"` // of wrote: the resource took it
 	Valid    bool `json:"valid,omitempty"`    // of wrote: the lock was valid before and after

@@ -64,11 +64,13 @@ func (s *story) calm() *story {
 }
 
 func (s *story) isRefused(process int, call, end instant, how outcome) *story {
-	return s.tell(event{Kind: acquired, Method: "TryAcquire", Outcome: how, Call: call, Return: end, TTL: time.Duration(lease * ms)}, process)
+	return s.tell(event{Kind: acquired, Method: "TryAcquire", Outcome: how, Call: call, Return: end,
+		TTL: time.Duration(lease * ms)}, process)
 }
 
 func (s *story) extends(process int, call, end instant, how outcome) *story {
-	return s.tell(event{Kind: extended, Outcome: how, Call: call, Return: end, Deadline: call + lease, TTL: time.Duration(lease * ms)}, process)
+	return s.tell(event{Kind: extended, Outcome: how, Call: call, Return: end, Deadline: call + lease,
+		TTL: time.Duration(lease * ms)}, process)
 }
 
 func (s *story) stops(process int, at, until instant, how outcome) *story {
@@ -76,7 +78,8 @@ func (s *story) stops(process int, at, until instant, how outcome) *story {
 }
 
 func (s *story) releases(process int, call, end instant, how outcome) *story {
-	return s.stops(process, call, call, done).tell(event{Kind: released, Outcome: how, Call: call, Return: end, Deadline: call + lease}, process)
+	return s.stops(process, call, call,
+		done).tell(event{Kind: released, Outcome: how, Call: call, Return: end, Deadline: call + lease}, process)
 }
 
 func (s *story) writes(process int, accepted, valid bool) *story {
@@ -111,9 +114,11 @@ func TestExamine(t *testing.T) {
 			acquires(1, 0, 10, 1).isRefused(3, 5, 20, held).releases(1, 20, 40, done).
 			acquires(2, 1, 30, 2).isRefused(4, 41, 42, held).releases(2, 50, 60, done), nil},
 		"after the lease": {start().
-			acquires(1, 0, 10, 1).stops(1, 1000, 999, abandoned).acquires(2, 1000, 1001, 2).releases(2, 1010, 1020, done), nil},
+			acquires(1, 0, 10, 1).stops(1, 1000, 999, abandoned).acquires(2, 1000, 1001, 2).releases(2, 1010, 1020,
+			done), nil},
 		"over when it was returned": {start().
-			acquires(1, 0, 1500, 1).acquires(2, 1200, 1400, 2).releases(2, 1410, 1420, done).stops(1, 1510, 1500, abandoned), nil},
+			acquires(1, 0, 1500, 1).acquires(2, 1200, 1400, 2).releases(2, 1410, 1420, done).stops(1, 1510, 1500,
+			abandoned), nil},
 		"refused while a failing acquisition was under way": {start().
 			isRefused(1, 10, 1200, failed).isRefused(2, 100, 110, held), nil},
 		"refused while the first try of a call that lasts longer than its lease may have it": {start().
@@ -126,7 +131,8 @@ func TestExamine(t *testing.T) {
 			isRefused(1, 0, 1000, gaveUp).isRefused(2, 200, 1300, held).isRefused(3, 1700, 1800, held), nil},
 		"a late release": {start().
 			acquires(1, 0, 10, 1).acquires(2, 900, 1001, 2).releases(2, 1010, 1020, done).
-			stops(1, 1100, 999, done).tell(event{Kind: released, Outcome: notHeld, Call: 1100, Return: 1110, Deadline: 1000}, 1), nil},
+			stops(1, 1100, 999, done).tell(
+			event{Kind: released, Outcome: notHeld, Call: 1100, Return: 1110, Deadline: 1000}, 1), nil},
 		"a lost reply of a release": {start().fault(20, 30, false).
 			acquires(1, 0, 10, 1).releases(1, 20, 500, failed).acquires(2, 25, 40, 2).releases(2, 50, 60, done), nil},
 		"refused by a stranger": {start().fault(0, 100, true).
@@ -135,7 +141,8 @@ func TestExamine(t *testing.T) {
 			isRefused(1, 10, 20, gaveUp).isRefused(2, 1500, 1510, held),
 			nil},
 		"a killed holder": {start().kills(1, 30).
-			acquires(1, 0, 10, 1).isRefused(2, 500, 510, held).acquires(2, 900, 1000, 2).releases(2, 1010, 1020, done), nil},
+			acquires(1, 0, 10, 1).isRefused(2, 500, 510, held).acquires(2, 900, 1000, 2).releases(2, 1010, 1020, done),
+			nil},
 
 		"two holders": {start().
 			acquires(1, 0, 10, 1).acquires(2, 20, 30, 2).releases(2, 40, 50, done).releases(1, 60, 70, done),
@@ -143,7 +150,8 @@ func TestExamine(t *testing.T) {
 		"two holders, where that can be": {start().loses().
 			acquires(1, 0, 10, 1).acquires(2, 20, 30, 2).releases(2, 40, 50, done).releases(1, 60, 70, done), nil},
 		"given before the lease was over": {start().
-			acquires(1, 0, 10, 1).acquires(2, 900, 990, 2).releases(2, 1010, 1020, done).stops(1, 1010, 999, abandoned),
+			acquires(1, 0, 10, 1).acquires(2, 900, 990, 2).releases(2, 1010, 1020, done).stops(1, 1010, 999,
+			abandoned),
 			[]string{"two holders", "no order"}},
 		"given again before the release": {start().
 			acquires(1, 0, 10, 1).acquires(2, 20, 30, 2).releases(2, 31, 32, done).stops(1, 40, 15, abandoned),
@@ -170,16 +178,24 @@ func TestExamine(t *testing.T) {
 			acquires(1, 0, 10, 1).extends(1, 20, 30, lost),
 			[]string{"lost too early", "no order"}},
 
-		"valid writer refused":              {start().acquires(1, 0, 10, 1).writes(1, false, true).releases(1, 20, 30, done), []string{"valid write refused"}},
-		"stale writer refused":              {start().acquires(1, 0, 10, 1).writes(1, false, false).releases(1, 20, 30, done), nil},
-		"valid writer refused after a loss": {start().loses().acquires(1, 0, 10, 1).writes(1, false, true).releases(1, 20, 30, done), nil},
+		"valid writer refused": {start().acquires(1, 0, 10, 1).writes(1, false, true).releases(1, 20,
+			30, done), []string{"valid write refused"}},
+		"stale writer refused": {start().acquires(1, 0, 10, 1).writes(1, false, false).releases(1, 20,
+			30, done), nil},
+		"valid writer refused after a loss": {start().loses().acquires(1, 0, 10, 1).writes(1, false,
+			true).releases(1, 20, 30, done), nil},
 
-		"a smaller fence":              {start().acquires(1, 0, 10, 2).releases(1, 20, 30, done).acquires(2, 40, 50, 1).releases(2, 60, 70, done), []string{"fence not larger"}},
-		"a smaller fence after a loss": {start().loses().acquires(1, 0, 10, 2).releases(1, 20, 30, done).acquires(2, 40, 50, 1).releases(2, 60, 70, done), []string{"fence not larger"}},
-		"the same fence":               {start().loses().acquires(1, 0, 20, 2).releases(1, 30, 40, done).acquires(2, 10, 30, 2).releases(2, 60, 70, done), []string{"same fence"}},
-		"a smaller fence, at once":     {start().loses().acquires(1, 0, 20, 2).releases(1, 30, 40, done).acquires(2, 10, 30, 1).releases(2, 60, 70, done), nil},
+		"a smaller fence": {start().acquires(1, 0, 10, 2).releases(1, 20, 30, done).acquires(2, 40, 50,
+			1).releases(2, 60, 70, done), []string{"fence not larger"}},
+		"a smaller fence after a loss": {start().loses().acquires(1, 0, 10, 2).releases(1, 20, 30, done).acquires(2,
+			40, 50, 1).releases(2, 60, 70, done), []string{"fence not larger"}},
+		"the same fence": {start().loses().acquires(1, 0, 20, 2).releases(1, 30, 40, done).acquires(2, 10,
+			30, 2).releases(2, 60, 70, done), []string{"same fence"}},
+		"a smaller fence, at once": {start().loses().acquires(1, 0, 20, 2).releases(1, 30, 40, done).acquires(2, 10,
+			30, 1).releases(2, 60, 70, done), nil},
 		"a fence below one long ago": {start().
-			acquires(1, 0, 10, 9).releases(1, 20, 30, done).acquires(2, 40, 50, 10).releases(2, 60, 70, done).acquires(3, 80, 90, 9).releases(3, 100, 110, done),
+			acquires(1, 0, 10, 9).releases(1, 20, 30, done).acquires(2, 40, 50, 10).releases(2, 60, 70,
+			done).acquires(3, 80, 90, 9).releases(3, 100, 110, done),
 			[]string{"fence not larger"}},
 
 		"readers and then a writer": {start().
@@ -188,9 +204,11 @@ func TestExamine(t *testing.T) {
 			acquires(5, 45, 55, 2).releases(5, 60, 70, done), nil},
 		"as many permits as there are": {start().
 			shares(1, 0, 10, 1, permit).shares(2, 5, 15, 1, permit).isRefused(3, 16, 17, held).of(permit).
-			releases(1, 20, 30, done).shares(4, 18, 31, 1, permit).releases(2, 32, 33, done).releases(4, 34, 35, done).calm(), nil},
+			releases(1, 20, 30, done).shares(4, 18, 31, 1, permit).releases(2, 32, 33, done).releases(4, 34, 35,
+			done).calm(), nil},
 		"a permit whose holder is dead": {start().kills(1, 30).
-			shares(1, 0, 10, 1, permit).shares(2, 5, 15, 1, permit).releases(2, 16, 20, done).shares(3, 18, 30, 1, permit).
+			shares(1, 0, 10, 1, permit).shares(2, 5, 15, 1, permit).releases(2, 16, 20, done).shares(3, 18, 30, 1,
+			permit).
 			shares(4, 1000, 1010, 1, permit).releases(3, 1011, 1012, done).releases(4, 1013, 1014, done), nil},
 		"another limit": {start().
 			shares(1, 0, 10, 1, permit).shares(2, 5, 15, 1, permit).shares(3, 16, 17, 1, share{Limit: 3, Permits: 1}).
@@ -208,7 +226,8 @@ func TestExamine(t *testing.T) {
 			releases(1, 21, 30, done).releases(2, 31, 40, done).releases(3, 41, 50, done),
 			[]string{"too many permits", "no order"}},
 		"a reader beside a permit": {start().
-			shares(1, 0, 10, 1, permit).shares(2, 20, 30, 2, reader).releases(2, 40, 50, done).releases(1, 60, 70, done),
+			shares(1, 0, 10, 1, permit).shares(2, 20, 30, 2, reader).releases(2, 40, 50, done).releases(1, 60, 70,
+			done),
 			[]string{"two holders", "no order"}},
 		"a reader in the phase of a writer": {start().
 			acquires(1, 0, 10, 1).releases(1, 20, 30, done).shares(2, 40, 50, 1, reader).releases(2, 60, 70, done),
@@ -224,10 +243,12 @@ func TestExamine(t *testing.T) {
 			shares(1, 0, 10, 1, permit).isRefused(3, 16, 17, held).of(permit).releases(1, 20, 30, done).calm(),
 			[]string{"no order"}},
 		"a reader who is not there any more": {start().
-			shares(1, 0, 10, 1, reader).shares(2, 5, 15, 1, reader).releases(1, 20, 30, done).extends(1, 40, 50, done).releases(2, 60, 70, done),
+			shares(1, 0, 10, 1, reader).shares(2, 5, 15, 1, reader).releases(1, 20, 30, done).extends(1, 40, 50,
+			done).releases(2, 60, 70, done),
 			[]string{"no order"}},
 
-		"a key that is not to be had": {start().tell(event{Kind: reached, Outcome: gaveUp}, 1), []string{"no progress"}},
+		"a key that is not to be had": {start().tell(event{Kind: reached, Outcome: gaveUp}, 1),
+			[]string{"no progress"}},
 		"a key that is to be had late": {start().
 			tell(event{Kind: reached, Outcome: done, Call: 1000, Return: 7000}, 1), []string{"no progress"}},
 		"a key that another may have": {start().

@@ -49,22 +49,26 @@ func (r *round) serverFaults(name string, s *env.Server) []func() fault {
 	}
 	return []func() fault{
 		func() fault {
-			return fault{kind: "server restarts", target: name, late: true, lasts: r.between(10*time.Millisecond, time.Second),
+			return fault{kind: "server restarts", target: name, late: true,
+				lasts: r.between(10*time.Millisecond, time.Second),
 				begin: s.Kill, end: func() { s.Restart(r.t) }}
 		},
 		func() fault {
-			return fault{kind: "server stops", target: name, late: true, lasts: r.between(50*time.Millisecond, 1500*time.Millisecond),
+			return fault{kind: "server stops", target: name, late: true,
+				lasts: r.between(50*time.Millisecond, 1500*time.Millisecond),
 				begin: s.Stop, end: s.Cont}
 		},
 		command("SCRIPT FLUSH", true, "SCRIPT", "FLUSH"),
 		command("CLIENT KILL", false, "CLIENT", "KILL", "TYPE", "normal"),
 		command("CLIENT KILL, subscribers", true, "CLIENT", "KILL", "TYPE", "pubsub"),
 		func() fault {
-			return fault{kind: "queues deleted", target: name, harmless: true, begin: func() { s.Do(r.t, "EVAL", deleteQueues, "0") }}
+			return fault{kind: "queues deleted", target: name, harmless: true,
+				begin: func() { s.Do(r.t, "EVAL", deleteQueues, "0") }}
 		},
 		func() fault {
 			// Whoever is refused then works without the queue from then on, beside those who use it.
-			return fault{kind: "rights withdrawn", target: name, harmless: true, lasts: r.between(10*time.Millisecond, time.Second),
+			return fault{kind: "rights withdrawn", target: name, harmless: true,
+				lasts: r.between(10*time.Millisecond, time.Second),
 				begin: func() { s.Do(r.t, "ACL", "SETUSER", "default", "resetchannels", "-spublish") },
 				end:   func() { s.Do(r.t, "ACL", "SETUSER", "default", "allchannels", "+spublish") }}
 		},
@@ -78,7 +82,8 @@ func (r *round) serverFaults(name string, s *env.Server) []func() fault {
 }
 
 // deleteQueues has whoever waits join again.
-const deleteQueues = "for _, key in ipairs(redis.call('KEYS', 'rlock:queue:*')) do redis.call('DEL', key) end return 0"
+const deleteQueues = "for _, key in ipairs(redis.call('KEYS', 'rlock:queue:*')) do redis.call('DEL', key) " +
+	"end return 0"
 
 // slotMoves are moves of a slot of some keys from one of the primaries to another, where nodes is who
 // they are at the time. A move may stand still before or after its keys have gone.
@@ -123,18 +128,21 @@ func (r *round) networkFaults(place int, p *env.Proxy) []func() fault {
 		func() fault { return fault{kind: "connections cut", target: name, begin: p.Cut} },
 		func() fault {
 			d := r.between(time.Millisecond, 200*time.Millisecond)
-			return fault{kind: "network slow", target: name, late: true, lasts: r.between(100*time.Millisecond, time.Second),
+			return fault{kind: "network slow", target: name, late: true,
+				lasts: r.between(100*time.Millisecond, time.Second),
 				begin: func() { p.Delay(d) }, end: func() { p.Delay(0) }}
 		},
 		func() fault {
-			return fault{kind: "network silent", target: name, late: true, lasts: r.between(50*time.Millisecond, 1500*time.Millisecond),
+			return fault{kind: "network silent", target: name, late: true,
+				lasts: r.between(50*time.Millisecond, 1500*time.Millisecond),
 				begin: func() { p.BlackHole(true) }, end: func() { p.BlackHole(false) }}
 		},
 		r.dropReplies(name, p),
 		func() fault {
 			var release func()
 			match := some()
-			return fault{kind: "requests held", target: name, late: true, lasts: r.between(50*time.Millisecond, time.Second),
+			return fault{kind: "requests held", target: name, late: true,
+				lasts: r.between(50*time.Millisecond, time.Second),
 				begin: func() { release = p.Hold(match) }, end: func() { release() }}
 		},
 	})
@@ -157,7 +165,8 @@ func (r *round) processFaults(place int) []func() fault {
 	name := r.processName(place)
 	return r.concerning(place, []func() fault{
 		func() fault {
-			return fault{kind: "process stops", target: name, late: true, lasts: r.between(50*time.Millisecond, 2*time.Second),
+			return fault{kind: "process stops", target: name, late: true,
+				lasts: r.between(50*time.Millisecond, 2*time.Second),
 				begin: func() { r.members[place].Stop() }, end: func() { r.members[place].Cont() }}
 		},
 		func() fault {

@@ -130,7 +130,8 @@ func (h *history) quietFrom(process int, s span) instant {
 
 // lateDuring reports whether a fault was on that can have delayed commands.
 func (h *history) lateDuring(process int, s span) bool {
-	return slices.ContainsFunc(h.disturbances, func(d disturbance) bool { return d.late && d.concerns(process, s) })
+	return slices.ContainsFunc(h.disturbances,
+		func(d disturbance) bool { return d.late && d.concerns(process, s) })
 }
 
 // calmDuring reports whether no fault can have had a part in an operation: none was

@@ -126,7 +126,8 @@ func (h *holding) give() {
 func (h *holding) end(how outcome) instant {
 	at := now()
 	h.valid()
-	h.record(event{Kind: ending, Lock: h.number, Keys: h.keys, Call: at, Return: at, Until: min(h.until, at), Outcome: how})
+	h.record(event{Kind: ending, Lock: h.number, Keys: h.keys, Call: at, Return: at, Until: min(h.until, at),
+		Outcome: how})
 	return at
 }
 
@@ -139,7 +140,8 @@ func (h *holding) release() {
 
 // settleRelease notes how a release ended.
 func (h *holding) settleRelease(call instant, err error) {
-	e := event{Kind: released, Method: "Release", Lock: h.number, Keys: h.keys, Call: call, Return: now(), TTL: h.ttl}
+	e := event{Kind: released, Method: "Release", Lock: h.number, Keys: h.keys, Call: call, Return: now(),
+		TTL: h.ttl}
 	e.Deadline = instantOf(h.lock.Deadline())
 	e.Outcome, e.Error = outcomeOf(err)
 	h.record(e)

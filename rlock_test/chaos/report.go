@@ -79,8 +79,10 @@ func (r *report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "  operations: %s\n", counts(r.operations))
 	fmt.Fprintf(&b, "  faults: %s\n", counts(r.faults))
-	fmt.Fprintf(&b, "  %d grants (%d handed over), %d losses noticed, %d overlaps, %d writes refused by the resource\n", r.grants, r.handedOver, r.losses, r.overlaps, r.refused)
-	fmt.Fprintf(&b, "  order: %d operations (%d refusals), %d keys undecided\n", r.order.operations, r.order.refusals, r.order.undecided)
+	fmt.Fprintf(&b, "  %d grants (%d handed over), %d losses noticed, %d overlaps, %d writes refused by the "+
+		"resource\n", r.grants, r.handedOver, r.losses, r.overlaps, r.refused)
+	fmt.Fprintf(&b, "  order: %d operations (%d refusals), %d keys undecided\n", r.order.operations,
+		r.order.refusals, r.order.undecided)
 	fmt.Fprintf(&b, "  longest wait for a key after the faults: %v\n", r.longest.Round(time.Millisecond))
 	fmt.Fprintf(&b, "  %d violations\n", len(r.violations))
 	const most = 20

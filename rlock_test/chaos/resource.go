@@ -23,6 +23,7 @@ return 1
 
 // write reports whether the write was accepted.
 func (r resource) write(ctx context.Context, key string, fence uint64) (bool, error) {
-	answer, err := writeFenced.Exec(ctx, r.client, []string{key}, []string{strconv.FormatUint(fence, 10)}).AsInt64()
+	answer, err := writeFenced.Exec(ctx, r.client, []string{key},
+		[]string{strconv.FormatUint(fence, 10)}).AsInt64()
 	return answer == 1, err
 }

@@ -154,7 +154,8 @@ func (r *round) startMember(place int) *member {
 	m := startMember(r.t, orders{
 		Process: number, Seed: r.random.Uint64(), Service: r.service, Lockers: lockers, Workers: workers,
 		Keys: keys, Shared: sharedKeys, Sharing: r.sharing, TTLs: r.ttls, Patience: r.patience,
-		Crowd: r.crowd, CrowdKeys: crowded, Addresses: r.addresses[place], MasterSet: r.masterSet, Resource: r.resource.Addr(),
+		Crowd: r.crowd, CrowdKeys: crowded, Addresses: r.addresses[place], MasterSet: r.masterSet,
+		Resource: r.resource.Addr(),
 	}, r.errors)
 	r.all = append(r.all, m)
 	return m
@@ -230,7 +231,8 @@ func (r *round) endFaults(on []ongoing, at instant) (rest []ongoing) {
 		if o.end != nil {
 			o.end()
 		}
-		r.disturbances = append(r.disturbances, disturbance{span{o.since, now()}, o.kind, o.process, o.late, o.harmless})
+		r.disturbances = append(r.disturbances,
+			disturbance{span{o.since, now()}, o.kind, o.process, o.late, o.harmless})
 	}
 	return rest
 }

@@ -34,7 +34,8 @@ const (
 )
 
 func init() {
-	for _, f := range []flaw{flawless, endlessLease, prefixCompare, blindRetry, forgottenFence, lastLease, checkThenTake} {
+	for _, f := range []flaw{flawless, endlessLease, prefixCompare, blindRetry, forgottenFence, lastLease,
+		checkThenTake} {
 		services[string(f)] = func(option rueidis.ClientOption, _ int) (lockService, error) {
 			option.DisableCache = true
 			client, err := rueidis.NewClient(option)
@@ -173,7 +174,8 @@ type simpleLock struct {
 var simpleTokens atomic.Int64
 
 func (s *simple) acquire(ctx context.Context, keys []string, w wish) (lock, error) {
-	l := &simpleLock{service: s, keys: keys, share: w.share, token: fmt.Sprintf("%d:%d", w.worker, simpleTokens.Add(1))}
+	l := &simpleLock{service: s, keys: keys, share: w.share,
+		token: fmt.Sprintf("%d:%d", w.worker, simpleTokens.Add(1))}
 	if s.flaw == prefixCompare {
 		l.token = strconv.Itoa(w.worker % 30) // the names of jobs: 1, 2, … 10, 11 …
 	}
@@ -211,7 +213,8 @@ func (l *simpleLock) try(ctx context.Context, ttl time.Duration) (fence int64, e
 	for range 10 { // until the client has connected again
 		sent := time.Now()
 		if lease := strconv.FormatInt(ttl.Milliseconds(), 10); l.share.whole() {
-			fence, err = takeSimply.Exec(ctx, l.service.client, l.keys, []string{l.token, lease, blind, clock}).AsInt64()
+			fence, err = takeSimply.Exec(ctx, l.service.client, l.keys,
+				[]string{l.token, lease, blind, clock}).AsInt64()
 		} else {
 			fence, err = l.tryShare(ctx, lease)
 		}
@@ -233,8 +236,9 @@ func (l *simpleLock) tryShare(ctx context.Context, lease string) (fence int64, e
 		steps = []string{"look", "take"}
 	}
 	for _, step := range steps {
-		fence, err = shareSimply.Exec(ctx, l.service.client, l.keys, []string{l.token, lease, strconv.Itoa(l.share.Limit), strconv.Itoa(l.share.Permits),
-			step}).AsInt64()
+		fence, err = shareSimply.Exec(ctx, l.service.client, l.keys,
+			[]string{l.token, lease, strconv.Itoa(l.share.Limit), strconv.Itoa(l.share.Permits),
+				step}).AsInt64()
 		if err != nil || fence <= 0 {
 			return fence, err
 		}
@@ -285,7 +289,8 @@ func (l *simpleLock) Extend(ctx context.Context, ttl time.Duration) error {
 	if !l.share.whole() {
 		script = extendShareSimply
 	}
-	extended, err := script.Exec(ctx, l.service.client, l.keys, []string{l.token, strconv.FormatInt(ttl.Milliseconds(), 10)}).AsInt64()
+	extended, err := script.Exec(ctx, l.service.client, l.keys,
+		[]string{l.token, strconv.FormatInt(ttl.Milliseconds(), 10)}).AsInt64()
 	if err != nil {
 		return err
 	}

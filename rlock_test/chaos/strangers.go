@@ -78,7 +78,8 @@ func (h *history) addStranger(s strangers, e event, flight time.Duration) {
 	default:
 		stay = span{e.Call, e.Return.add(cleanup)}
 	}
-	if killed, ok := h.kills[e.Process]; ok && killed.from < e.Return.add(cleanup) { // nobody frees what came late
+	// nobody frees what came late
+	if killed, ok := h.kills[e.Process]; ok && killed.from < e.Return.add(cleanup) {
 		stay.to = max(stay.to, killed.to.add(e.TTL))
 	}
 	for _, key := range e.Keys {

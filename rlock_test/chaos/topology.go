@@ -116,7 +116,8 @@ func startForgetful(r *round) {
 	} else {
 		s = r.engine.Start(r.t)
 		r.faults = append(r.faults, r.flush(s), func() fault {
-			return fault{kind: "server forgets", target: "server", late: true, lasts: r.between(10*time.Millisecond, 500*time.Millisecond),
+			return fault{kind: "server forgets", target: "server", late: true,
+				lasts: r.between(10*time.Millisecond, 500*time.Millisecond),
 				begin: s.Kill, end: func() { s.Restart(r.t) }}
 		})
 	}

@@ -142,7 +142,8 @@ func newProcess(o orders, r *recorder) (*process, error) {
 func (p *process) open(n int) (s lockService, err error) {
 	option := p.client(p.Addresses...)
 	if p.MasterSet != "" {
-		option.Sentinel = rueidis.SentinelOption{MasterSet: p.MasterSet, ClientName: clientName, Dialer: option.Dialer}
+		option.Sentinel = rueidis.SentinelOption{MasterSet: p.MasterSet, ClientName: clientName,
+			Dialer: option.Dialer}
 	}
 	for start := time.Now(); time.Since(start) < patience; time.Sleep(20 * time.Millisecond) {
 		if s, err = services[p.Service](option, n+p.Process); err == nil {
@@ -194,7 +195,8 @@ func (p *process) reach(s lockService, n int, key string, wanted share) {
 	for {
 		var l lock
 		// A server that is not quite back refuses at once.
-		l, err = s.acquire(ctx, e.Keys, wish{ttl: time.Second, wait: true, worker: p.Process*100 + n*10 + 1, share: wanted})
+		l, err = s.acquire(ctx, e.Keys,
+			wish{ttl: time.Second, wait: true, worker: p.Process*100 + n*10 + 1, share: wanted})
 		if err == nil {
 			err = l.Release(ctx)
 		}

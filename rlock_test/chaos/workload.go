@@ -189,7 +189,8 @@ func (w *worker) settle(e event, how wish, l lock, err error) *holding {
 	if w.chance(20) {
 		l.Token() // whoever asks keeps it from the next holder
 	}
-	return &holding{worker: w, lock: l, number: e.Lock, keys: e.Keys, ttl: how.ttl, extend: how.extend, until: e.Return}
+	return &holding{worker: w, lock: l, number: e.Lock, keys: e.Keys, ttl: how.ttl, extend: how.extend,
+		until: e.Return}
 }
 
 func (w *worker) look() {

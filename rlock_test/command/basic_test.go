@@ -52,17 +52,18 @@ func TestExitCodes(t *testing.T) {
 			"extend, free":         {"extend free x --ttl 1m", 76, "see rlock who free"},
 			"extend, no lock":      {"extend hash x", 125, "WRONGTYPE"},
 			"force, another's":     {"force-release held --token x", 76, "not held with this token"},
-			"force, no token":      {"force-release held", 125, `rlock force-release held --token 'another library'\''s'`},
-			"force, free":          {"force-release free", 125, "free is free"},
-			"no lock":              {"run hash -- true", 125, "WRONGTYPE"},
-			"reserved":             {"run rlock:fence:{1} -- true", 125, "choose another"},
-			"twice":                {"run a a -- true", 125, "twice"},
-			"not found":            {"run job -- no-such-program", 127, "no-such-program is not found"},
-			"not executable":       {"run job -- /etc/passwd", 126, "permission denied"},
-			"a directory":          {"run job -- /", 126, "cannot execute"},
-			"no shell":             {"run job -- " + plain, 126, "a script begins with a line such as #!/bin/sh"},
-			"no interpreter":       {"run job -- " + broken, 127, "the interpreter"},
-			"arguments":            {"run job", 125, "there is no CMD"},
+			"force, no token": {"force-release held", 125,
+				`rlock force-release held --token 'another library'\''s'`},
+			"force, free":    {"force-release free", 125, "free is free"},
+			"no lock":        {"run hash -- true", 125, "WRONGTYPE"},
+			"reserved":       {"run rlock:fence:{1} -- true", 125, "choose another"},
+			"twice":          {"run a a -- true", 125, "twice"},
+			"not found":      {"run job -- no-such-program", 127, "no-such-program is not found"},
+			"not executable": {"run job -- /etc/passwd", 126, "permission denied"},
+			"a directory":    {"run job -- /", 126, "cannot execute"},
+			"no shell":       {"run job -- " + plain, 126, "a script begins with a line such as #!/bin/sh"},
+			"no interpreter": {"run job -- " + broken, 127, "the interpreter"},
+			"arguments":      {"run job", 125, "there is no CMD"},
 		} {
 			args := strings.Split(c.args, " ")
 			for i := range args {
@@ -90,7 +91,8 @@ func TestExtend(t *testing.T) {
 	for key, how := range map[string]string{
 		"whole": "--owner me", "readers": "--shared --owner me", "permits": "--limit 2 --permits 2",
 	} {
-		code, stdout, stderr := call(t, address, append([]string{"acquire", "--ttl", "5m", key}, strings.Fields(how)...)...)
+		code, stdout, stderr := call(t, address,
+			append([]string{"acquire", "--ttl", "5m", key}, strings.Fields(how)...)...)
 		require.Zero(t, code, stderr)
 		token := strings.TrimSuffix(stdout, "\n")
 		code, stdout, stderr = call(t, address, "extend", key, "--ttl", "2h", token)
@@ -122,7 +124,8 @@ func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
 	client := server.Client(t)
-	p := begin(t, url(server.Addr()), "run", "a b", "c\nd", "--", "sh", "-c", `printf '%s|%s|%s|%s' "$RLOCK_KEY" "$RLOCK_TOKEN" "$RLOCK_FENCE" "$HOME"; sleep 100`)
+	p := begin(t, url(server.Addr()), "run", "a b", "c\nd", "--", "sh", "-c",
+		`printf '%s|%s|%s|%s' "$RLOCK_KEY" "$RLOCK_TOKEN" "$RLOCK_FENCE" "$HOME"; sleep 100`)
 	p.prints("|" + os.Getenv("HOME"))
 	parts := strings.Split(p.stdout.String(), "|")
 	require.Equal(t, "a b\nc\nd", parts[0])
@@ -132,12 +135,14 @@ func TestEnvironment(t *testing.T) {
 	require.Regexp(t, ` pid \d+ rlock: sh$`, parts[1])
 	code, stdout, _ := call(t, url(server.Addr()), "who", "c\nd", "free")
 	require.Zero(t, code)
-	require.Regexp(t, `^"c\\nd" is held by .* pid \d+ rlock: sh, [\d.]+s left\n    token '\S+ .*'\nfree is free\n$`, stdout)
+	require.Regexp(t,
+		`^"c\\nd" is held by .* pid \d+ rlock: sh, [\d.]+s left\n    token '\S+ .*'\nfree is free\n$`, stdout)
 	p.signal(syscall.SIGTERM)
 	require.Equal(t, 143, p.code())
 	require.Empty(t, env.Get(t, client, "a b"))
 
-	code, _, stderr := call(t, url(server.Addr()), "run", "job", "--", binary, "run", "other", "job", "--", "true")
+	code, _, stderr := call(t, url(server.Addr()), "run", "job", "--", binary, "run", "other", "job", "--",
+		"true")
 	require.Equal(t, 125, code)
 	require.Contains(t, stderr, "could wait for itself")
 	code, _, stderr = call(t, url(server.Addr()), "run", "job", "--", binary, "run", "other", "--", "true")
@@ -151,7 +156,8 @@ func TestStreams(t *testing.T) {
 	input := make([]byte, 8<<20)
 	rand.Read(input)
 	var output bytes.Buffer
-	cmd := command(url(server.Addr()), "run", "job", "--", "sh", "-c", "cat; echo more >&3; echo told >&2; exit 3")
+	cmd := command(url(server.Addr()), "run", "job", "--", "sh", "-c",
+		"cat; echo more >&3; echo told >&2; exit 3")
 	extra, err := os.Create(filepath.Join(t.TempDir(), "extra"))
 	require.NoError(t, err)
 	defer extra.Close()
@@ -166,7 +172,8 @@ func TestStreams(t *testing.T) {
 	require.Equal(t, "more\n", string(text))
 
 	// The reader of a pipe goes: the command ends as it would without rlock, which releases the lock.
-	pipe := exec.Command("sh", "-c", fmt.Sprintf("{ %s run -v job -- yes 2>&1; echo code $? >&3; } | head -n 3", binary))
+	pipe := exec.Command("sh", "-c",
+		fmt.Sprintf("{ %s run -v job -- yes 2>&1; echo code $? >&3; } | head -n 3", binary))
 	pipe.Env = surroundings(url(server.Addr()))
 	result, err := os.Create(filepath.Join(t.TempDir(), "result"))
 	require.NoError(t, err)
@@ -242,7 +249,9 @@ func TestJSON(t *testing.T) {
 	require.Equal(t, []map[string]any{{"key": "held", "released": false}}, objects(t, stdout))
 	require.Equal(t, 76., objects(t, stderr)[0]["code"])
 	_, stdout, _ = call(t, address, "force-release", "--json", "a\xff b", "--token", token)
-	require.Equal(t, []map[string]any{{"key": "a\uFFFD b", "key_base64": "Yf8gYg==", "released": true, "owner": "me <x>"}}, objects(t, stdout))
+	require.Equal(t,
+		[]map[string]any{{"key": "a\uFFFD b", "key_base64": "Yf8gYg==", "released": true, "owner": "me <x>"}},
+		objects(t, stdout))
 	_, stdout, _ = call(t, address, "wait", "--json", "free")
 	require.Equal(t, "free", objects(t, stdout)[0]["key"])
 	_, stdout, _ = call(t, address, "probe", "--json")
@@ -266,7 +275,8 @@ func TestOneAfterTheOther(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	var all []*process
 	for i := range 6 {
-		all = append(all, begin(t, url(server.Addr()), "run", "job", "--", "sh", "-c", fmt.Sprintf("echo in %d >>%s; sleep 0.05; echo out %[1]d >>%[2]s", i, log)))
+		all = append(all, begin(t, url(server.Addr()), "run", "job", "--", "sh", "-c",
+			fmt.Sprintf("echo in %d >>%s; sleep 0.05; echo out %[1]d >>%[2]s", i, log)))
 	}
 	for _, p := range all {
 		require.Zero(t, p.code(), p.stderr)
@@ -297,14 +307,16 @@ func TestWhoWaits(t *testing.T) {
 		}, "it waits")
 	}
 	_, stdout, _ := call(t, address, "who", "job")
-	require.Regexp(t, `(?s)waits since [-0-9T:]+Z, wants the whole lock, owner "waiter 0"\n.*wants 1 of 2 permits, owner "waiter 1"\n$`, stdout)
+	require.Regexp(t,
+		`(?s)waits since [-0-9T:]+Z, wants the whole lock, owner "waiter 0"\n.*wants 1 of 2 permits, owner "waiter 1"\n$`, stdout)
 	_, stdout, _ = call(t, address, "who", "--json", "job")
 	waiting := objects(t, stdout)[0]["waiting"].([]any)
 	require.Len(t, waiting, 2)
 	_, stdout, _ = call(t, address, "ls", "*")
 	require.Regexp(t, `^job\t[^\t]+\t\t2 waiting: waiter 0, waiter 1\n$`, stdout)
 	second := waiting[1].(map[string]any)
-	require.Equal(t, []any{"waiter 1", "permits", 1., 2.}, []any{second["owner"], second["mode"], second["permits"], second["limit"]})
+	require.Equal(t, []any{"waiter 1", "permits", 1., 2.},
+		[]any{second["owner"], second["mode"], second["permits"], second["limit"]})
 	code, _, _ = call(t, address, "release", "job", strings.TrimSpace(token))
 	require.Zero(t, code)
 	for _, p := range all {
@@ -316,7 +328,8 @@ func TestThousandKeys(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
 	args := append([]string{"run"}, env.Keys(1000)...)
-	code, stdout, stderr := call(t, url(server.Addr()), append(args, "--", "sh", "-c", `echo "$RLOCK_KEY" | wc -l`)...)
+	code, stdout, stderr := call(t, url(server.Addr()),
+		append(args, "--", "sh", "-c", `echo "$RLOCK_KEY" | wc -l`)...)
 	require.Zero(t, code, stderr)
 	require.Equal(t, "1000", strings.TrimSpace(stdout))
 	code, stdout, _ = call(t, url(server.Addr()), append([]string{"who"}, env.Keys(1000)...)...)
@@ -442,7 +455,8 @@ func TestTopologies(t *testing.T) {
 		code, stdout, stderr := call(t, address, "run", "a", "b", "c", "--", binary, "ls", "?")
 		require.Zero(t, code, stderr)
 		require.Equal(t, 3, strings.Count(stdout, "\n"), stdout)
-		code, stdout, stderr = call(t, address, "run", "--limit", "2", "a", "--", binary, "run", "--shared", "b", "--", binary, "ls", "?")
+		code, stdout, stderr = call(t, address, "run", "--limit", "2", "a", "--", binary, "run", "--shared", "b",
+			"--", binary, "ls", "?")
 		require.Zero(t, code, stderr)
 		require.Contains(t, stdout, "1 of 2 permits")
 		require.Contains(t, stdout, "1 reader")
@@ -453,7 +467,8 @@ func TestTopologies(t *testing.T) {
 	t.Run("sentinel", func(t *testing.T) {
 		t.Parallel()
 		option := engine.StartSentinel(t).Option()
-		address := url(option.InitAddress[0]) + "?addr=" + option.InitAddress[1] + "&master_set=" + option.Sentinel.MasterSet
+		address := url(option.InitAddress[0]) + "?addr=" + option.InitAddress[1] + "&master_set=" +
+			option.Sentinel.MasterSet
 		code, stdout, stderr := call(t, address, "run", "job", "--", binary, "ls", "*")
 		require.Zero(t, code, stderr)
 		require.Contains(t, stdout, "job\t")

@@ -27,7 +27,8 @@ func TestSignals(t *testing.T) {
 		p := begin(t, url(server.Addr()), "run", "passed", "--", "sh", "-c",
 			`for s in INT TERM HUP QUIT USR1 USR2; do trap "echo got $s" $s; done; echo ready; while :; do sleep 0.05; done`)
 		p.prints("ready")
-		for sig, name := range map[syscall.Signal]string{syscall.SIGINT: "INT", syscall.SIGTERM: "TERM", syscall.SIGHUP: "HUP",
+		for sig, name := range map[syscall.Signal]string{syscall.SIGINT: "INT", syscall.SIGTERM: "TERM",
+			syscall.SIGHUP:  "HUP",
 			syscall.SIGQUIT: "QUIT", syscall.SIGUSR1: "USR1", syscall.SIGUSR2: "USR2"} {
 			p.signal(sig)
 			p.prints("got " + name)
@@ -53,7 +54,8 @@ func TestSignals(t *testing.T) {
 	})
 	t.Run("ignored", func(t *testing.T) {
 		t.Parallel()
-		cmd := exec.Command("sh", "-c", `trap "" HUP; exec "$@"`, "sh", binary, "run", "ignored", "--", "sh", "-c", "echo ready; exec sleep 100")
+		cmd := exec.Command("sh", "-c", `trap "" HUP; exec "$@"`, "sh", binary, "run", "ignored", "--", "sh", "-c",
+			"echo ready; exec sleep 100")
 		cmd.Env = surroundings(url(server.Addr()))
 		p := beginCommand(t, cmd)
 		p.prints("ready")
@@ -108,7 +110,8 @@ func TestPartition(t *testing.T) {
 	server := env.Start(t)
 	client := server.Client(t)
 	proxy := env.NewProxy(t, server.Addr())
-	p := begin(t, url(proxy.Addr()), "run", "--ttl", "6s", "--kill-after", "1s", "job", "--", "sh", "-c", stubborn)
+	p := begin(t, url(proxy.Addr()), "run", "--ttl", "6s", "--kill-after", "1s", "job", "--", "sh", "-c",
+		stubborn)
 	p.prints("child")
 	p.prints("self")
 	proxy.BlackHole(true)
@@ -132,7 +135,8 @@ func TestPartitionOfAnObedientCommand(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
 	proxy := env.NewProxy(t, server.Addr())
-	p := begin(t, url(proxy.Addr()), "run", "--ttl", "10s", "--kill-after", "3s", "--signal", "USR1", "job", "--", "sh", "-c",
+	p := begin(t, url(proxy.Addr()), "run", "--ttl", "10s", "--kill-after", "3s", "--signal", "USR1", "job",
+		"--", "sh", "-c",
 		`trap "echo stopped; exit 0" USR1; echo ready; while :; do sleep 0.05; done`)
 	p.prints("ready")
 	proxy.BlackHole(true)
@@ -151,16 +155,19 @@ func TestSilentDeathOfTheConnection(t *testing.T) {
 	t.Run("is outlasted", func(t *testing.T) {
 		t.Parallel()
 		proxy := env.NewProxy(t, server.Addr())
-		p := begin(t, url(proxy.Addr()), "run", "--ttl", "7s", "--kill-after", "0s", "job", "--", "sh", "-c", "echo ready; sleep 8")
+		p := begin(t, url(proxy.Addr()), "run", "--ttl", "7s", "--kill-after", "0s", "job", "--", "sh", "-c",
+			"echo ready; sleep 8")
 		p.prints("ready")
 		proxy.Forget()
 		require.Zero(t, p.code(), p.stderr.String())
 		require.NotContains(t, p.stderr.String(), "--ttl")
 	})
-	for name, c := range map[string]struct{ ttl, options string }{"a short lease": {"2s", ""}, "a long time-out": {"20s", "?write_timeout=15s"}} {
+	for name, c := range map[string]struct{ ttl, options string }{"a short lease": {"2s", ""},
+		"a long time-out": {"20s", "?write_timeout=15s"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := begin(t, url(server.Addr())+c.options, "run", "--ttl", c.ttl, "--kill-after", "0s", name, "--", "true")
+			p := begin(t, url(server.Addr())+c.options, "run", "--ttl", c.ttl, "--kill-after", "0s", name, "--",
+				"true")
 			require.Zero(t, p.code(), p.stderr.String())
 			require.Contains(t, p.stderr.String(), "--ttl "+c.ttl+" may be over before an extension gets through")
 		})
@@ -170,7 +177,8 @@ func TestSilentDeathOfTheConnection(t *testing.T) {
 func TestLost(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
-	p := begin(t, url(server.Addr()), "run", "--json", "--ttl", "1m", "--kill-after", "300ms", "job", "--", "sh", "-c", stubborn)
+	p := begin(t, url(server.Addr()), "run", "--json", "--ttl", "1m", "--kill-after", "300ms", "job", "--", "sh",
+		"-c", stubborn)
 	p.prints("child")
 	p.prints("self")
 	start := time.Now()
@@ -181,7 +189,8 @@ func TestLost(t *testing.T) {
 		env.Soon(t, func() bool { return !alive(t, pid) }, "all are killed")
 	}
 	var events []any
-	messages := strings.ReplaceAll(p.stderr.String(), "Terminated\n", "") // which a shell says whose sleep got the signal
+	// which a shell says whose sleep got the signal
+	messages := strings.ReplaceAll(p.stderr.String(), "Terminated\n", "")
 	for _, object := range objects(t, messages) {
 		events = append(events, object["event"])
 	}
@@ -193,7 +202,8 @@ func TestLost(t *testing.T) {
 func TestSuspended(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
-	p := begin(t, url(server.Addr()), "run", "--ttl", "5s", "--kill-after", "100ms", "job", "--", "sh", "-c", stubborn)
+	p := begin(t, url(server.Addr()), "run", "--ttl", "5s", "--kill-after", "100ms", "job", "--", "sh", "-c",
+		stubborn)
 	p.prints("child")
 	p.prints("self")
 	p.signal(syscall.SIGSTOP)
@@ -211,7 +221,8 @@ func TestSuspended(t *testing.T) {
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
-	p := begin(t, url(server.Addr()), "run", "--ttl", "5s", "--kill-after", "100ms", "job", "--", "sh", "-c", "echo self $$; exec sleep 30")
+	p := begin(t, url(server.Addr()), "run", "--ttl", "5s", "--kill-after", "100ms", "job", "--", "sh", "-c",
+		"echo self $$; exec sleep 30")
 	p.prints("self")
 	time.Sleep(time.Second) // threads of rlock have come and gone
 	pid := pids(p.stdout.String())[0]

@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	binary = filepath.Join(dir, "rlock")
-	if out, err := exec.Command("go", "build", "-o", binary, "../../rlock/cmd/rlock").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", binary,
+		"../../rlock/cmd/rlock").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "%s%v\n", out, err)
 		os.Exit(1)
 	}
@@ -135,7 +136,8 @@ func (p *process) code() int {
 // prints waits until standard output has the text.
 func (p *process) prints(text string) {
 	p.t.Helper()
-	env.Soon(p.t, func() bool { return strings.Contains(p.stdout.String(), text) }, "the command prints "+text+": "+p.stderr.String())
+	env.Soon(p.t, func() bool { return strings.Contains(p.stdout.String(), text) },
+		"the command prints "+text+": "+p.stderr.String())
 }
 
 // call runs rlock to its end.

@@ -52,7 +52,8 @@ func TestRightsForTheCommand(t *testing.T) {
 			return strings.TrimSuffix(stdout, "\n")
 		}
 		for _, mode := range []string{"", "--shared", "--limit 2", "--min-hold 1ms", "app:more"} {
-			succeeds(app, with([]string{"app:job", "--", "true"}, append([]string{"run"}, strings.Fields(mode)...)...)...)
+			succeeds(app, with([]string{"app:job", "--", "true"},
+				append([]string{"run"}, strings.Fields(mode)...)...)...)
 		}
 		token := succeeds(app, "acquire", "--limit", "2", "app:job")
 		require.Contains(t, succeeds(app, "who", "app:job"), "1 of 2 permits")
@@ -106,7 +107,8 @@ func TestRuleForLookingIsMinimal(t *testing.T) {
 	looks := func(user string) (ok bool) {
 		person := "redis://" + user + ":secret@" + server.Addr()
 		for _, args := range []string{"who app:build app:job", "ls app:*"} {
-			if code, stdout, stderr := call(t, person, strings.Fields(args)...); code != 0 || stderr != "" || !strings.Contains(stdout, "1 of 2 permits") {
+			if code, stdout, stderr := call(t, person, strings.Fields(args)...); code != 0 || stderr != "" ||
+				!strings.Contains(stdout, "1 of 2 permits") {
 				return false
 			}
 		}
@@ -120,7 +122,8 @@ func TestRuleForLookingIsMinimal(t *testing.T) {
 		if strings.HasPrefix(word, "~rlock:queue:") {
 			continue
 		}
-		if !strings.HasPrefix(word, "+") && !strings.HasPrefix(word, "~") || strings.HasPrefix(word, "+client|") || word == "+ping" || word == "+role" {
+		if !strings.HasPrefix(word, "+") && !strings.HasPrefix(word, "~") || strings.HasPrefix(word, "+client|") ||
+			word == "+ping" || word == "+role" {
 			continue
 		}
 		less := append([]string{"ACL", "SETUSER", "less"}, words[1:i]...)

@@ -106,7 +106,8 @@ func TestLimit(t *testing.T) {
 		var all []*process
 		for i := range 8 {
 			permits := 1 + i%2
-			all = append(all, begin(t, address, "run", "--limit", "2", "--permits", strconv.Itoa(permits), "build", "--",
+			all = append(all, begin(t, address, "run", "--limit", "2", "--permits", strconv.Itoa(permits), "build",
+				"--",
 				"sh", "-c", fmt.Sprintf("echo %d >>%s; sleep 0.05; echo -%[1]d >>%[2]s", permits, log)))
 		}
 		for _, p := range all {
@@ -133,7 +134,8 @@ func TestPermitOfTheKilled(t *testing.T) {
 	address := url(server.Addr())
 	other := begin(t, address, with(stays, "run", "--ttl", "5m", "--limit", "2", "build")...)
 	other.fence()
-	dies := begin(t, address, with(stays, "run", "--ttl", "5s", "--kill-after", "100ms", "--limit", "2", "build")...)
+	dies := begin(t, address, with(stays, "run", "--ttl", "5s", "--kill-after", "100ms", "--limit", "2",
+		"build")...)
 	dies.fence()
 	next := begin(t, address, with(passes, "run", "-v", "--limit", "2", "build")...)
 	next.tells("waiting for a permit of build")
@@ -151,7 +153,8 @@ func TestMinHold(t *testing.T) {
 		server := e.Start(t)
 		client := server.Client(t)
 		address := url(server.Addr())
-		code, _, stderr := call(t, address, "run", "-v", "--ttl", "5m", "--min-hold", "4m", "--owner", "me", "a", "b", "--", "sh", "-c", "exit 7")
+		code, _, stderr := call(t, address, "run", "-v", "--ttl", "5m", "--min-hold", "4m", "--owner", "me", "a",
+			"b", "--", "sh", "-c", "exit 7")
 		require.Equal(t, 7, code)
 		require.Regexp(t, `the lock stays, as --min-hold says: 3m[\d.]+s left\n$`, stderr)
 		for _, key := range []string{"a", "b"} {
@@ -204,7 +207,8 @@ func TestLooksAtShares(t *testing.T) {
 
 		code, stdout, _ := call(t, address, "ls", "*")
 		require.Zero(t, code)
-		require.Regexp(t, `^alone\t4m[\d.]+s left\t\t\nbuild\t4m[\d.]+s left\t3 of 4 permits: bob\t\ndata\t4m[\d.]+s left\t2 readers: ann's, 1 more\t\n$`, stdout)
+		require.Regexp(t,
+			`^alone\t4m[\d.]+s left\t\t\nbuild\t4m[\d.]+s left\t3 of 4 permits: bob\t\ndata\t4m[\d.]+s left\t2 readers: ann's, 1 more\t\n$`, stdout)
 		code, stdout, _ = call(t, address, "who", "data", "build", "free")
 		require.Zero(t, code)
 		require.Regexp(t, `^data is shared: 2 readers, 4m[\d.]+s left
@@ -220,7 +224,8 @@ free is free\n$`, stdout)
 		_, stdout, _ = call(t, address, "who", "--json", "data", "build", "alone")
 		got := objects(t, stdout)
 		require.Len(t, got, 3)
-		for name, want := range map[string]any{"key": "data", "held": true, "mode": "readers", "permits": 2., "limit": nil, "owner": nil, "token": nil} {
+		for name, want := range map[string]any{"key": "data", "held": true, "mode": "readers", "permits": 2.,
+			"limit": nil, "owner": nil, "token": nil} {
 			require.Equal(t, want, got[0][name], name)
 		}
 		require.InDelta(t, 270000, got[0]["remaining_ms"], 30000, "of the lease that ends last")
@@ -296,7 +301,8 @@ func TestLostShare(t *testing.T) {
 	address := url(server.Addr())
 	lasts := begin(t, address, with(stays, "run", "--shared", "--ttl", "5m", "data")...)
 	lasts.fence()
-	loses := begin(t, address, with(stays, "run", "--shared", "--ttl", "9s", "--kill-after", "100ms", "--owner", "loses", "data")...)
+	loses := begin(t, address, with(stays, "run", "--shared", "--ttl", "9s", "--kill-after", "100ms", "--owner",
+		"loses", "data")...)
 	loses.fence()
 	_, stdout, _ := call(t, address, "who", "--json", "data")
 	token := objects(t, stdout)[0]["holders"].([]any)[0].(map[string]any)

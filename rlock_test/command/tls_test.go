@@ -27,7 +27,8 @@ func TestTLS(t *testing.T) {
 			code := p.code()
 			return code, p.stdout.String(), p.stderr.String()
 		}
-		code, stdout, stderr := secure("rediss://"+address, "run", "--limit", "2", "job", "--", binary, "who", "job")
+		code, stdout, stderr := secure("rediss://"+address, "run", "--limit", "2", "job", "--", binary, "who",
+			"job")
 		require.Zero(t, code, stderr)
 		require.Contains(t, stdout, "1 of 2 permits")
 		code, stdout, stderr = secure("rediss://"+address, "probe")
@@ -39,7 +40,11 @@ func TestTLS(t *testing.T) {
 			call func(url string, args ...string) (int, string, string)
 			says string
 		}{
-			"no authority":  {"rediss://" + address, func(url string, args ...string) (int, string, string) { return call(t, url, args...) }, "SSL_CERT_FILE, name who has signed"},
+			"no authority": {"rediss://" + address,
+				func(url string, args ...string) (int, string,
+					string) {
+					return call(t, url, args...)
+				}, "SSL_CERT_FILE, name who has signed"},
 			"another name":  {"rediss://localhost:" + port, secure, "x509: "},
 			"no encryption": {"redis://" + address, secure, "speaks TLS only"},
 		} {

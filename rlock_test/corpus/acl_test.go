@@ -38,7 +38,8 @@ type audited struct {
 
 func audits(t *testing.T) []audited {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "go", "run", "../../generator/redislua", "-scripts", "lua", "-audit", "-json")
+	command := exec.CommandContext(t.Context(), "go", "run", "../../generator/redislua", "-scripts", "lua",
+		"-audit", "-json")
 	text, err := command.Output()
 	require.NoError(t, err)
 	var scripts []audited

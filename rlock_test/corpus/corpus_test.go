@@ -86,7 +86,8 @@ func tell[P any](t *testing.T, e target, call func(context.Context, rueidis.Clie
 }
 
 // refused calls a script that must answer with a declared error.
-func refused[P, R any](t *testing.T, e target, want error, call func(context.Context, rueidis.Client, P) (R, error), p P) {
+func refused[P, R any](t *testing.T, e target, want error,
+	call func(context.Context, rueidis.Client, P) (R, error), p P) {
 	t.Helper()
 	r, err := call(t.Context(), e.client, p)
 	require.ErrorIs(t, err, want)

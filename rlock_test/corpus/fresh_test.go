@@ -21,5 +21,6 @@ func runGo(t *testing.T, args ...string) {
 // The committed bindings are what the generator makes of the scripts.
 func TestBindingsAreFresh(t *testing.T) {
 	t.Parallel()
-	runGo(t, "run", "./generator/redislua", "-scripts", "rlock_test/corpus/lua", "-out", "rlock_test/corpus/bindings", "-check")
+	runGo(t, "run", "./generator/redislua", "-scripts", "rlock_test/corpus/lua", "-out",
+		"rlock_test/corpus/bindings", "-check")
 }

@@ -146,7 +146,8 @@ func concurrencyLimit(t *testing.T, e target) {
 	}
 	require.Equal(t, int64(-1), e.number(t, "PTTL", e.key("count")))
 
-	ask(t, e, e.InFlight, bindings.InFlightParams{Count: e.key("count"), Enter: true, Limit: 2, Forget: time.Hour})
+	ask(t, e, e.InFlight, bindings.InFlightParams{Count: e.key("count"), Enter: true, Limit: 2,
+		Forget: time.Hour})
 	require.Positive(t, e.number(t, "PTTL", e.key("count")))
 }
 
@@ -154,7 +155,8 @@ func concurrencyLimit(t *testing.T, e target) {
 func semaphore(t *testing.T, e target) {
 	p := bindings.SemaphoreAcquireParams{Permits: e.key("permits"), Holder: "a", Most: 2, Lease: time.Hour}
 	require.Equal(t, bindings.SemaphoreAcquireResult{Acquired: true, Free: 1}, ask(t, e, e.SemaphoreAcquire, p))
-	require.Equal(t, bindings.SemaphoreAcquireResult{Acquired: true, Free: 1}, ask(t, e, e.SemaphoreAcquire, p), "confirmed")
+	require.Equal(t, bindings.SemaphoreAcquireResult{Acquired: true, Free: 1}, ask(t, e, e.SemaphoreAcquire, p),
+		"confirmed")
 	p.Holder = "b"
 	require.Equal(t, bindings.SemaphoreAcquireResult{Acquired: true}, ask(t, e, e.SemaphoreAcquire, p))
 	p.Holder = "c"
@@ -171,6 +173,7 @@ func semaphore(t *testing.T, e target) {
 	refused(t, e, bindings.ErrPermitLost, e.SemaphoreRefresh, refresh)
 	require.True(t, ask(t, e, e.SemaphoreAcquire, p).Acquired, "an ended lease makes room")
 
-	released := ask(t, e, e.SemaphoreRelease, bindings.SemaphoreReleaseParams{Permits: p.Permits, Holders: []string{"a", "b", "c"}})
+	released := ask(t, e, e.SemaphoreRelease,
+		bindings.SemaphoreReleaseParams{Permits: p.Permits, Holders: []string{"a", "b", "c"}})
 	require.Equal(t, int64(2), released)
 }

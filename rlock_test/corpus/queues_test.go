@@ -48,8 +48,10 @@ func priorityQueue(t *testing.T, e target) {
 		require.Equal(t, step.changed, ask(t, e, e.PriorityPush, p), step)
 	}
 	pop := bindings.PriorityPopParams{Queue: queue}
-	require.Equal(t, bindings.PriorityPopResult{Item: some("low"), Priority: some(2.75)}, ask(t, e, e.PriorityPop, pop))
-	require.Equal(t, bindings.PriorityPopResult{Item: some("high"), Priority: some(1.25)}, ask(t, e, e.PriorityPop, pop))
+	require.Equal(t, bindings.PriorityPopResult{Item: some("low"), Priority: some(2.75)},
+		ask(t, e, e.PriorityPop, pop))
+	require.Equal(t, bindings.PriorityPopResult{Item: some("high"), Priority: some(1.25)},
+		ask(t, e, e.PriorityPop, pop))
 	require.Equal(t, bindings.PriorityPopResult{}, ask(t, e, e.PriorityPop, pop))
 }
 
@@ -59,7 +61,8 @@ func delayedQueue(t *testing.T, e target) {
 	later := bindings.Job{Kind: "mail", Args: []string{"later"}}
 	jobs := map[string]bindings.Job{"old": {Kind: "mail"}, "new": {Kind: "mail", Tries: 1}, "later": later}
 	for id, at := range map[string]time.Time{"old": {}, "new": now, "later": now.Add(time.Millisecond)} {
-		tell(t, e, e.DelayedSchedule, bindings.DelayedScheduleParams{Due: e.key("due"), Jobs: e.key("jobs"), ID: id, Job: jobs[id], At: at})
+		tell(t, e, e.DelayedSchedule,
+			bindings.DelayedScheduleParams{Due: e.key("due"), Jobs: e.key("jobs"), ID: id, Job: jobs[id], At: at})
 	}
 	require.Equal(t, jobs, ask(t, e, e.JobsList, bindings.JobsListParams{Jobs: e.key("jobs")}))
 	require.Empty(t, ask(t, e, e.JobsList, bindings.JobsListParams{Jobs: e.key("none")}))
@@ -77,18 +80,21 @@ func reliableQueue(t *testing.T, e target) {
 	deadline := time.UnixMilli(1_700_000_000_000)
 	good, bad := bindings.Job{Kind: "good", Args: []string{"ü"}}, bindings.Job{Kind: "bad"}
 	for id, job := range map[string]bindings.Job{"1": good, "2": bad} {
-		tell(t, e, e.DelayedSchedule, bindings.DelayedScheduleParams{Due: e.key("due"), Jobs: jobs, ID: id, Job: job})
+		tell(t, e, e.DelayedSchedule,
+			bindings.DelayedScheduleParams{Due: e.key("due"), Jobs: jobs, ID: id, Job: job})
 	}
 	e.set(t, "RPUSH", ready, "1", "2")
 	take := bindings.ReliableTakeParams{Ready: ready, AtWork: atWork, Jobs: jobs, Deadline: deadline}
-	require.Equal(t, bindings.ReliableTakeResult{ID: some("1"), Job: some(good)}, ask(t, e, e.ReliableTake, take))
+	require.Equal(t, bindings.ReliableTakeResult{ID: some("1"), Job: some(good)},
+		ask(t, e, e.ReliableTake, take))
 
 	ack := bindings.ReliableAckParams{AtWork: atWork, Jobs: jobs, Attempts: attempts, ID: "1"}
 	require.True(t, ask(t, e, e.ReliableAck, ack))
 	require.False(t, ask(t, e, e.ReliableAck, ack))
 	require.Equal(t, int64(1), e.number(t, "HLEN", jobs), "only the other one")
 
-	sweep := bindings.ReliableSweepParams{AtWork: atWork, Ready: ready, Attempts: attempts, Dead: e.key("dead"), Now: deadline.Add(-time.Millisecond), Tries: 2}
+	sweep := bindings.ReliableSweepParams{AtWork: atWork, Ready: ready, Attempts: attempts, Dead: e.key("dead"),
+		Now: deadline.Add(-time.Millisecond), Tries: 2}
 	require.Equal(t, some("2"), ask(t, e, e.ReliableTake, take).ID)
 	require.Equal(t, bindings.ReliableSweepResult{}, ask(t, e, e.ReliableSweep, sweep), "not late yet")
 	sweep.Now = deadline
@@ -140,7 +146,8 @@ func stream(t *testing.T, e target) {
 	require.NoError(t, e.client.Do(t.Context(), read).Error())
 
 	time.Sleep(5 * time.Millisecond)
-	claim := bindings.StreamClaimParams{Stream: key, Group: "workers", Consumer: "alive", Idle: time.Millisecond, From: "0-0"}
+	claim := bindings.StreamClaimParams{Stream: key, Group: "workers", Consumer: "alive", Idle: time.Millisecond,
+		From: "0-0"}
 	require.Equal(t, bindings.StreamClaimResult{
 		Next: "0-0", IDs: []string{first}, Fields: []map[string]string{{"kind": "paid", "body": "1"}},
 	}, ask(t, e, e.StreamClaim, claim))

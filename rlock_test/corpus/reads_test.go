@@ -15,7 +15,8 @@ import (
 func leaderboard(t *testing.T, e target) {
 	board := e.key("board")
 	add := func(player string, points float64) bindings.LeaderboardAddResult {
-		return ask(t, e, e.LeaderboardAdd, bindings.LeaderboardAddParams{Board: board, Player: player, Points: points})
+		return ask(t, e, e.LeaderboardAdd,
+			bindings.LeaderboardAddParams{Board: board, Player: player, Points: points})
 	}
 	require.Equal(t, bindings.LeaderboardAddResult{Score: 1.5, Rank: 1}, add("ann", 1.5))
 	require.Equal(t, bindings.LeaderboardAddResult{Score: 3, Rank: 1}, add("bob", 3))
@@ -29,10 +30,12 @@ func leaderboard(t *testing.T, e target) {
 	around.Player = "ann"
 	require.Len(t, ask(t, e, e.LeaderboardAround, around).Rows, 2)
 	around.Player = "nobody"
-	require.Equal(t, bindings.LeaderboardAroundResult{Rows: [][]string{}}, ask(t, e, e.LeaderboardAround, around))
+	require.Equal(t, bindings.LeaderboardAroundResult{Rows: [][]string{}},
+		ask(t, e, e.LeaderboardAround, around))
 
 	top := ask(t, e, e.LeaderboardTop, bindings.LeaderboardTopParams{Board: board, Most: 2})
-	require.Equal(t, bindings.LeaderboardTopResult{Scores: map[string]float64{"ann": 3.5, "bob": 3}, Players: 3}, top)
+	require.Equal(t, bindings.LeaderboardTopResult{Scores: map[string]float64{"ann": 3.5, "bob": 3}, Players: 3},
+		top)
 }
 
 // Fractions and absent members come through as the server has them.
@@ -49,7 +52,8 @@ func weights(t *testing.T, e target) {
 
 // What was added is found; most of the rest is not.
 func bloomFilter(t *testing.T, e target) {
-	add := bindings.BloomAddParams{Filter: e.key("filter"), Bits: 10_000, Hashes: 5, Items: []string{"a", "b", "a"}}
+	add := bindings.BloomAddParams{Filter: e.key("filter"), Bits: 10_000, Hashes: 5,
+		Items: []string{"a", "b", "a"}}
 	require.Equal(t, []bool{true, true, false}, ask(t, e, e.BloomAdd, add))
 	add.Items = nil
 	for i := range 500 {
@@ -61,7 +65,8 @@ func bloomFilter(t *testing.T, e target) {
 	for i := range 500 {
 		for _, prefix := range []string{"in", "out"} {
 			item := fmt.Sprint(prefix, i)
-			tests = append(tests, bindings.BloomTestParams{Filter: add.Filter, Bits: add.Bits, Hashes: add.Hashes, Item: item})
+			tests = append(tests, bindings.BloomTestParams{Filter: add.Filter, Bits: add.Bits, Hashes: add.Hashes,
+				Item: item})
 		}
 	}
 	require.True(t, ask(t, e, e.BloomTest, tests[0]))
@@ -85,18 +90,21 @@ func cacheStampede(t *testing.T, e target) {
 	require.Equal(t, bindings.CacheFetchResult{}, ask(t, e, e.CacheFetch, fetch))
 
 	content := []byte("\x00v")
-	tell(t, e, e.CacheStore, bindings.CacheStoreParams{Value: value, Refresh: refresh, Content: content, FreshUntil: now.Add(time.Second), Keep: time.Hour})
+	tell(t, e, e.CacheStore, bindings.CacheStoreParams{Value: value, Refresh: refresh, Content: content,
+		FreshUntil: now.Add(time.Second), Keep: time.Hour})
 	require.Equal(t, bindings.CacheFetchResult{Value: some(content)}, ask(t, e, e.CacheFetch, fetch))
 	e.lives(t, value, time.Hour)
 	fetch.Now = now.Add(time.Second)
-	require.Equal(t, bindings.CacheFetchResult{Value: some(content), Refresh: true}, ask(t, e, e.CacheFetch, fetch))
+	require.Equal(t, bindings.CacheFetchResult{Value: some(content), Refresh: true},
+		ask(t, e, e.CacheFetch, fetch))
 	require.Equal(t, bindings.CacheFetchResult{Value: some(content)}, ask(t, e, e.CacheFetch, fetch))
 }
 
 // An id counts once in a window, however often it comes.
 func deduplication(t *testing.T, e target) {
 	now := time.UnixMilli(1_700_000_000_000)
-	p := bindings.DedupWindowParams{Seen: e.key("seen"), Now: now, Length: time.Minute, IDs: []string{"a", "b", "a"}}
+	p := bindings.DedupWindowParams{Seen: e.key("seen"), Now: now, Length: time.Minute,
+		IDs: []string{"a", "b", "a"}}
 	require.Equal(t, []bool{true, true, false}, ask(t, e, e.DedupWindow, p))
 	e.lives(t, p.Seen, time.Minute)
 	p.Now, p.IDs = now.Add(time.Minute-time.Millisecond), []string{"a", "c"}
@@ -112,7 +120,8 @@ func cacheEviction(t *testing.T, e target) {
 		e.set(t, "ZADD", e.key("expiry"), fmt.Sprint(1000+i), name)
 		e.set(t, "HSET", e.key("entries"), name, "v")
 	}
-	p := bindings.CacheEvictParams{Expiry: e.key("expiry"), Entries: e.key("entries"), Now: time.UnixMilli(1000), Most: 5}
+	p := bindings.CacheEvictParams{Expiry: e.key("expiry"), Entries: e.key("entries"), Now: time.UnixMilli(1000),
+		Most: 5}
 	require.Equal(t, []string{"n0"}, ask(t, e, e.CacheEvict, p))
 	require.Empty(t, ask(t, e, e.CacheEvict, p))
 	p.Now, p.Most = time.UnixMilli(1001), 2
@@ -181,6 +190,7 @@ func checkin(t *testing.T, e target) {
 		{1, bindings.CheckinResult{First: true, Streak: 2}},
 		{2, bindings.CheckinResult{First: false, Streak: 3}},
 	} {
-		require.Equal(t, step.want, ask(t, e, e.Checkin, bindings.CheckinParams{Year: e.key("year"), Day: step.day}), i)
+		require.Equal(t, step.want, ask(t, e, e.Checkin,
+			bindings.CheckinParams{Year: e.key("year"), Day: step.day}), i)
 	}
 }

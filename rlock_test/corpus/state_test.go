@@ -24,12 +24,14 @@ func idempotency(t *testing.T, e target) {
 	require.Equal(t, bindings.IdempotencyBeginResult{}, ask(t, e, e.IdempotencyBegin, begin))
 
 	receipt := bindings.Receipt{Number: "R-1", Cents: math.MaxInt64}
-	finish := bindings.IdempotencyFinishParams{Operation: e.key("op"), Owner: "b", Receipt: receipt, Keep: 24 * time.Hour}
+	finish := bindings.IdempotencyFinishParams{Operation: e.key("op"), Owner: "b", Receipt: receipt,
+		Keep: 24 * time.Hour}
 	require.ErrorIs(t, e.IdempotencyFinish(t.Context(), e.client, finish), bindings.ErrNotOwner)
 	finish.Owner = "a"
 	tell(t, e, e.IdempotencyFinish, finish)
 	e.lives(t, finish.Operation, 24*time.Hour)
-	require.Equal(t, bindings.IdempotencyBeginResult{Receipt: some(receipt)}, ask(t, e, e.IdempotencyBegin, begin))
+	require.Equal(t, bindings.IdempotencyBeginResult{Receipt: some(receipt)},
+		ask(t, e, e.IdempotencyBegin, begin))
 }
 
 // Only the first addition starts the clock.
@@ -96,7 +98,8 @@ func inventory(t *testing.T, e target) {
 		{stock, []int64{1}, bindings.ErrBadOrder},
 		{stock, []int64{1, -1}, bindings.ErrBadOrder},
 	} {
-		refused(t, e, test.err, e.InventoryReserve, bindings.InventoryReserveParams{Stock: test.stock, Wanted: test.wanted})
+		refused(t, e, test.err, e.InventoryReserve,
+			bindings.InventoryReserveParams{Stock: test.stock, Wanted: test.wanted})
 	}
 
 	report := ask(t, e, e.StockReport, bindings.StockReportParams{Stock: append(stock, e.key("plums"))})
@@ -127,10 +130,13 @@ func numbers(t *testing.T, e target) {
 	require.Equal(t, bindings.IDRangeResult{First: 1, Last: 100}, ask(t, e, e.IDRange, p))
 	require.Equal(t, bindings.IDRangeResult{First: 101, Last: 200}, ask(t, e, e.IDRange, p))
 	p.Size = 1<<53 - 200
-	require.Equal(t, bindings.IDRangeResult{First: 201, Last: 1 << 53}, ask(t, e, e.IDRange, p), "exact to the end")
+	require.Equal(t, bindings.IDRangeResult{First: 201, Last: 1 << 53}, ask(t, e, e.IDRange, p),
+		"exact to the end")
 
-	for _, step := range [][2]string{{"20240131", "20240131-0001"}, {"20240131", "20240131-0002"}, {"20240201", "20240201-0001"}} {
-		require.Equal(t, step[1], ask(t, e, e.DailyNumber, bindings.DailyNumberParams{Prefix: e.key("invoice"), Day: step[0]}))
+	for _, step := range [][2]string{{"20240131", "20240131-0001"}, {"20240131", "20240131-0002"},
+		{"20240201", "20240201-0001"}} {
+		require.Equal(t, step[1], ask(t, e, e.DailyNumber,
+			bindings.DailyNumberParams{Prefix: e.key("invoice"), Day: step[0]}))
 	}
 	e.lives(t, e.key("invoice:20240131"), 48*time.Hour)
 }
@@ -140,7 +146,8 @@ func swap(t *testing.T, e target) {
 	p := bindings.SwapIfParams{Value: e.key("value"), Before: []byte("a"), After: []byte{0xff, 0}}
 	require.Equal(t, bindings.SwapIfResult{}, ask(t, e, e.SwapIf, p))
 	e.set(t, "SET", p.Value, "a", "EX", "100")
-	require.Equal(t, bindings.SwapIfResult{Swapped: true, Present: some([]byte{0xff, 0})}, ask(t, e, e.SwapIf, p))
+	require.Equal(t, bindings.SwapIfResult{Swapped: true, Present: some([]byte{0xff, 0})},
+		ask(t, e, e.SwapIf, p))
 	require.Equal(t, bindings.SwapIfResult{Present: some([]byte{0xff, 0})}, ask(t, e, e.SwapIf, p))
 	require.Positive(t, e.number(t, "PTTL", p.Value), "it keeps its lease")
 }
@@ -162,9 +169,11 @@ func safeIncrement(t *testing.T, e target) {
 // Doubles pass both ways with all their digits.
 func mean(t *testing.T, e target) {
 	p := bindings.MeanAddParams{Series: e.key("series"), Value: math.Pi}
-	require.Equal(t, bindings.MeanAddResult{Count: 1, Mean: math.Pi, Least: math.Pi, Most: math.Pi}, ask(t, e, e.MeanAdd, p))
+	require.Equal(t, bindings.MeanAddResult{Count: 1, Mean: math.Pi, Least: math.Pi, Most: math.Pi},
+		ask(t, e, e.MeanAdd, p))
 	p.Value = -math.Pi
-	require.Equal(t, bindings.MeanAddResult{Count: 2, Mean: 0, Least: -math.Pi, Most: math.Pi}, ask(t, e, e.MeanAdd, p))
+	require.Equal(t, bindings.MeanAddResult{Count: 2, Mean: 0, Least: -math.Pi, Most: math.Pi},
+		ask(t, e, e.MeanAdd, p))
 }
 
 // Quantities add up, and a cart without items is a cart.
@@ -184,7 +193,8 @@ func cart(t *testing.T, e target) {
 
 // A null removes a field, anything else sets it.
 func document(t *testing.T, e target) {
-	p := bindings.DocumentPatchParams{Document: e.key("document"), Patch: map[string]any{"a": 1, "b": []string{"x"}}}
+	p := bindings.DocumentPatchParams{Document: e.key("document"),
+		Patch: map[string]any{"a": 1, "b": []string{"x"}}}
 	require.JSONEq(t, `{"a":1,"b":["x"]}`, string(ask(t, e, e.DocumentPatch, p)))
 	p.Patch = json.RawMessage(`{"a":null,"c":{"d":true}}`)
 	require.JSONEq(t, `{"b":["x"],"c":{"d":true}}`, string(ask(t, e, e.DocumentPatch, p)))
@@ -204,7 +214,8 @@ func eventHistory(t *testing.T, e target) {
 		ask(t, e, e.EventPack, p)
 	}
 	p.Kind = "c"
-	require.Equal(t, []bindings.Event{{Kind: "b", At: at.UnixMilli()}, {Kind: "c", At: at.UnixMilli()}}, ask(t, e, e.EventPack, p))
+	require.Equal(t, []bindings.Event{{Kind: "b", At: at.UnixMilli()}, {Kind: "c", At: at.UnixMilli()}},
+		ask(t, e, e.EventPack, p))
 }
 
 // A right that is withdrawn is gone, even if it is granted in the same call.

@@ -25,7 +25,9 @@ func board(t *testing.T, e target) {
 	require.Equal(t, []bindings.BoardTopPairsItem{{Member: "bob", Score: 3}, {Member: "cid", Score: 2}}, pairs)
 
 	pop := bindings.BoardPopParams{Board: board}
-	require.Equal(t, some(bindings.BoardPopResult{Member: "ann", Score: 1.5, Others: some([]string{"cid", "bob"})}), ask(t, e, e.BoardPop, pop))
+	require.Equal(t,
+		some(bindings.BoardPopResult{Member: "ann", Score: 1.5, Others: some([]string{"cid", "bob"})}),
+		ask(t, e, e.BoardPop, pop))
 	ask(t, e, e.BoardPop, pop)
 	require.Equal(t, some(bindings.BoardPopResult{Member: "bob", Score: 3}), ask(t, e, e.BoardPop, pop))
 	require.Equal(t, redislua.Null[bindings.BoardPopResult]{}, ask(t, e, e.BoardPop, pop))
@@ -68,8 +70,10 @@ func values(t *testing.T, e target) {
 
 	store.By, store.Part = 0, 1e15
 	store.Flag, store.Lease, store.At = true, 90*time.Second, time.UnixMilli(1_700_000_000_123)
-	require.Equal(t, bindings.ValuesStoreResult{Whole: 1_000_000, Broken: 1e15 + 0.5}, ask(t, e, e.ValuesStore, store))
-	require.Equal(t, bindings.ValuesFetchResult{Flag: true, Lease: some(store.Lease), At: some(store.At)}, ask(t, e, e.ValuesFetch, fetch))
+	require.Equal(t, bindings.ValuesStoreResult{Whole: 1_000_000, Broken: 1e15 + 0.5},
+		ask(t, e, e.ValuesStore, store))
+	require.Equal(t, bindings.ValuesFetchResult{Flag: true, Lease: some(store.Lease), At: some(store.At)},
+		ask(t, e, e.ValuesFetch, fetch))
 
 	for param, spoil := range map[string]func(*bindings.ValuesStoreParams){
 		"part":   func(p *bindings.ValuesStoreParams) { p.Part = math.Inf(-1) },
@@ -86,12 +90,14 @@ func values(t *testing.T, e target) {
 	var wrong *redislua.ParamError
 	_, err := e.ReadFlagCached(t.Context(), e.client, bindings.ReadFlagParams{}, time.Minute) // by a bare GET
 	require.ErrorAs(t, err, &wrong)
-	require.ErrorAs(t, e.TagAllBatch(t.Context(), e.client, []bindings.TagAllParams{{Members: []string{"x"}}})[0].Err, &wrong)
+	require.ErrorAs(t, e.TagAllBatch(t.Context(), e.client,
+		[]bindings.TagAllParams{{Members: []string{"x"}}})[0].Err, &wrong)
 }
 
 // A call tells by the command that it chooses, on the channels that it gives.
 func announce(t *testing.T, e target) {
-	p := bindings.AnnounceParams{Count: e.key("count"), Channel: e.key("channel"), How: bindings.AnnounceHowPublish, Text: "x", Copy: e.key("copy")}
+	p := bindings.AnnounceParams{Count: e.key("count"), Channel: e.key("channel"),
+		How: bindings.AnnounceHowPublish, Text: "x", Copy: e.key("copy")}
 	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
 	defer stop()
 	heard := map[string]chan string{}
@@ -102,7 +108,10 @@ func announce(t *testing.T, e target) {
 	} {
 		messages := make(chan string, 1000)
 		heard[name] = messages
-		go func() { _ = e.client.Receive(ctx, subscribe, func(m rueidis.PubSubMessage) { messages <- m.Message }) }()
+		go func() {
+			_ = e.client.Receive(ctx, subscribe,
+				func(m rueidis.PubSubMessage) { messages <- m.Message })
+		}()
 	}
 	until := func(names ...string) {
 		t.Helper()

@@ -68,7 +68,8 @@ func sharedPut(t *testing.T, e target) {
 	p.Lock = readers
 	tell(t, e, e.SharedPut, p)
 	guarded := bindings.GuardedPutParams{Lock: reader, Value: e.key("value")}
-	require.ErrorIs(t, e.GuardedPut(ctx, e.client, guarded), bindings.ErrNotHeld, "a reader does not have the whole lock")
+	require.ErrorIs(t, e.GuardedPut(ctx, e.client, guarded), bindings.ErrNotHeld,
+		"a reader does not have the whole lock")
 
 	other, err := locker.AcquireShared(ctx, key)
 	require.NoError(t, err)
@@ -175,11 +176,13 @@ func setAndNotify(t *testing.T, e target) {
 
 // A recorded change is applied as it stands; what is no command fails.
 func applyChange(t *testing.T, e target) {
-	tell(t, e, e.ApplyChange, bindings.ApplyChangeParams{Copy: e.key("set"), Verb: "SADD", Arguments: []string{"a", "b"}})
+	tell(t, e, e.ApplyChange, bindings.ApplyChangeParams{Copy: e.key("set"), Verb: "SADD",
+		Arguments: []string{"a", "b"}})
 	require.Equal(t, int64(2), e.number(t, "SCARD", e.key("set")))
 	tell(t, e, e.ApplyChange, bindings.ApplyChangeParams{Copy: e.key("set"), Verb: "DEL"})
 	require.Equal(t, int64(0), e.number(t, "EXISTS", e.key("set")))
-	require.Error(t, e.ApplyChange(t.Context(), e.client, bindings.ApplyChangeParams{Copy: e.key("set"), Verb: "NONSENSE"}))
+	require.Error(t, e.ApplyChange(t.Context(), e.client,
+		bindings.ApplyChangeParams{Copy: e.key("set"), Verb: "NONSENSE"}))
 }
 
 // Flags are what the hash holds, all of them.
@@ -221,7 +224,8 @@ func cachedReads(t *testing.T, e target) {
 	require.NoError(t, err)
 	require.Equal(t, some(bindings.Profile{Name: "Ann"}), got.Value)
 	e.set(t, "SET", e.key("broken"), `{"name":`)
-	_, err = e.ReadProfileCached(t.Context(), e.client, bindings.ReadProfileParams{Profile: e.key("broken")}, time.Minute)
+	_, err = e.ReadProfileCached(t.Context(), e.client, bindings.ReadProfileParams{Profile: e.key("broken")},
+		time.Minute)
 	var wrong *redislua.ReplyError
 	require.ErrorAs(t, err, &wrong)
 }

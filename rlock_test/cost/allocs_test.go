@@ -65,7 +65,8 @@ func TestAllocationsBudget(t *testing.T) {
 		test.run() // scripts, pools and tables are warm
 		require.LessOrEqual(t, testing.AllocsPerRun(500, test.run), test.most, name)
 	}
-	for name, locker := range map[string]*rlock.Locker{"fenced": locker, "unfenced": unfenced, "after a wait": waited} {
+	for name, locker := range map[string]*rlock.Locker{"fenced": locker, "unfenced": unfenced,
+		"after a wait": waited} {
 		require.LessOrEqual(t, bytesPerRun(5000, cycle(locker)), uint64(500), name)
 	}
 }

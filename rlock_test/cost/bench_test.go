@@ -15,7 +15,8 @@ import (
 // BenchmarkCycle is an uncontended acquire and release on one connection.
 func BenchmarkCycle(b *testing.B) {
 	client := env.Start(b).Client(b)
-	for name, opts := range map[string][]rlock.LockerOption{"fenced": nil, "unfenced": {rlock.WithFence(false)}} {
+	for name, opts := range map[string][]rlock.LockerOption{"fenced": nil,
+		"unfenced": {rlock.WithFence(false)}} {
 		b.Run(name, func(b *testing.B) {
 			locker, err := rlock.New(client, opts...)
 			require.NoError(b, err)
@@ -34,11 +35,13 @@ func BenchmarkCycle(b *testing.B) {
 		})
 	}
 	b.Run("floor", func(b *testing.B) {
-		release := rueidis.NewLuaScript(`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
+		release := rueidis.NewLuaScript(
+			`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
 		ctx := b.Context()
 		b.ReportAllocs()
 		for b.Loop() {
-			if err := client.Do(ctx, client.B().Set().Key("bench").Value("token").Nx().PxMilliseconds(10000).Build()).Error(); err != nil {
+			if err := client.Do(ctx, client.B().Set().Key("bench").Value("token").Nx().PxMilliseconds(
+				10000).Build()).Error(); err != nil {
 				b.Fatal(err)
 			}
 			if err := release.Exec(ctx, client, []string{"bench"}, []string{"token"}).Error(); err != nil {

@@ -61,7 +61,8 @@ func TestCapacity(t *testing.T) {
 			for i := range lockers {
 				lockers[i] = env.NewLocker(t, client)
 			}
-			waits(t, server, env.OpenLocker(t, server.Option()), processes, func(i int) *rlock.Locker { return lockers[i] })
+			waits(t, server, env.OpenLocker(t, server.Option()), processes,
+				func(i int) *rlock.Locker { return lockers[i] })
 		})
 	}
 	t.Run("checks", func(t *testing.T) {
@@ -70,7 +71,8 @@ func TestCapacity(t *testing.T) {
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Minute))
 		require.NoError(t, err)
 		env.AwaitCached(t, locker, "job")
-		t.Logf("%.0f checks a second from the cache, %.0f that ask the server", rate(t, func() error { return env.ErrorOf(locker.Check(t.Context(), "job")) }),
+		t.Logf("%.0f checks a second from the cache, %.0f that ask the server",
+			rate(t, func() error { return env.ErrorOf(locker.Check(t.Context(), "job")) }),
 			rate(t, func() error { return lock.Verify(t.Context()) }))
 	})
 }
@@ -127,7 +129,8 @@ type usage struct {
 }
 
 func (u usage) String() string {
-	return fmt.Sprintf("process %.1f %% of a core and %.1f MB, server %.1f %% and %.1f MB; %.1f scripts a second; %d keys tracked",
+	return fmt.Sprintf("process %.1f %% of a core and %.1f MB, server %.1f %% and %.1f MB; %.1f scripts a "+
+		"second; %d keys tracked",
 		100*u.process, float64(u.heap)/1e6, 100*u.server, float64(u.data)/1e6, u.scripts, u.tracked)
 }
 
@@ -161,7 +164,8 @@ func measure(t *testing.T, server *env.Server) moment {
 	runtime.ReadMemStats(&memory)
 	return moment{
 		at: time.Now(), process: spent.Seconds(), server: field("used_cpu_user") + field("used_cpu_sys"),
-		scripts: server.ScriptCalls(t), heap: heap + int64(memory.StackInuse), data: int64(field("used_memory")), tracked: server.TrackedKeys(t),
+		scripts: server.ScriptCalls(t), heap: heap + int64(memory.StackInuse), data: int64(field("used_memory")),
+		tracked: server.TrackedKeys(t),
 	}
 }
 

@@ -77,7 +77,8 @@ func TestConnectionsOfALocker(t *testing.T) {
 			for range 2000 { // a lone caller
 				env.MustLock(t)(held[0], held[0].Verify(t.Context()))
 			}
-			t.Logf("at data servers: idle %d, holding %d, waiting %d; at sentinels %d", idle, holding, count(t, data, name), count(t, sentinels, name))
+			t.Logf("at data servers: idle %d, holding %d, waiting %d; at sentinels %d", idle, holding,
+				count(t, data, name), count(t, sentinels, name))
 			require.LessOrEqual(t, count(t, data, name), c.data)
 			require.LessOrEqual(t, count(t, sentinels, name), c.atSentinels)
 		})

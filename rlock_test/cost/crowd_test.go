@@ -19,7 +19,8 @@ func TestThousandProcessesAreQuiet(t *testing.T) {
 	t.Parallel()
 	const processes = 1000
 	server := env.Start(t)
-	client := server.Client(t, func(o *rueidis.ClientOption) { o.BlockingPoolSize = processes + 1 }) // each hears of grants on one
+	// each hears of grants on one
+	client := server.Client(t, func(o *rueidis.ClientOption) { o.BlockingPoolSize = processes + 1 })
 	require.NoError(t, env.Do(t, client, "SET", "job", "stranger").Error())
 	ctx, cancel := context.WithCancel(t.Context())
 	lockers := make([]*rlock.Locker, processes)

@@ -23,13 +23,15 @@ func TestHandOverBudget(t *testing.T) {
 			most   float64 // scripts per hand-over
 			shared bool    // tokens
 		}{
-			"fixed lease":              {nil, 0.1, true},
-			"fixed lease, unfenced":    {[]rlock.Option{rlock.WithFence(false)}, 0.1, true},
-			"fixed lease, own token":   {[]rlock.Option{rlock.WithUniqueToken(true)}, 1.05, false},
-			"never expires":            {[]rlock.Option{rlock.WithTTL(rlock.NoExpiry)}, 1.05, true},
-			"auto-extended":            {[]rlock.Option{rlock.WithAutoExtend(true)}, 0.1, true},
-			"auto-extended, unfenced":  {[]rlock.Option{rlock.WithAutoExtend(true), rlock.WithFence(false)}, 0.1, true},
-			"auto-extended, own token": {[]rlock.Option{rlock.WithAutoExtend(true), rlock.WithUniqueToken(true)}, 1.05, false},
+			"fixed lease":            {nil, 0.1, true},
+			"fixed lease, unfenced":  {[]rlock.Option{rlock.WithFence(false)}, 0.1, true},
+			"fixed lease, own token": {[]rlock.Option{rlock.WithUniqueToken(true)}, 1.05, false},
+			"never expires":          {[]rlock.Option{rlock.WithTTL(rlock.NoExpiry)}, 1.05, true},
+			"auto-extended":          {[]rlock.Option{rlock.WithAutoExtend(true)}, 0.1, true},
+			"auto-extended, unfenced": {[]rlock.Option{rlock.WithAutoExtend(true), rlock.WithFence(false)}, 0.1,
+				true},
+			"auto-extended, own token": {[]rlock.Option{rlock.WithAutoExtend(true), rlock.WithUniqueToken(true)}, 1.05,
+				false},
 		} {
 			t.Run(name, func(t *testing.T) {
 				const n = 500

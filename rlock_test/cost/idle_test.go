@@ -64,7 +64,8 @@ func TestIdleBudget(t *testing.T) {
 	require.Equal(t, int64(0), grown("eval"))
 	require.GreaterOrEqual(t, grown("evalsha"), int64(locks/100*(rounds-1)))
 	require.LessOrEqual(t, grown("evalsha"), int64(locks/100*(rounds+1)), "a hundred locks a script")
-	require.LessOrEqual(t, grown("client|caching"), 2*grown("evalsha"), "what is extended together is read together")
+	require.LessOrEqual(t, grown("client|caching"), 2*grown("evalsha"),
+		"what is extended together is read together")
 	require.Len(t, locker.Locks(), locks)
 }
 

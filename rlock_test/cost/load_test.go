@@ -48,7 +48,8 @@ func TestLoad(t *testing.T) {
 			option.ClientName, option.Sentinel.ClientName = loadClient, loadClient
 			l.lockers = append(l.lockers, env.OpenLocker(t, option, rlock.WithTTL(loadTTL)))
 		}
-		kept := env.TakeEach(t, l.lockers[0], env.Keys(loadKept/scale), rlock.WithTTL(loadKeptTTL), rlock.WithAutoExtend(true))
+		kept := env.TakeEach(t, l.lockers[0], env.Keys(loadKept/scale), rlock.WithTTL(loadKeptTTL),
+			rlock.WithAutoExtend(true))
 		start := time.Now()
 		var callers sync.WaitGroup
 		for i := range l.callers {
@@ -252,8 +253,10 @@ func raise(most *atomic.Int64, d time.Duration) {
 }
 
 func (l *load) report(took time.Duration) {
-	l.t.Logf("%d acquisitions of %d keys by %d callers in %v; longest call %v, longest release %v; %d kills, %v (promoted, through again); %d given twice by a failover; failures: %v",
-		l.acquired.Load(), len(l.keys), l.callers, took.Round(time.Millisecond), time.Duration(l.longest.Load()), time.Duration(l.slowest.Load()),
+	l.t.Logf("%d acquisitions of %d keys by %d callers in %v; longest call %v, longest release %v; %d kills, "+
+		"%v (promoted, through again); %d given twice by a failover; failures: %v",
+		l.acquired.Load(), len(l.keys), l.callers, took.Round(time.Millisecond), time.Duration(l.longest.Load()),
+		time.Duration(l.slowest.Load()),
 		l.kills.Load(), l.gaps, l.doubled.Load(), l.failed)
 }
 

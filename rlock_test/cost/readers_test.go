@@ -40,7 +40,8 @@ func TestReadersBudget(t *testing.T) {
 		wg.Wait()
 		n := float64(test.callers * cycles)
 		scripts := float64(server.ScriptCalls(t)-before) / n
-		t.Logf("%d callers: %.4f scripts an acquisition, %.0f a second", test.callers, scripts, n/time.Since(start).Seconds())
+		t.Logf("%d callers: %.4f scripts an acquisition, %.0f a second", test.callers, scripts,
+			n/time.Since(start).Seconds())
 		require.LessOrEqual(t, scripts, test.most+0.005, "%d callers", test.callers)
 	}
 }

@@ -16,7 +16,8 @@ import (
 
 // ending has many callers make a call on one context, ends the context when all of them wait, and
 // returns how long after that the last one has returned, and what that has allocated for each.
-func ending(t *testing.T, callers int, waits time.Duration, call func(ctx context.Context, n int)) (last time.Duration, allocs uint64) {
+func ending(t *testing.T, callers int, waits time.Duration,
+	call func(ctx context.Context, n int)) (last time.Duration, allocs uint64) {
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
@@ -64,7 +65,8 @@ func TestContextEndsForManyCallers(t *testing.T) {
 			t.Error("it is silent, and grants a lock")
 		}
 	})
-	t.Logf("the last of %d has returned after %v, of those that only wait after %v; %d allocations each", callers, last, bare, allocs)
+	t.Logf("the last of %d has returned after %v, of those that only wait after %v; %d allocations each",
+		callers, last, bare, allocs)
 	require.Less(t, last, bare+2*time.Second)
 	if loadScale == 1 { // without the race detector
 		require.LessOrEqual(t, allocs, uint64(6))

@@ -195,7 +195,8 @@ func (u *leftLock) force(ctx context.Context, l *rlock.Locker, key string) error
 		return err
 	}
 	for _, holder := range state.Holders {
-		if err := env.Admin(l).ForceRelease(ctx, key, holder.Token()); err != nil && !errors.Is(err, rlock.ErrLost) {
+		if err := env.Admin(l).ForceRelease(ctx, key, holder.Token()); err != nil &&
+			!errors.Is(err, rlock.ErrLost) {
 			return err
 		}
 	}

@@ -33,7 +33,9 @@ func (a *account) lock() string { return "account:" + a.name }
 func newBank(prefix string) *bank {
 	b := &bank{}
 	for _, name := range []string{"ada", "ben", "cleo", "dan", "eve", "finn"} {
-		b.accounts = append(b.accounts, &account{name: name, key: prefix + "balance:" + name, visitor: prefix + "visitors:" + name, visits: prefix + "visits:" + name})
+		b.accounts = append(b.accounts,
+			&account{name: name, key: prefix + "balance:" + name, visitor: prefix + "visitors:" + name,
+				visits: prefix + "visits:" + name})
 	}
 	return b
 }

@@ -37,7 +37,8 @@ func (d *demo) deletion(ctx context.Context) error {
 		return err
 	}
 	after := e.At.Sub(deleted)
-	d.sayAt(e.At, holder.name, "its context ended after %v; a round trip takes %v", after.Round(10*time.Microsecond), trip.Round(10*time.Microsecond))
+	d.sayAt(e.At, holder.name, "its context ended after %v; a round trip takes %v",
+		after.Round(10*time.Microsecond), trip.Round(10*time.Microsecond))
 	d.sayAt(e.At, holder.name, "the cause: %s", e.Cause)
 	d.judge("a holder whose key is deleted knows it long before its lease ends", toldOf(e, after))
 	return nil

@@ -199,9 +199,10 @@ func TestRunWithAUser(t *testing.T) {
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]rueidis.ClientOption{
-		"localhost:6379":                {InitAddress: []string{"localhost:6379"}},
-		"redis://localhost:6379":        {InitAddress: []string{"localhost:6379"}},
-		"redis://ada:s%40t@example:7/3": {InitAddress: []string{"example:7"}, Username: "ada", Password: "s@t", SelectDB: 3},
+		"localhost:6379":         {InitAddress: []string{"localhost:6379"}},
+		"redis://localhost:6379": {InitAddress: []string{"localhost:6379"}},
+		"redis://ada:s%40t@example:7/3": {InitAddress: []string{"example:7"}, Username: "ada", Password: "s@t",
+			SelectDB: 3},
 		"rediss://:secret@example:6380": {InitAddress: []string{"example:6380"}, Password: "secret"},
 	} {
 		got, err := options(address)
@@ -211,7 +212,8 @@ func TestOptions(t *testing.T) {
 		require.Equal(t, []string{want.Username, want.Password}, []string{got.Username, got.Password})
 		require.Equal(t, want.SelectDB, got.SelectDB)
 	}
-	for _, wrong := range []string{"http://ada:secret@example", "redis://ada:secret@exa mple:6379", "redis://ada:secret@example:port"} {
+	for _, wrong := range []string{"http://ada:secret@example", "redis://ada:secret@exa mple:6379",
+		"redis://ada:secret@example:port"} {
 		_, err := options(wrong)
 		require.ErrorContains(t, err, "REDIS_ADDR is not host:port", wrong)
 		require.NotContains(t, err.Error(), "secret")
@@ -223,7 +225,8 @@ func TestProduct(t *testing.T) {
 	require.Equal(t, "Redis 7.0.15 (cluster)",
 		product("txt:# Server\r\nredis_version:7.0.15\r\nredis_mode:cluster\r\n"))
 	require.Equal(t, "Valkey 8.1.0 (standalone)",
-		product("# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.0\r\nredis_mode:standalone\r\nserver_mode:standalone\r\n"))
+		product(
+			"# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.0\r\nredis_mode:standalone\r\nserver_mode:standalone\r\n"))
 }
 
 // -v begins with the audit.

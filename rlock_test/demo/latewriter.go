@@ -10,7 +10,9 @@ const stalledLease = time.Second
 // lateWriter shows what a lock cannot prevent by itself, and what does: a process that
 // stops for longer than its lease and then writes.
 func (d *demo) lateWriter(ctx context.Context) error {
-	d.heading("4. A process stalls for longer than its lease, and then writes without looking. Guarded scripts refuse it.")
+	d.heading(
+		"4. A process stalls for longer than its lease, and then writes without looking. Guarded scripts " +
+			"refuse it.")
 	processes, stop, err := d.startAll(ctx, 2)
 	if err != nil {
 		return err

@@ -35,7 +35,8 @@ func (d *demo) start(ctx context.Context) (*process, error) {
 	}
 	d.started++
 	p := &process{cmd: exec.Command(program), events: make(chan event, 1024)}
-	p.cmd.Env = append(os.Environ(), roleVariable+"=1", addressVariable+"="+d.server.address, prefixVariable+"="+d.server.prefix)
+	p.cmd.Env = append(os.Environ(), roleVariable+"=1", addressVariable+"="+d.server.address,
+		prefixVariable+"="+d.server.prefix)
 	p.cmd.Stderr = os.Stderr
 	if p.orders, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err

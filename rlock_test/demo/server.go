@@ -31,7 +31,9 @@ func options(address string) (rueidis.ClientOption, error) {
 	option, err := rueidis.ParseURL(address)
 	if err != nil {
 		// The error has the URL in it, and that a password.
-		return option, errors.New(addressVariable + " is not host:port, nor a URL as redis://user:password@host:6379 or rediss://host:6379")
+		return option,
+			errors.New(addressVariable + " is not host:port, nor a URL as redis://user:password@host:6379 or " +
+				"rediss://host:6379")
 	}
 	return option, nil
 }
@@ -135,7 +137,8 @@ func (s *server) written(ctx context.Context) (value, fenced string, err error) 
 	if value, err = s.client.Do(ctx, s.client.B().Get().Key(s.prefix+"value").Build()).ToString(); err != nil {
 		return "", "", err
 	}
-	fenced, err = s.client.Do(ctx, s.client.B().Hget().Key(s.prefix+"value:fenced").Field("value").Build()).ToString()
+	fenced, err = s.client.Do(ctx,
+		s.client.B().Hget().Key(s.prefix+"value:fenced").Field("value").Build()).ToString()
 	return value, fenced, err
 }
 

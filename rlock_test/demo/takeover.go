@@ -16,7 +16,8 @@ const (
 // takeover shows what a lease is for: a process that dies with a lock keeps others
 // waiting until its lease ends, and no longer.
 func (d *demo) takeover(ctx context.Context) error {
-	d.heading("2. A process holds a lock with a lease of %v, which is extended while it lives. It is killed with SIGKILL.", lease)
+	d.heading("2. A process holds a lock with a lease of %v, which is extended while it lives. It is killed "+
+		"with SIGKILL.", lease)
 	for play := 1; ; play++ {
 		seen, err := d.killHolder(ctx)
 		if err != nil {
@@ -65,7 +66,8 @@ func (d *demo) killHolder(ctx context.Context) (seen passage, err error) {
 		d.sayAt(next.At, second.name, "finds it held, and waits")
 	}
 
-	if err := wait(ctx, time.Until(acquired.Add(lease*4/3))); err != nil { // longer than the lease: it is extended
+	// longer than the lease: it is extended
+	if err := wait(ctx, time.Until(acquired.Add(lease*4/3))); err != nil {
 		return seen, err
 	}
 	killed, err := first.kill()
@@ -79,7 +81,8 @@ func (d *demo) killHolder(ctx context.Context) (seen passage, err error) {
 	if err := first.reap(); err != nil {
 		return seen, err
 	}
-	d.sayAt(killed, "demo", "killed %s after %v; %s", first.name, killed.Sub(acquired).Round(time.Millisecond), seen.lease())
+	d.sayAt(killed, "demo", "killed %s after %v; %s", first.name, killed.Sub(acquired).Round(time.Millisecond),
+		seen.lease())
 
 	if next.Kind == isWaiting {
 		if next, err = second.await(ctx, isAcquired); err != nil {
@@ -87,7 +90,8 @@ func (d *demo) killHolder(ctx context.Context) (seen passage, err error) {
 		}
 	}
 	seen.next = next.At
-	d.sayAt(next.At, second.name, "took over %v after the kill, fence %+d", next.At.Sub(killed).Round(time.Millisecond), int64(next.Fence-fence))
+	d.sayAt(next.At, second.name, "took over %v after the kill, fence %+d",
+		next.At.Sub(killed).Round(time.Millisecond), int64(next.Fence-fence))
 	_, err = second.do(ctx, order{Do: doRelease}, isReleased)
 	return seen, err
 }

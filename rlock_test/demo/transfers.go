@@ -15,7 +15,8 @@ const (
 // transfers has processes move money between accounts, all at once.
 func (d *demo) transfers(ctx context.Context) error {
 	bank := newBank(d.server.prefix)
-	d.heading("1. %d processes move money between %d accounts. A transfer takes the locks of both accounts at once.", bankers, len(bank.accounts))
+	d.heading("1. %d processes move money between %d accounts. A transfer takes the locks of both accounts at "+
+		"once.", bankers, len(bank.accounts))
 	if err := bank.open(ctx, d.server.client); err != nil {
 		return err
 	}

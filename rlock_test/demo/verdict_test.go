@@ -32,18 +32,23 @@ func TestPassage(t *testing.T) {
 		want              string
 		unsure            bool
 	}{
-		"at once":             {"first", time.Second, time.Second, time.Second, "", false},
-		"a millisecond early": {"first", time.Second - time.Millisecond, time.Second - time.Millisecond, time.Second, "", false},
+		"at once": {"first", time.Second, time.Second, time.Second, "", false},
+		"a millisecond early": {"first", time.Second - time.Millisecond, time.Second - time.Millisecond,
+			time.Second, "", false},
 		"on a busy machine":   {"first", time.Second + slack, time.Second + slack, time.Second, "", false},
 		"the answer was late": {"first", 900 * time.Millisecond, time.Second, time.Second, "", false},
 		"the call was early":  {"first", time.Second, time.Second + slack + 1, time.Second, "", false},
 		"the last moment":     {"first", 0, 0, 0, "", false},
-		"too late":            {"first", time.Second + slack + 1, time.Second + slack + 1, time.Second, "after the lease ended", true},
-		"too early":           {"first", 900 * time.Millisecond, 900 * time.Millisecond, time.Second, "100ms before the lease ended", false},
-		"never expires":       {"first", 0, 0, -time.Millisecond, "the lease had -1ms left", false},
-		"too long a lease":    {"first", 2 * lease, 2 * lease, 2 * lease, "the lease had 3s left", false},
-		"nobody's":            {"", 100 * time.Millisecond, 100 * time.Millisecond, -2 * time.Millisecond, "did not have the lock any more", true},
-		"the next one's":      {"second", 400 * time.Microsecond, 500 * time.Microsecond, lease, "did not have the lock any more", true},
+		"too late": {"first", time.Second + slack + 1, time.Second + slack + 1, time.Second,
+			"after the lease ended", true},
+		"too early": {"first", 900 * time.Millisecond, 900 * time.Millisecond, time.Second,
+			"100ms before the lease ended", false},
+		"never expires":    {"first", 0, 0, -time.Millisecond, "the lease had -1ms left", false},
+		"too long a lease": {"first", 2 * lease, 2 * lease, 2 * lease, "the lease had 3s left", false},
+		"nobody's": {"", 100 * time.Millisecond, 100 * time.Millisecond, -2 * time.Millisecond,
+			"did not have the lock any more", true},
+		"the next one's": {"second", 400 * time.Microsecond, 500 * time.Microsecond, lease,
+			"did not have the lock any more", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			next := time.Now()
@@ -109,7 +114,8 @@ func TestFalls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var tally tally
 			for i, visit := range test.visits {
-				tally.add(event{From: "ada", To: "ben", Fence: test.fences[i], Move: transferred{Visits: [2]int64{visit, int64(i + 1)}}})
+				tally.add(event{From: "ada", To: "ben", Fence: test.fences[i],
+					Move: transferred{Visits: [2]int64{visit, int64(i + 1)}}})
 			}
 			delete(tally.fences, "ben")
 			wrong(t, test.want, tally.falls())

@@ -50,7 +50,8 @@ func work(stdin io.Reader, stdout io.Writer) error {
 		return err
 	}
 	defer locker.Close()
-	w := &worker{client: client, locker: locker, bank: newBank(prefix), value: prefix + "value", out: json.NewEncoder(stdout)}
+	w := &worker{client: client, locker: locker, bank: newBank(prefix), value: prefix + "value",
+		out: json.NewEncoder(stdout)}
 
 	ctx, cancel := context.WithCancel(context.Background())
 	orders := make(chan order)
@@ -118,16 +119,18 @@ func (w *worker) follow(ctx context.Context, o order) error {
 // whatever happens in it.
 func (w *worker) transfer(ctx context.Context) error {
 	from, to := w.bank.pair()
-	return w.locker.DoAll(ctx, []string{from.lock(), to.lock()}, func(ctx context.Context, lock *rlock.Lock) error {
-		// This ctx ends when the locks are lost, so that the commands under it
-		// stop then and do not write into accounts that are another's by now.
-		m, err := move(ctx, w.client, from, to, 1+rand.Int64N(10))
-		if err != nil {
-			return err
-		}
-		w.say(event{Kind: isTransferred, From: from.name, To: to.name, Move: m, Fence: lock.Fence(), Waited: lock.Attempts() > 1})
-		return nil
-	})
+	return w.locker.DoAll(ctx, []string{from.lock(), to.lock()},
+		func(ctx context.Context, lock *rlock.Lock) error {
+			// This ctx ends when the locks are lost, so that the commands under it
+			// stop then and do not write into accounts that are another's by now.
+			m, err := move(ctx, w.client, from, to, 1+rand.Int64N(10))
+			if err != nil {
+				return err
+			}
+			w.say(event{Kind: isTransferred, From: from.name, To: to.name, Move: m, Fence: lock.Fence(),
+				Waited: lock.Attempts() > 1})
+			return nil
+		})
 }
 
 // acquire waits for a lock and says when it has it, and when it ends without having been
@@ -157,11 +160,13 @@ func (w *worker) acquire(ctx context.Context, o order, opts ...rlock.Option) err
 // between looking and writing. The scripts look in the server.
 func (w *worker) write(ctx context.Context, text string) error {
 	scripts := bindings.New()
-	held := scripts.GuardedPut(ctx, w.client, bindings.GuardedPutParams{Lock: w.lock, Value: w.value, Text: text})
+	held := scripts.GuardedPut(ctx, w.client,
+		bindings.GuardedPutParams{Lock: w.lock, Value: w.value, Text: text})
 	if held != nil && !errors.Is(held, bindings.ErrNotHeld) {
 		return held
 	}
-	fenced := scripts.FencedPut(ctx, w.client, bindings.FencedPutParams{Entry: w.value + ":fenced", Text: text, Fence: w.lock})
+	fenced := scripts.FencedPut(ctx, w.client,
+		bindings.FencedPutParams{Entry: w.value + ":fenced", Text: text, Fence: w.lock})
 	if fenced != nil && !errors.Is(fenced, bindings.ErrStaleFence) {
 		return fenced
 	}

@@ -32,7 +32,8 @@ func (e Engine) StartWithClock(tb testing.TB, args ...string) (*Server, *Clock) 
 	if compiler == "" {
 		compiler = "cc"
 	}
-	if out, err := exec.CommandContext(tb.Context(), compiler, "-shared", "-fPIC", "-O2", "-o", library, source).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(tb.Context(), compiler, "-shared", "-fPIC", "-O2", "-o", library,
+		source).CombinedOutput(); err != nil {
 		tb.Fatalf("compile the server's clock (make setup installs a C compiler): %v\n%s", err, out)
 	}
 	c := &Clock{tb: tb, file: filepath.Join(dir, "shift")}

@@ -92,9 +92,10 @@ func (c *Cluster) Failover(tb testing.TB, i int) {
 		if !node.running() {
 			continue
 		}
-		node.poll(tb, "the replica is not promoted", []string{"CLUSTER", "SLOTS"}, func(reply rueidis.RedisMessage) bool {
-			return ownsFrom(reply, firstSlot(i), port)
-		})
+		node.poll(tb, "the replica is not promoted", []string{"CLUSTER", "SLOTS"},
+			func(reply rueidis.RedisMessage) bool {
+				return ownsFrom(reply, firstSlot(i), port)
+			})
 	}
 }
 
@@ -159,10 +160,11 @@ func (c *Cluster) awaitReplica(tb testing.TB, replica, primary *Server) {
 	})
 	_, own := split(tb, replica.Addr())
 	for _, node := range c.servers() {
-		node.poll(tb, "the node does not know the replica", []string{"CLUSTER", "NODES"}, func(reply rueidis.RedisMessage) bool {
-			text, err := reply.ToString()
-			return err == nil && isReplica(text, own)
-		})
+		node.poll(tb, "the node does not know the replica", []string{"CLUSTER", "NODES"},
+			func(reply rueidis.RedisMessage) bool {
+				text, err := reply.ToString()
+				return err == nil && isReplica(text, own)
+			})
 	}
 }
 

@@ -85,7 +85,8 @@ func NextInLine(t testing.TB, locker *rlock.Locker, key string) <-chan *rlock.Lo
 // Enqueue has an acquisition of key wait, and returns once one more stands in the queue of the
 // server than before. queued counts those who do. The lock arrives on the channel, or nil when the
 // acquisition fails.
-func Enqueue(t testing.TB, queued func() int, locker *rlock.Locker, key string, opts ...rlock.Option) <-chan *rlock.Lock {
+func Enqueue(t testing.TB, queued func() int, locker *rlock.Locker, key string,
+	opts ...rlock.Option) <-chan *rlock.Lock {
 	t.Helper()
 	before := queued()
 	got := make(chan *rlock.Lock, 1)

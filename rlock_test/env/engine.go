@@ -21,8 +21,9 @@ const versionTimeout = 10 * time.Second
 
 var versionLine = regexp.MustCompile(`(?i)\b(?:(redis|valkey) )?server v=(\S+)`)
 
-var errNoServer = errors.New("no Redis server found: run `make setup`, which unpacks some beside the system, " +
-	"or name programs in RLOCK_SERVERS")
+var errNoServer = errors.New(
+	"no Redis server found: run `make setup`, which unpacks some beside the system, " +
+		"or name programs in RLOCK_SERVERS")
 
 // EngineAttr is the attribute by which a test says which Engine it has started.
 const EngineAttr = "engine"

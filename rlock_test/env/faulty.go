@@ -101,7 +101,8 @@ func Once(sha string, instead func(run func() rueidis.RedisResult) rueidis.Redis
 // Calls reports whether the words call the script with that SHA1. A call that makes a lease shorter extends
 // too, although it is one of attach.lua, because the lock gets another token.
 func Calls(words []string, sha string) bool {
-	return len(words) > 1 && (words[1] == sha || sha == gen.ExtendSHA1 && words[1] == gen.AttachSHA1 && !keeps(words))
+	return len(words) > 1 && (words[1] == sha || sha == gen.ExtendSHA1 && words[1] == gen.AttachSHA1 &&
+		!keeps(words))
 }
 
 // keeps reports whether the words of a call of attach.lua keep the leases.

@@ -15,7 +15,8 @@ const pollTimeout = time.Minute
 
 // poll asks until the reply is as wanted. A server that becomes the primary closes
 // its connections, so no reply only means to ask again.
-func (s *Server) poll(tb testing.TB, complaint string, question []string, wanted func(rueidis.RedisMessage) bool) {
+func (s *Server) poll(tb testing.TB, complaint string, question []string,
+	wanted func(rueidis.RedisMessage) bool) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), pollTimeout)
 	defer cancel()

@@ -28,7 +28,8 @@ const NoFinding rlock.ProbeSeverity = -1
 // Severities returns what Worst of a healthy server without a replica is, with changes.
 func Severities(changes map[string]rlock.ProbeSeverity) map[string]rlock.ProbeSeverity {
 	all := map[string]rlock.ProbeSeverity{}
-	for _, name := range []string{"client", "locks", "queue", "held", "cache", "waiting", "shared", "version", "protocol", "eviction", "replication"} {
+	for _, name := range []string{"client", "locks", "queue", "held", "cache", "waiting", "shared", "version",
+		"protocol", "eviction", "replication"} {
 		all[name] = rlock.ProbeOK
 	}
 	for name, s := range changes {
@@ -43,4 +44,5 @@ func Severities(changes map[string]rlock.ProbeSeverity) map[string]rlock.ProbeSe
 
 // NoPermission matches the errors by which servers refuse a user a command or a key, in a
 // script and outside.
-var NoPermission = regexp.MustCompile("NOPERM|The user executing the script can't|ACL failure in script|can't access at least one of the keys")
+var NoPermission = regexp.MustCompile(
+	"NOPERM|The user executing the script can't|ACL failure in script|can't access at least one of the keys")

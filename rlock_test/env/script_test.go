@@ -23,7 +23,8 @@ func TestEnginesScriptWithoutPackages(t *testing.T) {
 		require.NoError(t, os.Symlink(program, filepath.Join(bin, name)))
 	}
 	run := func(env []string, names ...string) (stdout, stderr string, err error) {
-		command := exec.CommandContext(t.Context(), filepath.Join(bin, "sh"), append([]string{"../engines.sh"}, names...)...)
+		command := exec.CommandContext(t.Context(), filepath.Join(bin, "sh"),
+			append([]string{"../engines.sh"}, names...)...)
 		command.Env = append([]string{"PATH=" + bin, "RLOCK_ENGINES=" + engines}, env...)
 		var said strings.Builder
 		command.Stderr = &said

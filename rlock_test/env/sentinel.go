@@ -38,7 +38,8 @@ func (e Engine) StartSentinel(tb testing.TB) *Sentinel {
 		s.Sentinels = append(s.Sentinels, e.startSentinel(tb, s.Primary))
 	}
 	for _, sentinel := range s.Sentinels {
-		sentinel.poll(tb, "the sentinel does not know all others", []string{"SENTINEL", "MASTER", sentinelSet}, knowsAll)
+		sentinel.poll(tb, "the sentinel does not know all others", []string{"SENTINEL", "MASTER", sentinelSet},
+			knowsAll)
 	}
 	return s
 }
@@ -73,7 +74,8 @@ func (s *Sentinel) Failover(tb testing.TB) {
 	})
 	host, port := split(tb, s.Replica.Addr())
 	for _, sentinel := range s.Sentinels {
-		sentinel.poll(tb, "the sentinel names another primary", []string{"SENTINEL", "GET-MASTER-ADDR-BY-NAME", sentinelSet},
+		sentinel.poll(tb, "the sentinel names another primary",
+			[]string{"SENTINEL", "GET-MASTER-ADDR-BY-NAME", sentinelSet},
 			func(reply rueidis.RedisMessage) bool { return startsWith(reply, host, port) })
 	}
 }
@@ -86,9 +88,10 @@ func (s *Sentinel) Switch(tb testing.TB) {
 	s.Replica.poll(tb, "the replica is not promoted", []string{"ROLE"}, func(reply rueidis.RedisMessage) bool {
 		return startsWith(reply, "master")
 	})
-	s.Primary.poll(tb, "the former primary is not demoted", []string{"ROLE"}, func(reply rueidis.RedisMessage) bool {
-		return startsWith(reply, "slave")
-	})
+	s.Primary.poll(tb, "the former primary is not demoted", []string{"ROLE"},
+		func(reply rueidis.RedisMessage) bool {
+			return startsWith(reply, "slave")
+		})
 	s.Primary, s.Replica = s.Replica, s.Primary
 }
 
@@ -96,7 +99,8 @@ func (s *Sentinel) Switch(tb testing.TB) {
 func (s *Sentinel) hurry(tb testing.TB, after time.Duration) {
 	tb.Helper()
 	for _, sentinel := range s.Sentinels {
-		sentinel.Do(tb, "SENTINEL", "SET", sentinelSet, "down-after-milliseconds", strconv.FormatInt(after.Milliseconds(), 10))
+		sentinel.Do(tb, "SENTINEL", "SET", sentinelSet, "down-after-milliseconds",
+			strconv.FormatInt(after.Milliseconds(), 10))
 	}
 }
 
@@ -109,7 +113,8 @@ func (s *Sentinel) Replace(tb testing.TB) {
 	for _, sentinel := range s.Sentinels {
 		// They ask a primary for its replicas every ten seconds.
 		sentinel.Do(tb, "SENTINEL", "DEBUG", "INFO-PERIOD", "500")
-		sentinel.poll(tb, "the sentinel does not know the new replica", []string{"SENTINEL", "REPLICAS", sentinelSet},
+		sentinel.poll(tb, "the sentinel does not know the new replica",
+			[]string{"SENTINEL", "REPLICAS", sentinelSet},
 			func(reply rueidis.RedisMessage) bool { return lists(reply, s.Replica.Addr()) })
 	}
 }
@@ -119,7 +124,8 @@ func lists(reply rueidis.RedisMessage, addr string) bool {
 	replicas, err := reply.ToArray()
 	return err == nil && slices.ContainsFunc(replicas, func(replica rueidis.RedisMessage) bool {
 		fields, err := replica.AsStrMap()
-		return err == nil && fields["name"] == addr && fields["flags"] == "slave" && fields["master-link-status"] == "ok"
+		return err == nil && fields["name"] == addr && fields["flags"] == "slave" &&
+			fields["master-link-status"] == "ok"
 	})
 }
 

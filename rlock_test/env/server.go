@@ -102,7 +102,8 @@ func (s *Server) Restart(tb testing.TB) {
 	}
 	client.Close()
 	// Its own client may have noticed only now that its connection is gone.
-	s.poll(tb, "it does not answer after its restart", []string{"PING"}, func(rueidis.RedisMessage) bool { return true })
+	s.poll(tb, "it does not answer after its restart", []string{"PING"},
+		func(rueidis.RedisMessage) bool { return true })
 }
 
 func (s *Server) process() *process {
@@ -127,7 +128,8 @@ func (s *Server) close() {
 	s.control.Close()
 }
 
-func newClient(tb testing.TB, option rueidis.ClientOption, opts []func(*rueidis.ClientOption)) rueidis.Client {
+func newClient(tb testing.TB, option rueidis.ClientOption,
+	opts []func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
 	for _, opt := range opts {
 		opt(&option)

@@ -79,10 +79,11 @@ func (m *SlotMove) End(t testing.TB) {
 	epoch := epochIn(text, id)
 	require.Positive(t, epoch)
 	for _, node := range m.Cluster.Nodes {
-		node.poll(t, "the node does not know the new owner's epoch", []string{"CLUSTER", "NODES"}, func(reply rueidis.RedisMessage) bool {
-			text, err := reply.ToString()
-			return err == nil && epochIn(text, id) >= epoch
-		})
+		node.poll(t, "the node does not know the new owner's epoch", []string{"CLUSTER", "NODES"},
+			func(reply rueidis.RedisMessage) bool {
+				text, err := reply.ToString()
+				return err == nil && epochIn(text, id) >= epoch
+			})
 		node.Do(t, "CLUSTER", "SETSLOT", m.Slot, "NODE", id)
 	}
 }

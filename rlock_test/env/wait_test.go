@@ -60,7 +60,8 @@ func TestWaitsHaveBounds(t *testing.T) {
 
 func TestGate(t *testing.T) {
 	passed := make(chan struct{})
-	for name, open := range map[string]func(*env.Gate){"opened": (*env.Gate).Open, "by the end of the test": func(*env.Gate) {}} {
+	for name, open := range map[string]func(*env.Gate){"opened": (*env.Gate).Open,
+		"by the end of the test": func(*env.Gate) {}} {
 		t.Run(name, func(t *testing.T) {
 			gate := env.NewGate(t)
 			go func() {

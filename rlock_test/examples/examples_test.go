@@ -177,7 +177,8 @@ func testHandler(t *testing.T, e env.Engine, program string) {
 	server.Cont()
 	written, err := os.ReadFile(log.Name())
 	require.NoError(t, err)
-	require.Regexp(t, `no answer from Redis: rlock: acquire "account:18": .*the server has not answered for `, string(written))
+	require.Regexp(t, `no answer from Redis: rlock: acquire "account:18": .*the server has not answered for `,
+		string(written))
 
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.Equal(t, "done", service.Line())
@@ -240,13 +241,15 @@ func testWorkers(t *testing.T, e env.Engine, program string) {
 
 func testGate(t *testing.T, e env.Engine, program string) {
 	require.Equal(t, "search is on\nsearch is off\nsearch is on\n"+
-		"more than 100000 checks: true\nfewer than 100 asked the server: true\n", output(t, e.Start(t).Addr(), program))
+		"more than 100000 checks: true\nfewer than 100 asked the server: true\n",
+		output(t, e.Start(t).Addr(), program))
 }
 
 func testGuarded(t *testing.T, e env.Engine, program string) {
 	server := e.Start(t)
 	require.Equal(t, "held: the next holder writes: true\nheld: the paused one is refused: true\n"+
-		"fenced: the next holder writes: true\nfenced: the paused one is refused: true\n", output(t, server.Addr(), program))
+		"fenced: the next holder writes: true\nfenced: the paused one is refused: true\n",
+		output(t, server.Addr(), program))
 	require.Equal(t, "new", env.Get(t, server.Client(t), "{page:17}:text"))
 	written := server.Do(t, "HGET", "page:17", "value")
 	text, err := written.ToString()
@@ -274,7 +277,8 @@ func testConnect(t *testing.T, e env.Engine, program string) {
 	t.Run("sentinel", func(t *testing.T) {
 		t.Parallel()
 		option := e.StartSentinel(t).Option()
-		require.Equal(t, want, output(t, "", program, "-addr="+strings.Join(option.InitAddress, ","), "-sentinel="+option.Sentinel.MasterSet))
+		require.Equal(t, want, output(t, "", program, "-addr="+strings.Join(option.InitAddress, ","),
+			"-sentinel="+option.Sentinel.MasterSet))
 	})
 	t.Run("TLS", func(t *testing.T) {
 		t.Parallel()

@@ -19,14 +19,16 @@ import (
 func TestLateCommandsOfTheFormerProcess(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
-		for name, cause := range map[string]func(t *testing.T, locker *rlock.Locker, lose func(match func([]string) bool)) *rlock.Lock{
+		for name, cause := range map[string]func(t *testing.T, locker *rlock.Locker,
+			lose func(match func([]string) bool)) *rlock.Lock{
 			"acquire": func(t *testing.T, locker *rlock.Locker, lose func(func([]string) bool)) *rlock.Lock {
 				lose(env.IsAcquire)
 				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
 				require.NoError(t, err)
 				return lock
 			},
-			"an extension that shortens": func(t *testing.T, locker *rlock.Locker, lose func(func([]string) bool)) *rlock.Lock {
+			"an extension that shortens": func(t *testing.T, locker *rlock.Locker,
+				lose func(func([]string) bool)) *rlock.Lock {
 				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
 				require.NoError(t, err)
 				lose(env.IsExtend)
@@ -95,7 +97,8 @@ func TestLateAcquireAfterAttach(t *testing.T) {
 			f, locker, direct := env.NewFaulty(t, e)
 			l := &late{client: direct}
 			f.When(l.lose(env.IsAcquire))
-			again := attach(t, direct, env.MustLock(t)(locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))))
+			again := attach(t, direct,
+				env.MustLock(t)(locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))))
 			require.NoError(t, again.Release(t.Context()))
 			l.deliver(t)
 			env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "the lock is free again")
@@ -104,9 +107,11 @@ func TestLateAcquireAfterAttach(t *testing.T) {
 			f, locker, direct := env.NewFaulty(t, e)
 			first, second := &late{client: direct}, &late{client: direct}
 			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-				return first.lose(env.IsAcquire)(words, func() rueidis.RedisResult { return second.lose(env.IsAcquire)(words, run) })
+				return first.lose(env.IsAcquire)(words,
+					func() rueidis.RedisResult { return second.lose(env.IsAcquire)(words, run) })
 			})
-			again := attach(t, direct, env.MustLock(t)(locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))))
+			again := attach(t, direct,
+				env.MustLock(t)(locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))))
 			require.NoError(t, again.Release(t.Context()))
 			for _, l := range []*late{first, second} {
 				l.deliver(t)
@@ -130,7 +135,8 @@ func TestLateAcquireAfterAttach(t *testing.T) {
 			f, locker, direct := env.NewFaulty(t, e)
 			l := &late{client: direct}
 			f.When(l.lose(func(words []string) bool { return env.Calls(words, gen.WaitSHA1) }))
-			again := attach(t, direct, env.MustLock(t)(locker.AcquirePermits(t.Context(), "job", 1, 2, rlock.WithTTL(rlock.NoExpiry))))
+			again := attach(t, direct,
+				env.MustLock(t)(locker.AcquirePermits(t.Context(), "job", 1, 2, rlock.WithTTL(rlock.NoExpiry))))
 			l.deliver(t)
 			env.Soon(t, func() bool {
 				lock, err := locker.TryAcquirePermits(t.Context(), "job", 1, 2)

@@ -20,7 +20,10 @@ import (
 func TestTryAsksWhileTheTokenChanges(t *testing.T) {
 	t.Parallel()
 	for name, try := range map[string]func(locker *rlock.Locker) error{
-		"TryAcquire": func(locker *rlock.Locker) error { return env.ErrorOf(locker.TryAcquire(context.Background(), "job")) },
+		"TryAcquire": func(locker *rlock.Locker) error {
+			return env.ErrorOf(
+				locker.TryAcquire(context.Background(), "job"))
+		},
 		"TryAcquireEach": func(locker *rlock.Locker) error {
 			results, err := locker.TryAcquireEach(context.Background(), []string{"job"})
 			if err != nil {

@@ -41,7 +41,10 @@ func TestCancelledCallsOfASilentServer(t *testing.T) {
 			return err
 		},
 		"WaitFree": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error { return l.WaitFree(ctx, "h") },
-		"Extend":   func(ctx context.Context, _ *rlock.Locker, held *rlock.Lock) error { return held.Extend(ctx, time.Hour) },
+		"Extend": func(ctx context.Context, _ *rlock.Locker,
+			held *rlock.Lock) error {
+			return held.Extend(ctx, time.Hour)
+		},
 		"Verify": func(ctx context.Context, _ *rlock.Locker, held *rlock.Lock) error {
 			err := held.Verify(ctx)
 			return err
@@ -57,11 +60,17 @@ func TestCancelledCallsOfASilentServer(t *testing.T) {
 		}
 		lockers := map[string]at{}
 		for name, change := range map[string]func(*rueidis.ClientOption){
-			"as it comes":                          func(*rueidis.ClientOption) {},
-			"a connection for each call":           func(o *rueidis.ClientOption) { o.DisableAutoPipelining = true },
-			"a connection for each call, no cache": func(o *rueidis.ClientOption) { o.DisableAutoPipelining, o.DisableCache = true, true },
-			"one connection for all calls":         func(o *rueidis.ClientOption) { o.DisableAutoPipelining, o.BlockingPoolSize = true, 1 },
-			"no cache":                             func(o *rueidis.ClientOption) { o.DisableCache = true },
+			"as it comes":                func(*rueidis.ClientOption) {},
+			"a connection for each call": func(o *rueidis.ClientOption) { o.DisableAutoPipelining = true },
+			"a connection for each call, no cache": func(o *rueidis.ClientOption) {
+				o.DisableAutoPipelining,
+					o.DisableCache = true, true
+			},
+			"one connection for all calls": func(o *rueidis.ClientOption) {
+				o.DisableAutoPipelining,
+					o.BlockingPoolSize = true, 1
+			},
+			"no cache": func(o *rueidis.ClientOption) { o.DisableCache = true },
 		} {
 			option := server.Option()
 			option.ConnWriteTimeout, option.Dialer.Timeout = time.Minute, time.Minute
@@ -91,7 +100,8 @@ func TestCancelledCallsOfASilentServer(t *testing.T) {
 					time.Sleep(50 * time.Millisecond)
 					cancel()
 					err := env.Receive(t, ended)
-					require.Less(t, time.Since(began), 20*time.Second, "a call of the background, which another one may wait for, connects for 2 seconds")
+					require.Less(t, time.Since(began), 20*time.Second,
+						"a call of the background, which another one may wait for, connects for 2 seconds")
 					require.Error(t, err)
 					if call != "Release" { // it ends with its own patience
 						require.ErrorIs(t, err, context.Canceled)
@@ -148,7 +158,10 @@ func TestCancelledCallsWithTheErrorOfAnother(t *testing.T) {
 		"TryAcquire": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error {
 			return env.ErrorOf(l.TryAcquire(ctx, "b"))
 		},
-		"Extend": func(ctx context.Context, _ *rlock.Locker, lock *rlock.Lock) error { return lock.Extend(ctx, time.Hour) },
+		"Extend": func(ctx context.Context, _ *rlock.Locker,
+			lock *rlock.Lock) error {
+			return lock.Extend(ctx, time.Hour)
+		},
 		"Verify": func(ctx context.Context, _ *rlock.Locker, lock *rlock.Lock) error {
 			return lock.Verify(ctx)
 		},

@@ -127,6 +127,7 @@ func TestCleaningUpIsPrompt(t *testing.T) {
 		}
 		lose("old", false)
 		lose("new", true)
-		require.Eventually(t, func() bool { return env.Get(t, direct, "new") == "" }, 4*time.Second, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return env.Get(t, direct, "new") == "" }, 4*time.Second,
+			5*time.Millisecond)
 	})
 }

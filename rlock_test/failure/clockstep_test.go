@@ -21,7 +21,8 @@ func TestServerClockJumps(t *testing.T) {
 			rival := env.NewLocker(t, server.Client(t))
 			fixed, err := env.NewLocker(t, server.Client(t)).Acquire(t.Context(), "fixed", rlock.WithTTL(time.Hour))
 			require.NoError(t, err)
-			extended, err := env.OpenOn(t, server).Acquire(t.Context(), "extended", rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true))
+			extended, err := env.OpenOn(t, server).Acquire(t.Context(), "extended", rlock.WithTTL(time.Hour),
+				rlock.WithAutoExtend(true))
 			require.NoError(t, err)
 			clock.Shift(2 * time.Hour)
 			for _, lock := range []*rlock.Lock{fixed, extended} {
@@ -40,7 +41,8 @@ func TestServerClockJumps(t *testing.T) {
 			t.Parallel()
 			server, clock := e.StartWithClock(t)
 			rival := env.NewLocker(t, server.Client(t))
-			lock, err := env.NewLocker(t, server.Client(t)).Acquire(t.Context(), "job", rlock.WithTTL(4*time.Second)) // the clock must be behind before it is over
+			// the clock must be behind before it is over
+			lock, err := env.NewLocker(t, server.Client(t)).Acquire(t.Context(), "job", rlock.WithTTL(4*time.Second))
 			require.NoError(t, err)
 			clock.Shift(-6 * time.Minute)
 			env.AwaitEnd(t, lock, rlock.ErrExpired)

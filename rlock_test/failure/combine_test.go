@@ -192,7 +192,8 @@ func TestForbiddenKeysAmongManyCalls(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		server.Do(t, "ACL", "SETUSER", "app", "reset", "on", ">secret", "~job*", "~rlock:*", "&*", "+@all")
-		f := &env.Faulty{Client: server.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "app", "secret" })}
+		f := &env.Faulty{Client: server.Client(t,
+			func(o *rueidis.ClientOption) { o.Username, o.Password = "app", "secret" })}
 		require.NoError(t, gen.New().Load(t.Context(), f.Client))
 		var refused atomic.Int64
 		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {

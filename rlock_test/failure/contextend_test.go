@@ -89,7 +89,8 @@ func TestForceReleaseKeepsItsContext(t *testing.T) {
 		})
 		t.Run("ends", func(t *testing.T) {
 			proxy := env.NewProxy(t, e.Start(t).Addr())
-			client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{proxy.Addr()}, ConnWriteTimeout: time.Minute})
+			client, err := rueidis.NewClient(
+				rueidis.ClientOption{InitAddress: []string{proxy.Addr()}, ConnWriteTimeout: time.Minute})
 			require.NoError(t, err)
 			t.Cleanup(client.Close)
 			locker := env.NewLocker(t, client)
@@ -116,7 +117,8 @@ func TestGaveUpWhereverTheContextEnds(t *testing.T) {
 		l.proxy.Delay(20 * time.Millisecond)
 		for round := range 3 {
 			why := context.Canceled
-			ctx, cancel := context.WithTimeoutCause(t.Context(), 6*time.Second, why) // in which an answer must have come
+			// in which an answer must have come
+			ctx, cancel := context.WithTimeoutCause(t.Context(), 6*time.Second, why)
 			_, err = l.locker.Acquire(ctx, "job", rlock.WithRetry(rlock.Fixed(time.Millisecond)))
 			cancel()
 			require.ErrorIs(t, err, rlock.ErrGaveUp)

@@ -61,6 +61,7 @@ func TestHolderDies(t *testing.T) {
 		died := time.Now()
 		holder.Kill()
 		require.NoError(t, env.Receive(t, got))
-		require.Less(t, next.Sub(died), victimTTL+10*time.Second, "half a second, on a machine with nothing else to do")
+		require.Less(t, next.Sub(died), victimTTL+10*time.Second,
+			"half a second, on a machine with nothing else to do")
 	})
 }

@@ -26,7 +26,8 @@ type counted struct {
 	by     *counting
 }
 
-func (c *counting) dial(ctx context.Context, address string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
+func (c *counting) dial(ctx context.Context, address string, dialer *net.Dialer, _ *tls.Config) (net.Conn,
+	error) {
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
@@ -53,7 +54,8 @@ func newSlowDialer(slow func(address string) bool) *slowDialer {
 	return &slowDialer{slow: slow, dialled: make(chan struct{}), arrive: make(chan struct{})}
 }
 
-func (d *slowDialer) dial(_ context.Context, address string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
+func (d *slowDialer) dial(_ context.Context, address string, dialer *net.Dialer, _ *tls.Config) (net.Conn,
+	error) {
 	if d.slow(address) {
 		if d.seen.CompareAndSwap(false, true) {
 			close(d.dialled)

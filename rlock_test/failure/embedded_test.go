@@ -232,11 +232,13 @@ func failAlike(t *testing.T, start func(t *testing.T) failing) {
 	})
 	t.Run("a restart", func(t *testing.T) {
 		t.Parallel()
-		for name, data := range map[string]rlocktest.Data{"with data": rlocktest.KeepData, "without": rlocktest.LoseData} {
+		for name, data := range map[string]rlocktest.Data{"with data": rlocktest.KeepData,
+			"without": rlocktest.LoseData} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				server, locker := ready(t)
-				lock, err := locker.Acquire(t.Context(), "held", rlock.WithTTL(15*time.Second), rlock.WithAutoExtend(true))
+				lock, err := locker.Acquire(t.Context(), "held", rlock.WithTTL(15*time.Second),
+					rlock.WithAutoExtend(true))
 				require.NoError(t, err)
 				server.stop()
 				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)

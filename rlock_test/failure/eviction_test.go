@@ -19,8 +19,10 @@ func TestEviction(t *testing.T) {
 			t.Run(policy, func(t *testing.T) {
 				t.Parallel()
 				server := e.Start(t, "--maxmemory-policy", policy)
-				told, untold, rival := env.OpenOn(t, server), env.NewLocker(t, server.Client(t)), env.NewLocker(t, server.Client(t))
-				extended, err := told.Acquire(t.Context(), "extended", rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
+				told, untold, rival := env.OpenOn(t, server), env.NewLocker(t, server.Client(t)),
+					env.NewLocker(t, server.Client(t))
+				extended, err := told.Acquire(t.Context(), "extended", rlock.WithTTL(time.Minute),
+					rlock.WithAutoExtend(true))
 				require.NoError(t, err)
 				fixed, err := untold.Acquire(t.Context(), "fixed", rlock.WithTTL(time.Minute))
 				require.NoError(t, err)

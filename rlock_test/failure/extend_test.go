@@ -63,7 +63,8 @@ func requireLeft(t *testing.T, ttl, left time.Duration) {
 func TestLostExtensionIsForgotten(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
-		for name, ttl := range map[string]time.Duration{"longer": time.Hour, "for ever": rlock.NoExpiry, "shorter": 8 * time.Second} {
+		for name, ttl := range map[string]time.Duration{"longer": time.Hour, "for ever": rlock.NoExpiry,
+			"shorter": 8 * time.Second} {
 			t.Run(name, func(t *testing.T) {
 				f, locker, direct := env.NewFaulty(t, e)
 				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(20*time.Second))
@@ -114,7 +115,8 @@ func TestLostExtensionIsForgotten(t *testing.T) {
 func TestExtendBesideARenewal(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
-		for name, ttl := range map[string]time.Duration{"longer": time.Hour, "for ever": rlock.NoExpiry, "shorter": 6 * time.Second} {
+		for name, ttl := range map[string]time.Duration{"longer": time.Hour, "for ever": rlock.NoExpiry,
+			"shorter": 6 * time.Second} {
 			for order, runsFirst := range map[string]bool{"before": true, "behind": false} {
 				t.Run(name+", the renewal runs "+order, func(t *testing.T) {
 					t.Parallel()
@@ -247,7 +249,8 @@ func TestShorteningWithoutAnAnswer(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		for how, runs := range map[string]bool{"ran": true, "did not run": false} {
 			// unanswered returns a lock whose Extend has just got no answer.
-			unanswered := func(t *testing.T, ttl time.Duration, keys ...string) (*env.Faulty, *rlock.Locker, rueidis.Client, *rlock.Lock) {
+			unanswered := func(t *testing.T, ttl time.Duration, keys ...string) (*env.Faulty, *rlock.Locker,
+				rueidis.Client, *rlock.Lock) {
 				f, locker, direct := env.NewFaulty(t, e, rlock.WithTTL(ttl))
 				lock, err := locker.AcquireAll(t.Context(), keys)
 				require.NoError(t, err)

@@ -24,7 +24,8 @@ func TestExtensionsRaceTheLease(t *testing.T) {
 		const keys = 100
 		client := e.Start(t).Client(t)
 		// Each key is extended at another moment, before, at and after the lease's end.
-		race := func(t *testing.T, ttl time.Duration, try func(key string, wait time.Duration) (extended bool, err error)) {
+		race := func(t *testing.T, ttl time.Duration,
+			try func(key string, wait time.Duration) (extended bool, err error)) {
 			var in, late atomic.Int32
 			all := func(round int) error {
 				return env.Together(keys, func(i int) error {

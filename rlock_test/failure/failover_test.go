@@ -67,10 +67,12 @@ func TestReplicatedLockOutlivesItsPrimary(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		pair := e.StartPair(t)
-		lock, err := env.NewLocker(t, pair.Primary.Client(t)).Acquire(t.Context(), "job", rlock.WithTTL(4*time.Second))
+		lock, err := env.NewLocker(t, pair.Primary.Client(t)).Acquire(t.Context(), "job",
+			rlock.WithTTL(4*time.Second))
 		require.NoError(t, err)
 		replica := pair.Replica.Client(t)
-		env.Soon(t, func() bool { return env.Get(t, replica, "job") == lock.Token() || lock.Err() != nil }, "the replica has the lock")
+		env.Soon(t, func() bool { return env.Get(t, replica, "job") == lock.Token() || lock.Err() != nil },
+			"the replica has the lock")
 		pair.Promote(t)
 		pair.Primary.Kill()
 

@@ -90,7 +90,8 @@ func TestLostReplyOnAcquire(t *testing.T) {
 			proxy.DropReply(env.Contains("evalsha"))
 			const script = "return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', 60000) and 1 or 0"
 			server.Do(t, "SCRIPT", "LOAD", script)
-			acquired, err := rueidis.NewLuaScriptRetryable(script).Exec(t.Context(), client, []string{"job"}, []string{"mine"}).AsInt64()
+			acquired, err := rueidis.NewLuaScriptRetryable(script).Exec(t.Context(), client, []string{"job"},
+				[]string{"mine"}).AsInt64()
 			require.NoError(t, err)
 			require.Zero(t, acquired)
 			require.Equal(t, "mine", env.Get(t, server.Client(t), "job"))
@@ -166,7 +167,8 @@ func TestContextEndsMidAcquire(t *testing.T) {
 			cancel()
 			require.ErrorIs(t, env.Receive(t, soonCancelled), context.Canceled)
 			deliver()
-			env.Soon(t, func() bool { return l.server.CommandStats(t)["evalsha"] >= 2 }, "the acquisition and the release arrive")
+			env.Soon(t, func() bool { return l.server.CommandStats(t)["evalsha"] >= 2 },
+				"the acquisition and the release arrive")
 			l.free(t, "job")
 		})
 		t.Run("swept", func(t *testing.T) {
@@ -204,8 +206,11 @@ func TestVerifyIsAnsweredLate(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		const ttl = 2 * time.Second
 		for name, acquire := range map[string]func(l *rlock.Locker) (*rlock.Lock, error){
-			"a key":    func(l *rlock.Locker) (*rlock.Lock, error) { return l.Acquire(t.Context(), "a") },
-			"a set":    func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquireAll(t.Context(), []string{"a", "b"}) },
+			"a key": func(l *rlock.Locker) (*rlock.Lock, error) { return l.Acquire(t.Context(), "a") },
+			"a set": func(l *rlock.Locker) (*rlock.Lock,
+				error) {
+				return l.AcquireAll(t.Context(), []string{"a", "b"})
+			},
 			"a reader": func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquireShared(t.Context(), "a") },
 			"a permit": func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquirePermits(t.Context(), "a", 1, 1) },
 		} {
@@ -302,7 +307,8 @@ func TestScriptFlushIsInvisible(t *testing.T) {
 			flush()
 			require.NoError(t, lock.Release(t.Context()))
 			flush()
-			set, err := locker.AcquireAll(t.Context(), []string{"a", "b"}, rlock.WithTTL(9*time.Second), rlock.WithAutoExtend(true))
+			set, err := locker.AcquireAll(t.Context(), []string{"a", "b"}, rlock.WithTTL(9*time.Second),
+				rlock.WithAutoExtend(true))
 			require.NoError(t, err)
 			before := locker.Stats().Extended
 			flush()

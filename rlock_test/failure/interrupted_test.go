@@ -147,7 +147,8 @@ func TestConnectingIsInterrupted(t *testing.T) {
 			locker := env.OpenLocker(t, rueidis.ClientOption{
 				InitAddress:       []string{proxy.Addr()},
 				PipelineMultiplex: -1,
-				DialCtxFn: func(dialling context.Context, address string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
+				DialCtxFn: func(dialling context.Context, address string, dialer *net.Dialer, _ *tls.Config) (net.Conn,
+					error) {
 					if armed.CompareAndSwap(true, false) {
 						breaks(ctx)
 					}
@@ -379,8 +380,11 @@ func TestReleaseAfterOneThatPanics(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for how, release := range map[string]func(locker *rlock.Locker, lock *rlock.Lock){
-				"Release":     func(_ *rlock.Locker, lock *rlock.Lock) { _ = lock.Release(t.Context()) },
-				"ReleaseEach": func(locker *rlock.Locker, lock *rlock.Lock) { locker.ReleaseEach(t.Context(), []*rlock.Lock{lock}) },
+				"Release": func(_ *rlock.Locker, lock *rlock.Lock) { _ = lock.Release(t.Context()) },
+				"ReleaseEach": func(locker *rlock.Locker,
+					lock *rlock.Lock) {
+					locker.ReleaseEach(t.Context(), []*rlock.Lock{lock})
+				},
 			} {
 				f, locker, direct := env.NewFaulty(t, env.Engines(t)[0]) // of its own: the reaper repeats the release
 				lock, err := locker.Acquire(t.Context(), "a", opts...)
@@ -402,11 +406,12 @@ func TestReleaseAfterOneThatPanics(t *testing.T) {
 func TestCloseEndsAllDespiteABrokenContext(t *testing.T) {
 	t.Parallel()
 	told := make(chan string, 5)
-	_, locker, _ := env.NewFaulty(t, env.Engines(t)[0], rlock.WithObserver(rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
-		if e.Kind == rlock.EventClosed {
-			told <- e.Key
-		}
-	})))
+	_, locker, _ := env.NewFaulty(t, env.Engines(t)[0],
+		rlock.WithObserver(rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
+			if e.Kind == rlock.EventClosed {
+				told <- e.Key
+			}
+		})))
 	var contexts []context.Context
 	for _, key := range []string{"a", "b", "c", "d"} {
 		lock, err := locker.Acquire(t.Context(), key, rlock.WithTTL(time.Hour)) // that of e comes first

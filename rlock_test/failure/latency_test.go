@@ -31,7 +31,8 @@ func TestFarAway(t *testing.T) {
 		const trip = 250 * time.Millisecond
 		proxy.Delay(trip / 2)
 
-		for name, method := range map[string]func(ctx context.Context, key string, opts ...rlock.Option) (*rlock.Lock, error){
+		for name, method := range map[string]func(ctx context.Context, key string,
+			opts ...rlock.Option) (*rlock.Lock, error){
 			"try": far.TryAcquire, "acquire": far.Acquire,
 		} {
 			lock, err := method(t.Context(), name)

@@ -30,22 +30,23 @@ func TestNextTermWaitsForASlowLeader(t *testing.T) {
 		defer end()
 		begun, ended := make(chan uint64, 2), make(chan error, 2)
 		lead := func(ctx context.Context, stops time.Duration) {
-			ended <- env.NewLocker(t, server.Client(t)).Lead(ctx, "leader", func(ctx context.Context, lock *rlock.Lock) error {
-				if leading.Add(1) > 1 {
-					t.Error("there are two leaders")
-				}
-				defer leading.Add(-1)
-				begun <- lock.Fence()
-				if stops == 0 {
+			ended <- env.NewLocker(t, server.Client(t)).Lead(ctx, "leader",
+				func(ctx context.Context, lock *rlock.Lock) error {
+					if leading.Add(1) > 1 {
+						t.Error("there are two leaders")
+					}
+					defer leading.Add(-1)
+					begun <- lock.Fence()
+					if stops == 0 {
+						return nil
+					}
+					<-ctx.Done()
+					time.Sleep(stops)
+					if err := lock.Err(); err != nil {
+						t.Errorf("the term has ended before its leader: %v", err)
+					}
 					return nil
-				}
-				<-ctx.Done()
-				time.Sleep(stops)
-				if err := lock.Err(); err != nil {
-					t.Errorf("the term has ended before its leader: %v", err)
-				}
-				return nil
-			}, rlock.WithTTL(8*time.Second))
+				}, rlock.WithTTL(8*time.Second))
 		}
 		go lead(ctx, 10*time.Second)
 		first := env.Receive(t, begun)
@@ -117,9 +118,13 @@ func TestLeaderEndsWithoutReturning(t *testing.T) {
 			for call, run := range map[string]func(fn func(context.Context, *rlock.Lock) error){
 				"Lead": func(fn func(context.Context, *rlock.Lock) error) { _ = locker.Lead(t.Context(), "job", fn) },
 				"DoValue": func(fn func(context.Context, *rlock.Lock) error) {
-					_, _ = rlock.DoValue(t.Context(), locker, "job", func(ctx context.Context, l *rlock.Lock) (int, error) { return 1, fn(ctx, l) })
+					_, _ = rlock.DoValue(t.Context(), locker, "job",
+						func(ctx context.Context, l *rlock.Lock) (int, error) { return 1, fn(ctx, l) })
 				},
-				"TryDo": func(fn func(context.Context, *rlock.Lock) error) { _, _ = locker.TryDo(t.Context(), "job", fn) },
+				"TryDo": func(fn func(context.Context, *rlock.Lock) error) {
+					_,
+						_ = locker.TryDo(t.Context(), "job", fn)
+				},
 			} {
 				var lock *rlock.Lock
 				require.False(t, survive(func() {
@@ -238,7 +243,8 @@ func TestLeaderPausesBeyondItsLease(t *testing.T) {
 					gen.ExtendSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult { return env.NoReply() },
 				),
 			)
-			require.NoError(t, env.Do(t, direct, "PEXPIRE", "leader", "1").Error()) // as a pause, which the server does not wait for
+			// as a pause, which the server does not wait for
+			require.NoError(t, env.Do(t, direct, "PEXPIRE", "leader", "1").Error())
 			require.NoError(t, other.Lead(t.Context(), "leader", func(_ context.Context, lock *rlock.Lock) error {
 				second = lock.Fence()
 				return nil
@@ -352,7 +358,8 @@ func TestCloseWhileTheServerIsGone(t *testing.T) {
 				t.Parallel()
 				server := env.Start(t)
 				proxy := env.NewProxy(t, server.Addr())
-				locker, err := rlock.New(server.Client(t, func(o *rueidis.ClientOption) { o.InitAddress = []string{proxy.Addr()} }))
+				locker, err := rlock.New(server.Client(t,
+					func(o *rueidis.ClientOption) { o.InitAddress = []string{proxy.Addr()} }))
 				require.NoError(t, err)
 				env.MustLock(t)(env.NewLocker(t, server.Client(t)).Acquire(t.Context(), "job", rlock.WithTTL(time.Hour)))
 				ended := make(chan error, 1)

@@ -56,7 +56,8 @@ func TestLossIsNoticedAtOnce(t *testing.T) {
 				return lock, err
 			},
 			"one of a set": func(locker *rlock.Locker, key string) (*rlock.Lock, error) {
-				return locker.AcquireAll(t.Context(), []string{key + ":before", key, key + ":behind"}, rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
+				return locker.AcquireAll(t.Context(), []string{key + ":before", key, key + ":behind"},
+					rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
 			},
 		} {
 			for does, command := range map[string][]string{
@@ -78,7 +79,8 @@ func TestLossIsNoticedAtOnce(t *testing.T) {
 					}
 					words := append([]string{command[0], key}, command[1:]...)
 					if command[0] == "EVAL" {
-						words = []string{"EVAL", "redis.call('DEL', KEYS[1]) return redis.call('LPUSH', KEYS[1], 'x')", "1", key}
+						words = []string{"EVAL", "redis.call('DEL', KEYS[1]) return redis.call('LPUSH', KEYS[1], 'x')", "1",
+							key}
 					}
 					server.Do(t, words...)
 					if does == "prolonged by a stranger" {
@@ -187,7 +189,8 @@ func TestLossIsNoticedByTheExtension(t *testing.T) {
 			if key == "{set}1" {
 				names = []string{"{set}0", key, "{set}2"}
 			}
-			lock, err := locker.AcquireAll(t.Context(), names, rlock.WithTTL(6*time.Second), rlock.WithAutoExtend(true))
+			lock, err := locker.AcquireAll(t.Context(), names, rlock.WithTTL(6*time.Second),
+				rlock.WithAutoExtend(true))
 			require.NoError(t, err)
 			keys[key] = lock
 		}

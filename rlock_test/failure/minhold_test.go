@@ -102,7 +102,8 @@ func TestReleaseWithMinHoldAgainWhenItIsOver(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		f, locker, direct := env.NewFaulty(t, e)
-		lock, err := locker.Acquire(t.Context(), "job", rlock.WithToken("mine"), rlock.WithTTL(time.Hour), rlock.WithMinHold(time.Second))
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithToken("mine"), rlock.WithTTL(time.Hour),
+			rlock.WithMinHold(time.Second))
 		require.NoError(t, err)
 		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			if env.IsExtend(words) {
@@ -111,7 +112,8 @@ func TestReleaseWithMinHoldAgainWhenItIsOver(t *testing.T) {
 			return run()
 		})
 		require.Error(t, lock.Release(t.Context()), "for two seconds")
-		require.Equal(t, "mine", env.Get(t, direct, "job"), "with a token of the caller's, nothing is freed in the background")
+		require.Equal(t, "mine", env.Get(t, direct, "job"),
+			"with a token of the caller's, nothing is freed in the background")
 		require.NoError(t, lock.Release(t.Context()))
 		require.Empty(t, env.Get(t, direct, "job"))
 	})
@@ -143,7 +145,8 @@ func TestLateExtensionAfterAReleaseWithMinHold(t *testing.T) {
 // freed in the background, and neither minds the other.
 func TestLateExtensionBesideAReleaseWithMinHold(t *testing.T) {
 	t.Parallel()
-	const ttl = 3 * time.Second // a machine that stands still for half of it leaves Extend or Release nothing to send
+	// a machine that stands still for half of it leaves Extend or Release nothing to send
+	const ttl = 3 * time.Second
 	f, locker, direct := env.NewFaulty(t, env.Engines(t)[0])
 	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 		answer := run()
@@ -257,9 +260,11 @@ func TestSharesAndMinHold(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		client := e.Start(t).Client(t)
 		locker, elsewhere := env.NewLocker(t, client, rlock.WithMinHold(minHold)), env.NewLocker(t, client)
-		err := locker.DoShared(t.Context(), "job", func(context.Context, *rlock.Lock) error { return errors.New("it ran") })
+		err := locker.DoShared(t.Context(), "job",
+			func(context.Context, *rlock.Lock) error { return errors.New("it ran") })
 		require.ErrorIs(t, err, rlock.ErrInvalid)
-		err = locker.DoPermits(t.Context(), "job", 1, 2, func(context.Context, *rlock.Lock) error { return errors.New("it ran") })
+		err = locker.DoPermits(t.Context(), "job", 1, 2,
+			func(context.Context, *rlock.Lock) error { return errors.New("it ran") })
 		require.ErrorIs(t, err, rlock.ErrInvalid)
 		require.Empty(t, env.Get(t, client, "job"))
 
@@ -271,7 +276,8 @@ func TestSharesAndMinHold(t *testing.T) {
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, time.Since(start), minHold)
 		require.NoError(t, reader.Release(t.Context()))
-		require.NoError(t, locker.DoShared(t.Context(), "job", func(context.Context, *rlock.Lock) error { return nil }, rlock.WithMinHold(0)))
+		require.NoError(t, locker.DoShared(t.Context(), "job",
+			func(context.Context, *rlock.Lock) error { return nil }, rlock.WithMinHold(0)))
 	})
 }
 
@@ -311,7 +317,8 @@ func TestMinHoldToTheMoment(t *testing.T) {
 	t.Parallel()
 	const minHold = 10 * time.Second
 	for _, same := range []bool{false, true} {
-		for _, works := range []time.Duration{0, time.Millisecond, 3 * time.Second, minHold - time.Millisecond, minHold, minHold + time.Second} {
+		for _, works := range []time.Duration{0, time.Millisecond, 3 * time.Second, minHold - time.Millisecond,
+			minHold, minHold + time.Second} {
 			for _, ttl := range []time.Duration{minHold + 2*time.Second, time.Hour, rlock.NoExpiry} {
 				t.Run(fmt.Sprint(same, works, ttl), func(t *testing.T) {
 					t.Parallel()
@@ -328,7 +335,8 @@ func TestMinHoldToTheMoment(t *testing.T) {
 						if !same {
 							waits = open()
 						}
-						lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(ttl), rlock.WithMinHold(minHold), rlock.WithOwner("web-3"))
+						lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(ttl), rlock.WithMinHold(minHold),
+							rlock.WithOwner("web-3"))
 						require.NoError(t, err)
 						start := time.Now()
 						got := make(chan time.Duration, 1)

@@ -23,7 +23,8 @@ func TestObserverEndsTheMonitor(t *testing.T) {
 		server := e.Start(t)
 		b := &bomb{kind: rlock.EventLost, end: runtime.Goexit, anywhere: true}
 		b.armed.Store(true)
-		locker := env.OpenLocker(t, server.Option(), rlock.WithObserver(b), rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
+		locker := env.OpenLocker(t, server.Option(), rlock.WithObserver(b), rlock.WithTTL(time.Minute),
+			rlock.WithAutoExtend(true))
 		var ends []context.Context // a method of a lock may call the observer in this goroutine
 		for _, key := range siteKeys {
 			lock, err := locker.Acquire(t.Context(), key)
@@ -54,7 +55,8 @@ func TestAllIsReadAfterALostConnection(t *testing.T) {
 		const locks = 2000
 		server := e.Start(t)
 		require.NoError(t, gen.New().Load(t.Context(), server.Client(t)))
-		locker := env.OpenLocker(t, server.Option(), rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true), rlock.WithFence(false))
+		locker := env.OpenLocker(t, server.Option(), rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true),
+			rlock.WithFence(false))
 		held := make([]*rlock.Lock, locks)
 		for i := range held {
 			var err error

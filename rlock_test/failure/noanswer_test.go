@@ -60,8 +60,11 @@ var calls = map[string]func(ctx context.Context, l *rlock.Locker, held *rlock.Lo
 	"permit": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error {
 		return env.ErrorOf(l.AcquirePermits(ctx, "job", 1, 3))
 	},
-	"wait":    func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error { return l.WaitFree(ctx, "job") },
-	"extend":  func(ctx context.Context, _ *rlock.Locker, held *rlock.Lock) error { return held.Extend(ctx, time.Hour) },
+	"wait": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error { return l.WaitFree(ctx, "job") },
+	"extend": func(ctx context.Context, _ *rlock.Locker,
+		held *rlock.Lock) error {
+		return held.Extend(ctx, time.Hour)
+	},
 	"release": func(ctx context.Context, _ *rlock.Locker, held *rlock.Lock) error { return held.Release(ctx) },
 	"verify": func(ctx context.Context, _ *rlock.Locker, held *rlock.Lock) error {
 		err := held.Verify(ctx)
@@ -158,7 +161,8 @@ func TestTheLineKnowsOfTheOutage(t *testing.T) {
 		"silent":  func(s *rlocktest.Server) { s.Silence() },
 		"stopped": func(s *rlocktest.Server) { s.Stop() },
 	} {
-		for name, limit := range map[string]time.Duration{"short": 300 * time.Millisecond, "long": 5 * time.Second} {
+		for name, limit := range map[string]time.Duration{"short": 300 * time.Millisecond,
+			"long": 5 * time.Second} {
 			for _, kind := range []string{"acquire", "reader", "permit"} {
 				t.Run(fault+"/"+name+"/"+kind, func(t *testing.T) {
 					inBubble(t, func(t *testing.T, server *rlocktest.Server, locker, _ *rlock.Locker) {
@@ -167,7 +171,8 @@ func TestTheLineKnowsOfTheOutage(t *testing.T) {
 						ctx, cancel := context.WithTimeout(t.Context(), limit)
 						defer cancel()
 						require.NoError(t, env.Together(10, func(int) error {
-							if err := calls[kind](ctx, locker, nil); !errors.Is(err, rlock.ErrNoAnswer) || errors.Is(err, rlock.ErrHeld) {
+							if err := calls[kind](ctx, locker, nil); !errors.Is(err, rlock.ErrNoAnswer) ||
+								errors.Is(err, rlock.ErrHeld) {
 								return err
 							}
 							return nil

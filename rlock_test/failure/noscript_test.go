@@ -33,10 +33,11 @@ func TestScriptFlushAtAnyMoment(t *testing.T) {
 					if err := lock.Extend(ctx, time.Minute); err != nil {
 						return err
 					}
-					return locker.DoAll(ctx, []string{fmt.Sprint(i), "other"}, func(ctx context.Context, lock *rlock.Lock) error {
-						err := lock.Verify(ctx)
-						return errors.Join(err, errors.Join(locker.ExtendEach(ctx, []*rlock.Lock{lock}, time.Minute)...))
-					})
+					return locker.DoAll(ctx, []string{fmt.Sprint(i), "other"},
+						func(ctx context.Context, lock *rlock.Lock) error {
+							err := lock.Verify(ctx)
+							return errors.Join(err, errors.Join(locker.ExtendEach(ctx, []*rlock.Lock{lock}, time.Minute)...))
+						})
 				})
 				if err != nil {
 					return err

@@ -91,7 +91,8 @@ func TestOutageEndsWithThePolicy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // a busy machine may need half a second for one attempt
+			// a busy machine may need half a second for one attempt
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
 			requireUnanswered(t, wait(ctx, locker), context.DeadlineExceeded)
 			facts := requireUnanswered(t, wait(t.Context(), thrice), syscall.ECONNREFUSED)
@@ -157,13 +158,15 @@ func TestOutageAfterALook(t *testing.T) {
 			server := env.Start(t)
 			_, err := env.NewLocker(t, server.Client(t)).Acquire(t.Context(), "job", rlock.WithTTL(time.Minute))
 			require.NoError(t, err)
-			brief := env.OpenLocker(t, server.Option(), rlock.WithRetry(rlock.Fixed(10*time.Millisecond).MaxTime(time.Second)))
+			brief := env.OpenLocker(t, server.Option(),
+				rlock.WithRetry(rlock.Fixed(10*time.Millisecond).MaxTime(time.Second)))
 			patient := env.OpenLocker(t, server.Option())
 			limited, closed := make(chan error, 1), make(chan error, 1)
 			go func() { limited <- wait(t.Context(), brief) }()
 			go func() { closed <- wait(t.Context(), patient) }()
 			server.AwaitTracked(t, 1)
-			env.Soon(t, func() bool { return brief.Stats().Attempts+patient.Stats().Attempts > 1 || name == "wait" }, "both have met the holder")
+			env.Soon(t, func() bool { return brief.Stats().Attempts+patient.Stats().Attempts > 1 || name == "wait" },
+				"both have met the holder")
 			server.Kill()
 			require.ErrorIs(t, env.Receive(t, limited), rlock.ErrGaveUp)
 			time.Sleep(100 * time.Millisecond) // it looks for the server
@@ -194,7 +197,8 @@ func TestClosedClientEndsTheLine(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
 	option := server.Option()
-	option.PipelineMultiplex = -1 // a client that is closed while it dials another connection goes on to use that one
+	// a client that is closed while it dials another connection goes on to use that one
+	option.PipelineMultiplex = -1
 	client, err := rueidis.NewClient(option)
 	require.NoError(t, err)
 	locker := env.NewLocker(t, client)
@@ -253,7 +257,8 @@ func TestClientThatWorksAgainIsAsked(t *testing.T) {
 // it in this process. Its policy is not asked more often for that.
 func TestPauseOfTheCallerInFront(t *testing.T) {
 	t.Parallel()
-	for name, acquire := range map[string]func(ctx context.Context, l *rlock.Locker, opts ...rlock.Option) (*rlock.Lock, error){
+	for name, acquire := range map[string]func(ctx context.Context, l *rlock.Locker,
+		opts ...rlock.Option) (*rlock.Lock, error){
 		"whole": func(ctx context.Context, l *rlock.Locker, opts ...rlock.Option) (*rlock.Lock, error) {
 			return l.Acquire(ctx, "k", opts...)
 		},
@@ -271,10 +276,11 @@ func TestPauseOfTheCallerInFront(t *testing.T) {
 			asked := make(chan struct{}, 100)
 			got := make(chan error, 1)
 			go func() {
-				lock, err := acquire(t.Context(), l, rlock.WithRetry(rlock.RetryFunc(func(rlock.Attempt) (time.Duration, bool) {
-					asked <- struct{}{}
-					return time.Minute, true
-				})))
+				lock, err := acquire(t.Context(), l,
+					rlock.WithRetry(rlock.RetryFunc(func(rlock.Attempt) (time.Duration, bool) {
+						asked <- struct{}{}
+						return time.Minute, true
+					})))
 				if err == nil {
 					err = lock.Release(t.Context())
 				}
@@ -297,7 +303,8 @@ func TestPauseOfTheCallerInFront(t *testing.T) {
 func TestGrantDuringThePauseOfAnOutage(t *testing.T) {
 	t.Parallel()
 	f, l, client := env.NewFaulty(t, env.Engines(t)[0])
-	held := env.MustLock(t)(env.NewLocker(t, client).AcquirePermits(t.Context(), "k", 1, 1, rlock.WithTTL(time.Hour)))
+	held := env.MustLock(t)(env.NewLocker(t, client).AcquirePermits(t.Context(), "k", 1, 1,
+		rlock.WithTTL(time.Hour)))
 	lost := make(chan struct{})
 	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 		answer := run()
@@ -310,7 +317,8 @@ func TestGrantDuringThePauseOfAnOutage(t *testing.T) {
 	})
 	got := make(chan *rlock.Lock, 1)
 	go func() {
-		got <- env.MustLock(t)(l.AcquirePermits(t.Context(), "k", 1, 1, rlock.WithTTL(5*time.Second), rlock.WithRetry(rlock.Fixed(time.Minute))))
+		got <- env.MustLock(t)(l.AcquirePermits(t.Context(), "k", 1, 1, rlock.WithTTL(5*time.Second),
+			rlock.WithRetry(rlock.Fixed(time.Minute))))
 	}()
 	env.Receive(t, lost)
 	require.NoError(t, held.Release(t.Context()))
@@ -360,7 +368,8 @@ func TestLookHasNoAnswer(t *testing.T) {
 			first := env.MustLock(t)(locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour)))
 			ended := make(chan error, 1)
 			go func() {
-				ended <- env.ErrorOf(locker.Acquire(context.Background(), "job", rlock.WithTTL(time.Minute), rlock.WithRetry(c.policy)))
+				ended <- env.ErrorOf(locker.Acquire(context.Background(), "job", rlock.WithTTL(time.Minute),
+					rlock.WithRetry(c.policy)))
 			}()
 			env.Receive(t, client.looks)
 			if c.then != nil {

@@ -22,7 +22,8 @@ type late struct {
 }
 
 // lose keeps the first command that matches, unsent.
-func (l *late) lose(match func(words []string) bool) func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
+func (l *late) lose(match func(words []string) bool) func([]string,
+	func() rueidis.RedisResult) rueidis.RedisResult {
 	return func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 		if match(words) && l.words.CompareAndSwap(nil, &words) {
 			return env.NoReply()
@@ -193,7 +194,8 @@ func TestRefusedExtensionBesideAShorterOne(t *testing.T) {
 		gate.Open()
 		require.ErrorContains(t, env.Receive(t, long), "READONLY")
 		require.LessOrEqual(t, time.Until(lock.Deadline()), 2*time.Second)
-		_, err = env.NewLocker(t, direct).Acquire(t.Context(), "job", rlock.WithRetry(rlock.Fixed(time.Millisecond)))
+		_, err = env.NewLocker(t, direct).Acquire(t.Context(), "job",
+			rlock.WithRetry(rlock.Fixed(time.Millisecond)))
 		require.NoError(t, err)
 		require.Error(t, lock.Err(), "two holders")
 	})

@@ -47,11 +47,13 @@ func TestDemotedPrimary(t *testing.T) {
 		t.Parallel()
 		pair := e.StartPair(t)
 		stays, follows := env.OpenOn(t, pair.Primary), env.NewLocker(t, pair.Replica.Client(t))
-		extended, err := stays.Acquire(t.Context(), "extended", rlock.WithTTL(9*time.Second), rlock.WithAutoExtend(true))
+		extended, err := stays.Acquire(t.Context(), "extended", rlock.WithTTL(9*time.Second),
+			rlock.WithAutoExtend(true))
 		require.NoError(t, err)
 		released, err := stays.Acquire(t.Context(), "released", rlock.WithTTL(time.Minute))
 		require.NoError(t, err)
-		foreign, err := env.NewLocker(t, pair.Primary.Client(t)).Acquire(t.Context(), "foreign", rlock.WithTTL(time.Minute))
+		foreign, err := env.NewLocker(t, pair.Primary.Client(t)).Acquire(t.Context(), "foreign",
+			rlock.WithTTL(time.Minute))
 		require.NoError(t, err)
 		env.Soon(t, func() bool {
 			state, err := stays.Check(t.Context(), "foreign")

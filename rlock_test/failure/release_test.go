@@ -50,7 +50,8 @@ func TestReleaseOfVeryMany(t *testing.T) {
 	const all, first = 10_000, 1 << 13
 	server := env.Start(t)
 	proxy := env.NewProxy(t, server.Addr())
-	locker := env.OpenLocker(t, rueidis.ClientOption{InitAddress: []string{proxy.Addr()}}, rlock.WithTTL(time.Hour))
+	locker := env.OpenLocker(t, rueidis.ClientOption{InitAddress: []string{proxy.Addr()}},
+		rlock.WithTTL(time.Hour))
 	keys := make([]string, all)
 	for i := range keys {
 		keys[i] = fmt.Sprintf("key-%05d", i)
@@ -233,7 +234,8 @@ func TestFailedReleaseWithOnesOwnToken(t *testing.T) {
 		f, locker, direct := env.NewFaulty(t, e)
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithToken("mine"))
 		require.NoError(t, err)
-		f.When(func([]string, func() rueidis.RedisResult) rueidis.RedisResult { return f.Refuse("READONLY for now") })
+		f.When(
+			func([]string, func() rueidis.RedisResult) rueidis.RedisResult { return f.Refuse("READONLY for now") })
 		require.ErrorContains(t, lock.Release(t.Context()), "READONLY")
 		f.When(nil)
 		require.NoError(t, env.Do(t, direct, "SET", "job", "thief").Error())
@@ -313,7 +315,8 @@ func TestReleaseBesideAnExtendWithoutAnAnswer(t *testing.T) {
 // a batch.
 func TestSecondReleaseKeepsItsContext(t *testing.T) {
 	t.Parallel()
-	for name, release := range map[string]func(ctx context.Context, locker *rlock.Locker, lock *rlock.Lock) error{
+	for name, release := range map[string]func(ctx context.Context, locker *rlock.Locker,
+		lock *rlock.Lock) error{
 		"Release": func(ctx context.Context, _ *rlock.Locker, lock *rlock.Lock) error { return lock.Release(ctx) },
 		"ReleaseEach": func(ctx context.Context, locker *rlock.Locker, lock *rlock.Lock) error {
 			return locker.ReleaseEach(ctx, []*rlock.Lock{lock})[0]
@@ -395,7 +398,10 @@ func TestCallsOfASilentServer(t *testing.T) {
 	const timeOut = 2 * time.Second // in which a busy machine connects too
 	for name, call := range map[string]func(locker *rlock.Locker, lock *rlock.Lock) error{
 		"Release": func(_ *rlock.Locker, lock *rlock.Lock) error { return lock.Release(context.Background()) },
-		"Extend":  func(_ *rlock.Locker, lock *rlock.Lock) error { return lock.Extend(context.Background(), time.Minute) },
+		"Extend": func(_ *rlock.Locker,
+			lock *rlock.Lock) error {
+			return lock.Extend(context.Background(), time.Minute)
+		},
 		"ReleaseEach": func(locker *rlock.Locker, lock *rlock.Lock) error {
 			return locker.ReleaseEach(context.Background(), []*rlock.Lock{lock})[0]
 		},

@@ -63,7 +63,8 @@ func TestRenewalsOfManyKinds(t *testing.T) {
 			var locks []*rlock.Lock
 			for i := range 60 {
 				ttl := time.Duration(2+i%3) * 3 * time.Second
-				lock, err := locker.Acquire(t.Context(), fmt.Sprintf("{%d}:%d", i%4, i), rlock.WithTTL(ttl), rlock.WithAutoExtend(true))
+				lock, err := locker.Acquire(t.Context(), fmt.Sprintf("{%d}:%d", i%4, i), rlock.WithTTL(ttl),
+					rlock.WithAutoExtend(true))
 				require.NoError(t, err)
 				locks = append(locks, lock)
 			}
@@ -137,7 +138,8 @@ func TestObserverEndsARenewal(t *testing.T) {
 	t.Parallel()
 	b := &bomb{kind: rlock.EventExtended, end: runtime.Goexit, anywhere: true}
 	b.armed.Store(true)
-	_, locker, _ := env.NewFaulty(t, env.Engines(t)[0], rlock.WithObserver(b), rlock.WithTTL(4*time.Second), rlock.WithAutoExtend(true))
+	_, locker, _ := env.NewFaulty(t, env.Engines(t)[0], rlock.WithObserver(b), rlock.WithTTL(4*time.Second),
+		rlock.WithAutoExtend(true))
 	var locks []*rlock.Lock
 	for _, key := range siteKeys {
 		lock, err := locker.Acquire(t.Context(), key)
@@ -168,7 +170,8 @@ func TestHookEndsARenewal(t *testing.T) {
 		failed.Store(failed.Load() || e.Kind == rlock.EventExtendFailed)
 		extended.Store(extended.Load() || e.Kind == rlock.EventExtended)
 	})
-	locker := env.NewLocker(t, f, rlock.WithInvalidations(hook), rlock.WithObserver(observer), rlock.WithTTL(12*time.Second))
+	locker := env.NewLocker(t, f, rlock.WithInvalidations(hook), rlock.WithObserver(observer),
+		rlock.WithTTL(12*time.Second))
 	lock, err := locker.Acquire(t.Context(), "job", rlock.WithAutoExtend(true))
 	require.NoError(t, err)
 	f.When(env.Once(gen.ExtendSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult {
@@ -187,7 +190,8 @@ func TestHookEndsARenewal(t *testing.T) {
 // lock, of the same command, counts all the same.
 func TestContextEndsARenewal(t *testing.T) {
 	t.Parallel()
-	_, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(12*time.Second)) // all this is ready before the first renewal
+	// all this is ready before the first renewal
+	_, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(12*time.Second))
 	parent := &endingContext{Context: t.Context()}
 	inside, end := make(chan *rlock.Lock), make(chan struct{})
 	go func() {

@@ -149,7 +149,8 @@ func TestLoading(t *testing.T) {
 		reloaded := make(chan error, 1)
 		other := server.Client(t)
 		go func() {
-			reloaded <- other.Do(context.WithoutCancel(t.Context()), other.B().Arbitrary("DEBUG", "RELOAD").Build()).Error()
+			reloaded <- other.Do(context.WithoutCancel(t.Context()),
+				other.B().Arbitrary("DEBUG", "RELOAD").Build()).Error()
 		}()
 		env.Soon(t, func() bool {
 			err := env.Do(t, client, "SET", "ballast", "1").Error()
@@ -162,7 +163,8 @@ func TestLoading(t *testing.T) {
 		env.Surfaces(t, "LOADING", func(ctx context.Context) error { return held.Extend(ctx, time.Minute) })
 		before, waited := locker.Stats().Attempts, make(chan error, 1)
 		go func() { waited <- env.ErrorOf(locker.Acquire(t.Context(), "job")) }()
-		env.Soon(t, func() bool { return locker.Stats().Attempts >= before+2 }, "whoever waits anyway also waits for that")
+		env.Soon(t, func() bool { return locker.Stats().Attempts >= before+2 },
+			"whoever waits anyway also waits for that")
 		server.Do(t, "CONFIG", "SET", "key-load-delay", "0")
 		require.NoError(t, env.Receive(t, waited))
 		require.NoError(t, env.Receive(t, reloaded))

@@ -49,7 +49,8 @@ func TestShortenedLeaseIsExtendedAtOnce(t *testing.T) {
 				t.Parallel()
 				server := e.Start(t)
 				locker := env.OpenLocker(t, server.Option(), rlock.WithTTL(ttl), rlock.WithFence(false))
-				lock, err := locker.AcquireAll(t.Context(), test.keys, rlock.WithToken("mine"), rlock.WithAutoExtend(true))
+				lock, err := locker.AcquireAll(t.Context(), test.keys, rlock.WithToken("mine"),
+					rlock.WithAutoExtend(true))
 				require.NoError(t, err)
 				server.AwaitTracked(t, len(test.keys))
 				test.shorten(t, server, test.keys)

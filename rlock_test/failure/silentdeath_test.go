@@ -18,7 +18,8 @@ import (
 // lostWhenForgotten holds extended locks by several Lockers, and has their connections die silently, at other
 // moments between two extensions for each Locker. It returns how many of how many locks are lost within a
 // lease and a half.
-func lostWhenForgotten(t *testing.T, ttl time.Duration, lockers, locks int, option rueidis.ClientOption, opts ...rlock.LockerOption) (lost, all int) {
+func lostWhenForgotten(t *testing.T, ttl time.Duration, lockers, locks int, option rueidis.ClientOption,
+	opts ...rlock.LockerOption) (lost, all int) {
 	t.Helper()
 	server := env.Start(t)
 	var (
@@ -110,14 +111,22 @@ func TestShortLeaseIsTold(t *testing.T) {
 		told   string
 		probe  rlock.ProbeSeverity
 	}{
-		"the default":            {func(*rueidis.ClientOption) {}, rlock.DefaultTTL, rlock.DefaultTTL, "", rlock.ProbeOK},
-		"a short one":            {func(*rueidis.ClientOption) {}, 3 * time.Second, 3 * time.Second, "", rlock.ProbeOK},
-		"a shorter one":          {func(*rueidis.ClientOption) {}, 2 * time.Second, 2 * time.Second, "a lease of 2.27s or more", rlock.ProbeNote},
-		"a short one of a call":  {func(*rueidis.ClientOption) {}, rlock.DefaultTTL, 5 * time.Second, "within 4.333s", rlock.ProbeOK},
-		"for ever":               {func(*rueidis.ClientOption) {}, rlock.NoExpiry, rlock.NoExpiry, "", rlock.ProbeOK},
-		"a time-out of the user": {func(o *rueidis.ClientOption) { o.ConnWriteTimeout = 10 * time.Second }, rlock.DefaultTTL, rlock.DefaultTTL, "within 12s", rlock.ProbeNote},
-		"no pings":               {func(o *rueidis.ClientOption) { o.Dialer.KeepAlive = -1 }, time.Minute, time.Minute, "never", rlock.ProbeNote},
-		"no time-out":            {func(o *rueidis.ClientOption) { o.ConnWriteTimeout = -1 }, time.Minute, time.Minute, "never", rlock.ProbeNote},
+		"the default": {func(*rueidis.ClientOption) {}, rlock.DefaultTTL, rlock.DefaultTTL, "",
+			rlock.ProbeOK},
+		"a short one": {func(*rueidis.ClientOption) {}, 3 * time.Second, 3 * time.Second, "",
+			rlock.ProbeOK},
+		"a shorter one": {func(*rueidis.ClientOption) {}, 2 * time.Second, 2 * time.Second,
+			"a lease of 2.27s or more", rlock.ProbeNote},
+		"a short one of a call": {func(*rueidis.ClientOption) {}, rlock.DefaultTTL, 5 * time.Second,
+			"within 4.333s", rlock.ProbeOK},
+		"for ever": {func(*rueidis.ClientOption) {}, rlock.NoExpiry, rlock.NoExpiry, "",
+			rlock.ProbeOK},
+		"a time-out of the user": {func(o *rueidis.ClientOption) { o.ConnWriteTimeout = 10 * time.Second },
+			rlock.DefaultTTL, rlock.DefaultTTL, "within 12s", rlock.ProbeNote},
+		"no pings": {func(o *rueidis.ClientOption) { o.Dialer.KeepAlive = -1 }, time.Minute, time.Minute,
+			"never", rlock.ProbeNote},
+		"no time-out": {func(o *rueidis.ClientOption) { o.ConnWriteTimeout = -1 }, time.Minute, time.Minute,
+			"never", rlock.ProbeNote},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -139,7 +148,8 @@ func TestShortLeaseIsTold(t *testing.T) {
 			require.Empty(t, told)
 			require.NoError(t, lock.Release(t.Context()))
 			for i := range 3 {
-				err := locker.Do(t.Context(), fmt.Sprint(i), func(context.Context, *rlock.Lock) error { return nil }, rlock.WithTTL(c.call))
+				err := locker.Do(t.Context(), fmt.Sprint(i), func(context.Context, *rlock.Lock) error { return nil },
+					rlock.WithTTL(c.call))
 				require.NoError(t, err)
 			}
 			report, err := locker.Probe(t.Context())

@@ -74,7 +74,8 @@ func TestServerTakesNoWrites(t *testing.T) {
 		const ttl = 3 * time.Second
 		server := e.Start(t)
 		option := server.Option()
-		option.ConnWriteTimeout = 10 * time.Second // otherwise the connection is given up, and the acquisition repeated
+		// otherwise the connection is given up, and the acquisition repeated
+		option.ConnWriteTimeout = 10 * time.Second
 		locker := env.OpenLocker(t, option, rlock.WithTTL(ttl))
 		direct := server.Client(t)
 		held, err := locker.Acquire(t.Context(), "held", rlock.WithAutoExtend(true))
@@ -103,7 +104,8 @@ func TestServerTakesNoWrites(t *testing.T) {
 		lock, err = locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Minute))
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, time.Since(start), 3*time.Second)
-		require.Less(t, time.Until(lock.Deadline()), time.Minute-500*time.Millisecond, "counted from the call, not from the answer")
+		require.Less(t, time.Until(lock.Deadline()), time.Minute-500*time.Millisecond,
+			"counted from the call, not from the answer")
 		require.NoError(t, lock.Release(t.Context()))
 	})
 }

@@ -49,7 +49,8 @@ func TestTokensChangeUnderEverything(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		f, one, direct := env.NewFaulty(t, e, rlock.WithTTL(time.Second))
 		two := env.NewLocker(t, f, rlock.WithTTL(time.Second), rlock.WithOwner("two"))
-		var late atomic.Int64 // commands under way; no WaitGroup, because the reaper may send another while somebody waits
+		// commands under way; no WaitGroup, because the reaper may send another while somebody waits
+		var late atomic.Int64
 		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			switch n := rand.IntN(100); {
 			case n < 3:
@@ -102,7 +103,8 @@ func TestTokensChangeUnderEverything(t *testing.T) {
 								extended.Add(1)
 							}
 						case 2:
-							locker.ExtendEach(short, []*rlock.Lock{lock, lock}, time.Duration(300+rand.IntN(2000))*time.Millisecond)
+							locker.ExtendEach(short, []*rlock.Lock{lock, lock},
+								time.Duration(300+rand.IntN(2000))*time.Millisecond)
 						case 3:
 							if err := lock.Verify(short); errors.Is(err, rlock.ErrLost) {
 								text := "Check: " + err.Error()

@@ -107,7 +107,8 @@ func anyExtension(words []string) bool {
 func TestLengtheningWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	const ttl = 3 * time.Second
-	lengthens := func(t *testing.T, e env.Engine, acquire func(l *rlock.Locker) (*rlock.Lock, error)) (*rlock.Locker, rueidis.Client) {
+	lengthens := func(t *testing.T, e env.Engine,
+		acquire func(l *rlock.Locker) (*rlock.Lock, error)) (*rlock.Locker, rueidis.Client) {
 		f, locker, direct := env.NewFaulty(t, e, rlock.WithTTL(ttl))
 		lock := env.MustLock(t)(acquire(locker))
 		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
@@ -124,8 +125,11 @@ func TestLengtheningWithoutAnAnswer(t *testing.T) {
 	}
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		for name, acquire := range map[string]func(l *rlock.Locker) (*rlock.Lock, error){
-			"a key":    func(l *rlock.Locker) (*rlock.Lock, error) { return l.Acquire(t.Context(), "a") },
-			"a set":    func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquireAll(t.Context(), []string{"a", "b"}) },
+			"a key": func(l *rlock.Locker) (*rlock.Lock, error) { return l.Acquire(t.Context(), "a") },
+			"a set": func(l *rlock.Locker) (*rlock.Lock,
+				error) {
+				return l.AcquireAll(t.Context(), []string{"a", "b"})
+			},
 			"a reader": func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquireShared(t.Context(), "a") },
 			"a permit": func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquirePermits(t.Context(), "a", 1, 2) },
 		} {
@@ -187,7 +191,8 @@ func (c *exploding) Do(ctx context.Context, command rueidis.Completed) rueidis.R
 }
 
 func (c *exploding) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
-	if c.armed.Load() && slices.ContainsFunc(commands, func(one rueidis.Completed) bool { return env.IsExtend(one.Commands()) }) {
+	if c.armed.Load() && slices.ContainsFunc(commands,
+		func(one rueidis.Completed) bool { return env.IsExtend(one.Commands()) }) {
 		panic("hook")
 	}
 	return c.Client.DoMulti(ctx, commands...)
@@ -198,7 +203,10 @@ func (c *exploding) DoMulti(ctx context.Context, commands ...rueidis.Completed) 
 func TestPanicDuringAnExtension(t *testing.T) {
 	t.Parallel()
 	for name, extend := range map[string]func(ctx context.Context, locker *rlock.Locker, lock *rlock.Lock){
-		"Extend": func(ctx context.Context, _ *rlock.Locker, lock *rlock.Lock) { _ = lock.Extend(ctx, 2*time.Minute) },
+		"Extend": func(ctx context.Context, _ *rlock.Locker,
+			lock *rlock.Lock) {
+			_ = lock.Extend(ctx, 2*time.Minute)
+		},
 		"ExtendEach": func(ctx context.Context, locker *rlock.Locker, lock *rlock.Lock) {
 			locker.ExtendEach(ctx, []*rlock.Lock{lock}, 2*time.Minute)
 		},
@@ -207,7 +215,8 @@ func TestPanicDuringAnExtension(t *testing.T) {
 			t.Parallel()
 			server := env.Engines(t)[0].Start(t)
 			hook := rlock.NewInvalidations()
-			client := &exploding{Client: server.Client(t, func(o *rueidis.ClientOption) { o.OnInvalidations = hook.OnInvalidations })}
+			client := &exploding{Client: server.Client(t,
+				func(o *rueidis.ClientOption) { o.OnInvalidations = hook.OnInvalidations })}
 			locker := env.NewLocker(t, client, rlock.WithInvalidations(hook), rlock.WithTTL(time.Minute))
 			lock, err := locker.Acquire(t.Context(), "job")
 			require.NoError(t, err)
@@ -220,7 +229,8 @@ func TestPanicDuringAnExtension(t *testing.T) {
 			time.Sleep(200 * time.Millisecond)
 			server.Do(t, "PEXPIRE", "job", "2500")
 			env.Receive(t, ctx.Done())
-			require.ErrorIs(t, context.Cause(ctx), rlock.ErrNotHeld) // a busy machine may hear first that the key is gone
+			// a busy machine may hear first that the key is gone
+			require.ErrorIs(t, context.Cause(ctx), rlock.ErrNotHeld)
 		})
 	}
 }
@@ -232,7 +242,8 @@ func TestContextBreaksDuringExtendEach(t *testing.T) {
 	server := env.Start(t)
 	// One connection, which is open already; see env.NewFaulty.
 	client := server.Client(t, func(o *rueidis.ClientOption) { o.PipelineMultiplex = -1 })
-	locker := env.NewLocker(t, client, rlock.WithTTL(time.Minute)) // which learns of the loss by the answer alone
+	// which learns of the loss by the answer alone
+	locker := env.NewLocker(t, client, rlock.WithTTL(time.Minute))
 	kept := env.MustLock(t)(locker.Acquire(t.Context(), "kept"))
 	inDo(t, locker, "Value", "lost", func(lost *rlock.Lock) {
 		server.Do(t, "DEL", "lost")

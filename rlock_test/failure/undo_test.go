@@ -27,7 +27,8 @@ func TestNoFenceLeavesNoLock(t *testing.T) {
 			require.Error(t, err, refused)
 			require.Regexp(t, env.NoPermission, err.Error())
 			admin := env.NewLocker(t, server.Client(t))
-			lock, err := admin.Acquire(t.Context(), "job", rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxTime(10*time.Second)))
+			lock, err := admin.Acquire(t.Context(), "job",
+				rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxTime(10*time.Second)))
 			require.NoError(t, err, "%v: the lock was left behind", refused)
 			require.NoError(t, lock.Release(t.Context()))
 

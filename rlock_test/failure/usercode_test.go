@@ -127,7 +127,8 @@ func (s *site) behind(key string) {
 	s.t.Helper()
 	first := s.have(key)
 	s.group.Go(func() {
-		for end := time.Now().Add(5 * time.Second); first.Err() == nil && s.locker.Stats().Waiting == 0 && time.Now().Before(end); {
+		for end := time.Now().Add(5 * time.Second); first.Err() == nil && s.locker.Stats().Waiting == 0 &&
+			time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -189,7 +190,8 @@ func TestPanicBesideASilentServer(t *testing.T) {
 		}
 	})
 	began := time.Now()
-	require.PanicsWithValue(t, "it is the user's", func() { _, _ = locker.Acquire(t.Context(), "job", rlock.WithObserver(breaks)) })
+	require.PanicsWithValue(t, "it is the user's",
+		func() { _, _ = locker.Acquire(t.Context(), "job", rlock.WithObserver(breaks)) })
 	require.Less(t, time.Since(began), 20*time.Second)
 	proxy.BlackHole(false)
 	env.Soon(t, func() bool { return env.Get(t, server.Client(t), "job") == "" }, "it is freed")
@@ -222,7 +224,8 @@ func TestObserverEndsACall(t *testing.T) {
 			return func(ctx context.Context) { s.kept(s.locker.Acquire(ctx, "a", opts...)) }
 		}
 	}
-	after := func(before func(s *site), then func(s *site) func(context.Context)) func(s *site) func(context.Context) {
+	after := func(before func(s *site),
+		then func(s *site) func(context.Context)) func(s *site) func(context.Context) {
 		return func(s *site) func(context.Context) {
 			before(s)
 			return then(s)
@@ -252,7 +255,8 @@ func TestObserverEndsACall(t *testing.T) {
 		return func(ctx context.Context) { _ = s.locker.Do(ctx, "a", work) }
 	}
 	refuse := func(s *site) { s.f.RefuseAll() }
-	with := func(also func(s *site), f func(ctx context.Context, s *site, lock *rlock.Lock)) func(s *site) func(context.Context) {
+	with := func(also func(s *site),
+		f func(ctx context.Context, s *site, lock *rlock.Lock)) func(s *site) func(context.Context) {
 		return func(s *site) func(context.Context) {
 			lock := s.have("a")
 			if also != nil {
@@ -264,55 +268,67 @@ func TestObserverEndsACall(t *testing.T) {
 	del := func(s *site) { require.NoError(s.t, env.Do(s.t, s.direct, "DEL", "a").Error()) }
 	extend := func(ctx context.Context, _ *site, lock *rlock.Lock) { _ = lock.Extend(ctx, time.Minute) }
 	release := func(ctx context.Context, _ *site, lock *rlock.Lock) { _ = lock.Release(ctx) }
-	three := func(f func(ctx context.Context, s *site, locks []*rlock.Lock)) func(s *site) func(context.Context) {
+	three := func(f func(ctx context.Context, s *site,
+		locks []*rlock.Lock)) func(s *site) func(context.Context) {
 		return func(s *site) func(context.Context) {
 			locks := []*rlock.Lock{s.have("a"), s.have("b"), s.have("c")}
 			return func(ctx context.Context) { f(ctx, s, locks) }
 		}
 	}
 	for name, test := range map[string]call{
-		"Acquire, free":                          {[]rlock.EventKind{acquired}, acquire()},
-		"Acquire, free, extended":                {[]rlock.EventKind{acquired}, acquire(rlock.WithAutoExtend(true), rlock.WithTTL(time.Second))},
-		"Acquire, free, never expires":           {[]rlock.EventKind{acquired}, acquire(rlock.WithTTL(rlock.NoExpiry))},
-		"Acquire, free, with a token":            {[]rlock.EventKind{acquired}, acquire(rlock.WithToken("mine"), rlock.WithTTL(rlock.NoExpiry))},
-		"Acquire, behind a holder here":          {[]rlock.EventKind{contended, acquired}, after(here, acquire())},
-		"Acquire, behind one here, no expiry":    {[]rlock.EventKind{contended, acquired}, after(here, acquire(rlock.WithTTL(rlock.NoExpiry)))},
-		"Acquire, gives up behind a holder here": {[]rlock.EventKind{contended, acquireFailed}, after(heldHere, acquire(fewTries()))},
-		"Acquire, behind a holder elsewhere":     {[]rlock.EventKind{contended, acquired}, after(soonFree, acquire())},
-		"Acquire, gives up behind one elsewhere": {[]rlock.EventKind{contended, acquireFailed}, after(heldElsewhere, acquire(fewTries()))},
-		"TryAcquire, free":                       {[]rlock.EventKind{acquired}, tryIt},
-		"TryAcquire, held here":                  {[]rlock.EventKind{contended, acquireFailed}, after(heldHere, tryIt)},
-		"TryAcquire, held elsewhere":             {[]rlock.EventKind{contended, acquireFailed}, after(heldElsewhere, tryIt)},
-		"AcquireAll, free":                       {[]rlock.EventKind{acquired}, all()},
-		"AcquireAll, held for a while":           {[]rlock.EventKind{contended, acquired}, after(soonFree, all())},
-		"AcquireAll, gives up":                   {[]rlock.EventKind{contended, acquireFailed}, after(heldElsewhere, all(fewTries()))},
-		"TryAcquireEach":                         {[]rlock.EventKind{contended, acquired, acquireFailed}, after(func(s *site) { s.foreign("b", 0) }, each)},
-		"TryAcquireEach, held here":              {[]rlock.EventKind{contended, acquired, acquireFailed}, after(heldHere, each)},
-		"Do":                                     {[]rlock.EventKind{acquired, released}, doIt},
-		"Do, behind a holder here":               {[]rlock.EventKind{contended, acquired, released}, after(here, doIt)},
-		"Do, behind a holder elsewhere":          {[]rlock.EventKind{contended, acquired, released}, after(soonFree, doIt)},
-		"Extend":                                 {[]rlock.EventKind{extended}, with(nil, extend)},
-		"Extend, refused":                        {[]rlock.EventKind{extendFailed}, with(refuse, extend)},
-		"Extend, lost":                           {[]rlock.EventKind{lost}, with(del, extend)},
-		"Release":                                {[]rlock.EventKind{released}, with(nil, release)},
-		"Release, refused":                       {[]rlock.EventKind{releaseFailed}, with(refuse, release)},
-		"Release, lost":                          {[]rlock.EventKind{lost}, with(del, release)},
+		"Acquire, free": {[]rlock.EventKind{acquired}, acquire()},
+		"Acquire, free, extended": {[]rlock.EventKind{acquired},
+			acquire(rlock.WithAutoExtend(true), rlock.WithTTL(time.Second))},
+		"Acquire, free, never expires": {[]rlock.EventKind{acquired},
+			acquire(rlock.WithTTL(rlock.NoExpiry))},
+		"Acquire, free, with a token": {[]rlock.EventKind{acquired},
+			acquire(rlock.WithToken("mine"), rlock.WithTTL(rlock.NoExpiry))},
+		"Acquire, behind a holder here": {[]rlock.EventKind{contended, acquired}, after(here, acquire())},
+		"Acquire, behind one here, no expiry": {[]rlock.EventKind{contended, acquired},
+			after(here, acquire(rlock.WithTTL(rlock.NoExpiry)))},
+		"Acquire, gives up behind a holder here": {[]rlock.EventKind{contended, acquireFailed},
+			after(heldHere, acquire(fewTries()))},
+		"Acquire, behind a holder elsewhere": {[]rlock.EventKind{contended, acquired},
+			after(soonFree, acquire())},
+		"Acquire, gives up behind one elsewhere": {[]rlock.EventKind{contended, acquireFailed},
+			after(heldElsewhere, acquire(fewTries()))},
+		"TryAcquire, free":             {[]rlock.EventKind{acquired}, tryIt},
+		"TryAcquire, held here":        {[]rlock.EventKind{contended, acquireFailed}, after(heldHere, tryIt)},
+		"TryAcquire, held elsewhere":   {[]rlock.EventKind{contended, acquireFailed}, after(heldElsewhere, tryIt)},
+		"AcquireAll, free":             {[]rlock.EventKind{acquired}, all()},
+		"AcquireAll, held for a while": {[]rlock.EventKind{contended, acquired}, after(soonFree, all())},
+		"AcquireAll, gives up": {[]rlock.EventKind{contended, acquireFailed},
+			after(heldElsewhere, all(fewTries()))},
+		"TryAcquireEach": {[]rlock.EventKind{contended, acquired, acquireFailed},
+			after(func(s *site) { s.foreign("b", 0) }, each)},
+		"TryAcquireEach, held here": {[]rlock.EventKind{contended, acquired, acquireFailed},
+			after(heldHere, each)},
+		"Do":                            {[]rlock.EventKind{acquired, released}, doIt},
+		"Do, behind a holder here":      {[]rlock.EventKind{contended, acquired, released}, after(here, doIt)},
+		"Do, behind a holder elsewhere": {[]rlock.EventKind{contended, acquired, released}, after(soonFree, doIt)},
+		"Extend":                        {[]rlock.EventKind{extended}, with(nil, extend)},
+		"Extend, refused":               {[]rlock.EventKind{extendFailed}, with(refuse, extend)},
+		"Extend, lost":                  {[]rlock.EventKind{lost}, with(del, extend)},
+		"Release":                       {[]rlock.EventKind{released}, with(nil, release)},
+		"Release, refused":              {[]rlock.EventKind{releaseFailed}, with(refuse, release)},
+		"Release, lost":                 {[]rlock.EventKind{lost}, with(del, release)},
 		"Check, lost": {[]rlock.EventKind{lost}, with(del, func(ctx context.Context, _ *site, lock *rlock.Lock) {
 			_ = lock.Verify(ctx)
 		})},
-		"Detach and Attach": {[]rlock.EventKind{detached, attached}, with(nil, func(ctx context.Context, s *site, lock *rlock.Lock) {
-			var handoff rlock.Handoff
-			defer func() { // whoever has the Handoff can go on, and Detach gives it again
-				if handoff == (rlock.Handoff{}) {
-					handoff = env.Detach(s.t, lock)
-				}
-				again, err := s.plain.Attach(context.Background(), handoff)
-				require.NoError(s.t, err)
-				require.NoError(s.t, again.Release(context.Background()))
-			}()
-			handoff, _ = lock.Detach()
-			s.kept(s.locker.Attach(ctx, handoff))
-		})},
+		"Detach and Attach": {[]rlock.EventKind{detached, attached},
+			with(nil, func(ctx context.Context, s *site, lock *rlock.Lock) {
+				var handoff rlock.Handoff
+				defer func() { // whoever has the Handoff can go on, and Detach gives it again
+					if handoff == (rlock.Handoff{}) {
+						handoff = env.Detach(s.t, lock)
+					}
+					again, err := s.plain.Attach(context.Background(), handoff)
+					require.NoError(s.t, err)
+					require.NoError(s.t, again.Release(context.Background()))
+				}()
+				handoff, _ = lock.Detach()
+				s.kept(s.locker.Attach(ctx, handoff))
+			})},
 		"ExtendEach": {[]rlock.EventKind{extended}, three(func(ctx context.Context, s *site, locks []*rlock.Lock) {
 			s.locker.ExtendEach(ctx, locks, time.Minute)
 		})},
@@ -320,14 +336,16 @@ func TestObserverEndsACall(t *testing.T) {
 			s.handle = nil
 			s.locker.ReleaseEach(ctx, locks)
 		})},
-		"Close": {[]rlock.EventKind{closed}, three(func(_ context.Context, s *site, _ []*rlock.Lock) { s.locker.Close() })},
+		"Close": {[]rlock.EventKind{closed},
+			three(func(_ context.Context, s *site, _ []*rlock.Lock) { s.locker.Close() })},
 	} {
 		for _, kind := range test.kinds {
 			for ending, end := range endings {
 				t.Run(fmt.Sprintf("%s/%v/%s", name, kind, ending), func(t *testing.T) {
 					t.Parallel()
 					b := &bomb{kind: kind, end: end}
-					f, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithObserver(b), rlock.WithTTL(5*time.Minute))
+					f, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithObserver(b),
+						rlock.WithTTL(5*time.Minute))
 					s := &site{t: t, f: f, locker: locker, plain: env.NewLocker(t, direct), direct: direct}
 					run := test.prepare(s)
 					b.armed.Store(true)
@@ -496,7 +514,10 @@ func TestReleaseThatPanicsKeepsOthersOut(t *testing.T) {
 func TestClientAndContextPanic(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(ctx context.Context, s *site){
-		"Acquire":    func(ctx context.Context, s *site) { s.kept(s.locker.Acquire(ctx, "a", rlock.WithTTL(rlock.NoExpiry))) },
+		"Acquire": func(ctx context.Context,
+			s *site) {
+			s.kept(s.locker.Acquire(ctx, "a", rlock.WithTTL(rlock.NoExpiry)))
+		},
 		"AcquireAll": func(ctx context.Context, s *site) { s.kept(s.locker.AcquireAll(ctx, siteKeys)) },
 		"TryAcquire": func(ctx context.Context, s *site) { s.kept(s.locker.TryAcquire(ctx, "a")) },
 		"TryAcquireEach": func(ctx context.Context, s *site) {
@@ -587,14 +608,18 @@ func TestShorteningThatPanics(t *testing.T) {
 	t.Parallel()
 	f, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(5*time.Minute))
 	for name, extend := range map[string]func(lock *rlock.Lock){
-		"Extend":     func(lock *rlock.Lock) { _ = lock.Extend(t.Context(), 300*time.Millisecond) },
-		"ExtendEach": func(lock *rlock.Lock) { locker.ExtendEach(t.Context(), []*rlock.Lock{lock}, 300*time.Millisecond) },
+		"Extend": func(lock *rlock.Lock) { _ = lock.Extend(t.Context(), 300*time.Millisecond) },
+		"ExtendEach": func(lock *rlock.Lock) {
+			locker.ExtendEach(t.Context(), []*rlock.Lock{lock},
+				300*time.Millisecond)
+		},
 	} {
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		f.When(env.Once(gen.ExtendSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult { panic("hook") }))
 		require.False(t, survive(func() { extend(lock) }), name)
-		require.ErrorIs(t, lock.Extend(t.Context(), -1), rlock.ErrInvalid, "nothing waits for the call that has panicked")
+		require.ErrorIs(t, lock.Extend(t.Context(), -1), rlock.ErrInvalid,
+			"nothing waits for the call that has panicked")
 		env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, name)
 		require.ErrorIs(t, lock.Err(), rlock.ErrExpired, name)
 	}

@@ -80,7 +80,8 @@ func Example_redis() {
 
 	scripts := bindings.New()
 	put := func(text string, lock *rlock.Lock) error {
-		return scripts.FencedPut(ctx, client, bindings.FencedPutParams{Entry: "balance:17", Text: text, Fence: lock})
+		return scripts.FencedPut(ctx, client,
+			bindings.FencedPutParams{Entry: "balance:17", Text: text, Fence: lock})
 	}
 
 	fmt.Println("next:  ", put("70", next))

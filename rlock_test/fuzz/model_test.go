@@ -54,7 +54,8 @@ type handle struct {
 }
 
 func newModel(t *testing.T, client rueidis.Client, slack time.Duration, ttls ...time.Duration) *model {
-	m := &model{t: t, client: client, slack: slack, ttls: ttls, leases: map[string]lease{}, fences: map[string]uint64{}}
+	m := &model{t: t, client: client, slack: slack, ttls: ttls, leases: map[string]lease{},
+		fences: map[string]uint64{}}
 	for range 2 {
 		m.lockers = append(m.lockers, &lockerModel{env.NewLocker(t, client), map[string]*handle{}})
 	}

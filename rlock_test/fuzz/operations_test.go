@@ -22,11 +22,13 @@ import (
 func FuzzOperations(f *testing.F) {
 	for first := range byte(operations) {
 		for second := range byte(operations) {
-			f.Add([]byte{0, 0, 0, 0, 0, 1, first, 0, 0, 1, 2, second, 0, 0, 1, 3, first, 1, 0, 0, 0, 0, second, 1, 2, 1})
+			f.Add([]byte{0, 0, 0, 0, 0, 1, first, 0, 0, 1, 2, second, 0, 0, 1, 3, first, 1, 0, 0, 0, 0, second, 1, 2,
+				1})
 			f.Add([]byte{0, 0, 4, 2, 0, 0, 0, 1, 1, 3, 3, 1, first, 0, 1, 1, second, 0, 1, 0, 0, first, 1, 1, 0})
 		}
 	}
-	f.Add([]byte{0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 1, 6, 0, 0, 0}) // what is attached has less than a millisecond left
+	// what is attached has less than a millisecond left
+	f.Add([]byte{0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 1, 6, 0, 0, 0})
 	// Acquire of "a", whose key is deleted or set to another's, and then TryAcquire by the same Locker.
 	f.Add([]byte{1, 0, 0, 0, 1, 0, 11, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0})
 	f.Add([]byte{1, 0, 0, 0, 1, 0, 10, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0})
@@ -34,7 +36,8 @@ func FuzzOperations(f *testing.F) {
 	client := server.Client(f, func(option *rueidis.ClientOption) { option.DisableCache = true })
 	f.Fuzz(func(t *testing.T, data []byte) {
 		synctest.Test(t, func(t *testing.T) {
-			m := newModel(t, embedded(t), time.Millisecond, 20*time.Millisecond, 300*time.Millisecond, 10*time.Second, rlock.NoExpiry)
+			m := newModel(t, embedded(t), time.Millisecond, 20*time.Millisecond, 300*time.Millisecond, 10*time.Second,
+				rlock.NoExpiry)
 			m.run(&source{data}, time.Sleep)
 		})
 		require.NoError(t, env.Do(t, client, "FLUSHALL").Error())
@@ -90,7 +93,8 @@ func (m *model) run(s *source, pass func(time.Duration)) {
 		}
 		switch operation {
 		case 0, 1:
-			m.acquire(locker, sets[s.of(len(sets))], m.ttls[s.of(len(m.ttls))], []string{"", "", "mine"}[s.of(3)], operation == 1)
+			m.acquire(locker, sets[s.of(len(sets))], m.ttls[s.of(len(m.ttls))], []string{"", "", "mine"}[s.of(3)],
+				operation == 1)
 		case 2:
 			m.extend(h, m.ttls[s.of(len(m.ttls))])
 		case 3:
@@ -107,7 +111,8 @@ func (m *model) run(s *source, pass func(time.Duration)) {
 			m.inspect(locker, key)
 		case 9:
 			// Never a whole number of milliseconds, so that no lease ends just then.
-			pass([]time.Duration{3 * time.Millisecond, 19 * time.Millisecond, 150 * time.Millisecond, 11 * time.Second}[s.of(4)] + 13*time.Microsecond)
+			pass([]time.Duration{3 * time.Millisecond, 19 * time.Millisecond, 150 * time.Millisecond,
+				11 * time.Second}[s.of(4)] + 13*time.Microsecond)
 		case 10:
 			m.foreign("SET", key, "foreign", "PX", "60000")
 			m.leases[key] = lease{"foreign", time.Now().Add(time.Minute)}

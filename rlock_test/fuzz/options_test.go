@@ -59,7 +59,8 @@ func FuzzOptions(f *testing.F) {
 			t.Cleanup(locker.Close)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			c := &callOf{chosen: chosen{prefix: defaults.prefix, crossSlot: defaults.crossSlot, lease: defaults.lease}, source: s, locker: locker, cluster: cluster}
+			c := &callOf{chosen: chosen{prefix: defaults.prefix, crossSlot: defaults.crossSlot, lease: defaults.lease},
+				source: s, locker: locker, cluster: cluster}
 			if s.of(8) == 7 {
 				ctx = nil
 			}
@@ -171,7 +172,8 @@ func (c *chosen) option(s *source) any {
 		return rlock.WithCrossSlot(true)
 	case 8:
 		text := strings.Repeat([]string{"x", " ", "é", "\n", "\xff"}[s.of(5)], s.of(6)*52)
-		c.wrong = c.wrong || text == "" || len(text) > 256 || !utf8.ValidString(text) || strings.Contains(text, "\n")
+		c.wrong = c.wrong || text == "" || len(text) > 256 || !utf8.ValidString(text) ||
+			strings.Contains(text, "\n")
 		c.owner = true
 		return rlock.WithOwner(text)
 	case 9:

@@ -24,7 +24,8 @@ import (
 
 // puppet is a server that answers what a test says.
 type puppet struct {
-	answer func(sha string) value                                 // to what a client does not ask of its own accord
+	// to what a client does not ask of its own accord
+	answer func(sha string) value
 	push   func(key, token string) (message string, granted bool) // after an answer; empty: nothing
 
 	mu      sync.Mutex
@@ -39,7 +40,8 @@ func quiet(string, string) (message string, granted bool) { return "", false }
 
 // onPuppet runs a test with fake time and a client of a puppet. It fails if a goroutine
 // outlives the test, or all of them wait for nothing.
-func onPuppet(t *testing.T, answer func(sha string) value, push func(key, token string) (string, bool), test func(t *testing.T, client rueidis.Client, p *puppet)) {
+func onPuppet(t *testing.T, answer func(sha string) value, push func(key, token string) (string, bool),
+	test func(t *testing.T, client rueidis.Client, p *puppet)) {
 	t.Helper()
 	defer time.AfterFunc(inputTakes, func() { stuck(t, inputTakes) }).Stop()
 	synctest.Test(t, func(t *testing.T) {
@@ -171,7 +173,8 @@ func (p *puppet) publish(sha string, words []string) {
 	}
 	p.told = p.told || granted
 	// The client may be closing the connection, and then nobody reads.
-	go io.WriteString(p.hears, fmt.Sprintf(">3\r\n+smessage\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(p.channel), p.channel, len(message), message))
+	go io.WriteString(p.hears, fmt.Sprintf(">3\r\n+smessage\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(p.channel),
+		p.channel, len(message), message))
 }
 
 // readCommand reads a list of strings.

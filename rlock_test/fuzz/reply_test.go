@@ -26,12 +26,18 @@ func FuzzReply(f *testing.F) {
 		}
 	}
 	last := byte(len(kinds) + len(replies) - 1)
-	others, nothing := last-1, last                                                                           // replies to a try
-	f.Add([]byte{0, nothing, 4, 5, 2, 8, 2, 6, 2, 6, 2, 6, 2, 6})                                             // 2 is neither yes nor no
-	f.Add([]byte{0, nothing, 4, 5, 0, 4, 2, 6, 2, 6, 2, 6, 2, 6})                                             // the text 1 is a yes
-	f.Add([]byte{8, 14, 15})                                                                                  // what is held is not handed over
-	f.Add([]byte{12, 7, 9, 2, 2})                                                                             // more keys are freed than were asked for
-	f.Add([]byte{13, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28}) // extended for more than a minute
+	// replies to a try
+	others, nothing := last-1, last
+	// 2 is neither yes nor no
+	f.Add([]byte{0, nothing, 4, 5, 2, 8, 2, 6, 2, 6, 2, 6, 2, 6})
+	// the text 1 is a yes
+	f.Add([]byte{0, nothing, 4, 5, 0, 4, 2, 6, 2, 6, 2, 6, 2, 6})
+	// what is held is not handed over
+	f.Add([]byte{8, 14, 15})
+	// more keys are freed than were asked for
+	f.Add([]byte{12, 7, 9, 2, 2})
+	// extended for more than a minute
+	f.Add([]byte{13, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28})
 	// What stand is told at first, when it subscribes, and when it joins; what is pushed then; and what else it is told.
 	stand, any, queued := byte(len(asking)-1), byte(len(kinds)), byte(len(kinds)+2)
 	for reply := range replies {
@@ -76,7 +82,8 @@ func FuzzReply(f *testing.F) {
 			start := time.Now()
 			if ask.held {
 				var err error
-				r.lock, err = r.locker.Acquire(t.Context(), "job", rlock.WithToken("token"), rlock.WithAutoExtend(ask.extended))
+				r.lock, err = r.locker.Acquire(t.Context(), "job", rlock.WithToken("token"),
+					rlock.WithAutoExtend(ask.extended))
 				require.NoError(t, err)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

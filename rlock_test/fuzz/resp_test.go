@@ -85,7 +85,8 @@ func (b *source) of(n int) int { return int(b.byte()) % n }
 
 // number is an interesting one or any.
 func (b *source) number() int64 {
-	interesting := []int64{math.MaxInt64, math.MinInt64, math.MaxInt64 / 1_000_000, math.MinInt64/1_000_000 - 1, -2, -1, 0, 1, 2, 1000, 1_000_000, 60_000_000_000}
+	interesting := []int64{math.MaxInt64, math.MinInt64, math.MaxInt64 / 1_000_000, math.MinInt64/1_000_000 - 1,
+		-2, -1, 0, 1, 2, 1000, 1_000_000, 60_000_000_000}
 	if i := b.of(2 * len(interesting)); i < len(interesting) {
 		return interesting[i]
 	}
@@ -95,7 +96,8 @@ func (b *source) number() int64 {
 // texts are those that somebody takes a special interest in.
 var texts = []string{
 	"", "OK", "token", "0", "1", "-7", "9223372036854775808", "nan", "\xff",
-	"NOPERM no", "NOSCRIPT no", "LOADING data", "READONLY replica", "TRYAGAIN later", "MOVED 1 a:1", "ASK 1 a:1", "ERR no",
+	"NOPERM no", "NOSCRIPT no", "LOADING data", "READONLY replica", "TRYAGAIN later", "MOVED 1 a:1", "ASK 1 a:1",
+	"ERR no",
 }
 
 func (b *source) text() string {
@@ -120,7 +122,8 @@ var replies = []value{
 	list(list(value{kind: 'N', wire: "_\r\n"}), list(integer(-2))),      // and free
 	list(list(), list()), // a set of none
 	integer(0), integer(1), list(), list(integer(1)), text("token"),
-	taken, list(integer(2), integer(1000)), list(integer(0), integer(0)), // a try: another's, and nothing is done
+	// a try: another's, and nothing is done
+	taken, list(integer(2), integer(1000)), list(integer(0), integer(0)),
 }
 
 // taken is the reply to a try that a lock was acquired.

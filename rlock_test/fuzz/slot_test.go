@@ -13,7 +13,8 @@ import (
 func FuzzSlot(f *testing.F) {
 	server := env.Engines(f)[0].StartNode(f)
 	for _, key := range []string{
-		"", "a", "123456789", "{a}b", "a{b}c", "{}a", "{", "}", "}{a}", "{a", "a}", "{a}{b}", "{{a}}", "{}{a}", "a{\x00}b", "\xff{\xfe}", "{\r\n}",
+		"", "a", "123456789", "{a}b", "a{b}c", "{}a", "{", "}", "}{a}", "{a", "a}", "{a}{b}", "{{a}}", "{}{a}",
+		"a{\x00}b", "\xff{\xfe}", "{\r\n}",
 	} {
 		f.Add(key)
 	}

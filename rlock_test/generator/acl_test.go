@@ -87,7 +87,8 @@ func TestShortRule(t *testing.T) {
 // sentinels have a rule of their own: before a failover and after it.
 func TestRulesBehindSentinel(t *testing.T) {
 	t.Parallel()
-	shared := []string{"~rlock:holders:{*}:app:*", "+pexpireat", "+pexpiretime", "+role", "~rlock:probe:*", "~rlock:queue:{*}:rlock:probe:*", "~rlock:holders:{*}:rlock:probe:*", "+info"}
+	shared := []string{"~rlock:holders:{*}:app:*", "+pexpireat", "+pexpiretime", "+role", "~rlock:probe:*",
+		"~rlock:queue:{*}:rlock:probe:*", "~rlock:holders:{*}:rlock:probe:*", "+info"}
 	watch := rule(t, "watch")
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
@@ -101,13 +102,17 @@ func TestRulesBehindSentinel(t *testing.T) {
 			for _, server := range servers {
 				allow(t, server, "app", words...)
 			}
-			return s.Client(t, asUser, func(o *rueidis.ClientOption) { o.Sentinel.Username, o.Sentinel.Password = "watch", "secret" })
+			return s.Client(t, asUser, func(o *rueidis.ClientOption) {
+				o.Sentinel.Username,
+					o.Sentinel.Password = "watch", "secret"
+			})
 		}
 		useAll(t, as(rule(t, "shop")), servers)
 		least := as(append(rule(t, "app"), shared...))
 		useAll(t, least, servers)
 		s.Failover(t)
-		env.Soon(t, func() bool { return least.Do(t.Context(), least.B().Ping().Build()).Error() == nil }, "the client finds the new primary")
+		env.Soon(t, func() bool { return least.Do(t.Context(), least.B().Ping().Build()).Error() == nil },
+			"the client finds the new primary")
 		useAll(t, least, []*env.Server{s.Replica})
 		for _, sentinel := range s.Sentinels {
 			require.Empty(t, refused(t, sentinel))
@@ -272,7 +277,8 @@ func refused(t *testing.T, server *env.Server) (objects []string) {
 	for _, refusal := range refusals {
 		facts, err := refusal.AsStrMap()
 		require.NoError(t, err)
-		if object := facts["object"]; !slices.Contains([]string{"client|setinfo", "cluster|slots", "cluster|shards"}, object) {
+		if object := facts["object"]; !slices.Contains(
+			[]string{"client|setinfo", "cluster|slots", "cluster|shards"}, object) {
 			objects = append(objects, object)
 		}
 	}
@@ -335,9 +341,11 @@ func TestRuleRefusesNothing(t *testing.T) {
 		require.Positive(t, locker.Stats().HandedOver)
 
 		keys := []string{"a", "b", "c"}
-		set, err := locker.AcquireAll(ctx, keys, rlock.WithTTL(time.Second), rlock.WithAutoExtend(true), rlock.WithOwner("web-3"))
+		set, err := locker.AcquireAll(ctx, keys, rlock.WithTTL(time.Second), rlock.WithAutoExtend(true),
+			rlock.WithOwner("web-3"))
 		require.NoError(t, err)
-		one, err := locker.Acquire(ctx, "one", rlock.WithTTL(time.Second), rlock.WithAutoExtend(true), rlock.WithOwner("web-3"))
+		one, err := locker.Acquire(ctx, "one", rlock.WithTTL(time.Second), rlock.WithAutoExtend(true),
+			rlock.WithOwner("web-3"))
 		require.NoError(t, err)
 		before := locker.Stats().Extended
 		env.Soon(t, func() bool { return locker.Stats().Extended >= before+4 }, "they are extended")
@@ -389,13 +397,19 @@ func TestForeignKeysAreRefused(t *testing.T) {
 			"set": func(ctx context.Context) error {
 				return env.ErrorOf(locker.AcquireAll(ctx, []string{"app:a", "secret"}))
 			},
-			"check":   func(ctx context.Context) error { return env.ErrorOf(locker.Check(ctx, "secret")) },
-			"inspect": func(ctx context.Context) error { return env.ErrorOf(env.Admin(locker).Inspect(ctx, "secret")) },
-			"wait":    func(ctx context.Context) error { return locker.WaitFree(ctx, "secret") },
+			"check": func(ctx context.Context) error { return env.ErrorOf(locker.Check(ctx, "secret")) },
+			"inspect": func(ctx context.Context) error {
+				return env.ErrorOf(
+					env.Admin(locker).Inspect(ctx, "secret"))
+			},
+			"wait": func(ctx context.Context) error { return locker.WaitFree(ctx, "secret") },
 			"attach": func(ctx context.Context) error {
 				return env.ErrorOf(locker.Attach(ctx, env.NewHandoff(t, "theirs", 1, "secret")))
 			},
-			"force release": func(ctx context.Context) error { return env.Admin(locker).ForceRelease(ctx, "secret", "theirs") },
+			"force release": func(ctx context.Context) error {
+				return env.Admin(locker).ForceRelease(ctx, "secret",
+					"theirs")
+			},
 		} {
 			env.Surfaces(t, "NOPERM", call)
 			reply := server.Do(t, "KEYS", "*")

@@ -37,7 +37,8 @@ func TestRuleOnACluster(t *testing.T) {
 		for _, node := range cluster.Nodes {
 			node.Do(t, append([]string{"ACL", "SETUSER", "app", "reset"}, words...)...)
 		}
-		locker := env.OpenLocker(t, rueidis.ClientOption{InitAddress: cluster.Addrs(), Username: "app", Password: "secret"})
+		locker := env.OpenLocker(t, rueidis.ClientOption{InitAddress: cluster.Addrs(), Username: "app",
+			Password: "secret"})
 		for _, key := range []string{"app:{a}", "app:{b}", "app:{c}"} { // one of each node
 			require.NoError(t, locker.Do(t.Context(), key, func(ctx context.Context, lock *rlock.Lock) error {
 				return lock.Extend(ctx, time.Minute)

@@ -188,7 +188,8 @@ var journeys = map[string]journey{
 			batch := s.AcquireBatch(
 				ctx, client, []gen.AcquireParams{{Lock: "{s}lock", Queue: "{s}queue", Token: theirs}},
 			)
-			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13, batch[0].Err,
+			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13,
+				batch[0].Err,
 				expect(
 					free.Outcome == 1 && own.Outcome == 1 && kept.Outcome == 1 &&
 						forever.Outcome == 1 && batch[0].Value.Outcome == 1,
@@ -206,7 +207,8 @@ var journeys = map[string]journey{
 		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
 			s := gen.New()
 			acquire := func(token string, ttl time.Duration, keys ...string) (gen.AcquireAllResult, error) {
-				return s.AcquireAll(ctx, client, gen.AcquireAllParams{Keys: keys, Token: token, TTL: ttl, Locks: int64(min(2, len(keys)))})
+				return s.AcquireAll(ctx, client,
+					gen.AcquireAllParams{Keys: keys, Token: token, TTL: ttl, Locks: int64(min(2, len(keys)))})
 			}
 			free, err1 := acquire(mine, time.Minute, "{s}a", "{s}b")
 			own, err2 := acquire(mine, time.Minute, "{s}a", "{s}b")
@@ -291,7 +293,8 @@ var journeys = map[string]journey{
 			)
 			err17 = errors.Join(err17, all.lapses(sharing("dead")))
 			late, err18 := shared(false, time.Minute) // nobody has it any more
-			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13, err14, err15, err16, err17, err18,
+			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13, err14,
+				err15, err16, err17, err18,
 				holds(ctx, owner, ""),
 				expect(
 					free.Position == 1 && kept == gen.AttachResult{Remaining: -time.Millisecond}, "the next owner attaches",
@@ -374,19 +377,24 @@ var journeys = map[string]journey{
 		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
 			s := gen.New()
 			pass := func(token, next string, ttl time.Duration, counter ...string) (gen.HandOverResult, error) {
-				return s.HandOver(ctx, client, gen.HandOverParams{Lock: "{s}lock", Queue: "{s}queue", Counter: counter, Token: token, Next: next, TTL: ttl, Fences: 3})
+				return s.HandOver(ctx, client,
+					gen.HandOverParams{Lock: "{s}lock", Queue: "{s}queue", Counter: counter, Token: token, Next: next,
+						TTL: ttl, Fences: 3})
 			}
 			free, err1 := pass(mine, theirs, time.Minute)
 			err2 := command(ctx, owner, "SET", "{s}lock", mine)
 			passed, err3 := pass(mine, theirs, time.Minute, "{s}fence")
 			again, err4 := pass(mine, theirs, time.Minute, "{s}fence")
-			err5 := errors.Join(command(ctx, owner, "SET", "{s}fence", "7"), command(ctx, owner, "ZADD", "{s}queue", "1000000", "waiter"))
+			err5 := errors.Join(command(ctx, owner, "SET", "{s}fence", "7"),
+				command(ctx, owner, "ZADD", "{s}queue", "1000000", "waiter"))
 			forever, err6 := pass(theirs, mine, 0, "{s}fence")
 			confirmed, err7 := pass(theirs, mine, 0)
 			return errors.Join(err1, err2, err3, err4, err5, err6, err7,
-				expect(!free.HandedOver && passed.HandedOver && again.HandedOver && forever.HandedOver && confirmed.HandedOver, "the holder hands it over"),
+				expect(!free.HandedOver && passed.HandedOver && again.HandedOver && forever.HandedOver &&
+					confirmed.HandedOver, "the holder hands it over"),
 				expect(passed.Waits == 0 && forever.Waits > 1e15, "it tells for how long another has waited"),
-				expect(passed.Fence > 1e15 && again.Fence >= passed.Fence+passed.Fences && forever.Fence > 1e15, "fences rise"))
+				expect(passed.Fence > 1e15 && again.Fence >= passed.Fence+passed.Fences && forever.Fence > 1e15,
+					"fences rise"))
 		},
 	},
 	"Inspect": {
@@ -416,12 +424,14 @@ var journeys = map[string]journey{
 	"RaiseFence": {
 		map[string][]string{"keys": {"{s}a", "{s}fence"}},
 		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
-			s, p := gen.New(), gen.RaiseFenceParams{Keys: []string{"{s}a", "{s}fence"}, Token: mine, Fence: 7, Locks: 1}
+			s, p := gen.New(), gen.RaiseFenceParams{Keys: []string{"{s}a", "{s}fence"}, Token: mine, Fence: 7,
+				Locks: 1}
 			free, err1 := s.RaiseFence(ctx, client, p)
 			err2 := command(ctx, owner, "SET", "{s}a", mine)
 			low, err3 := s.RaiseFence(ctx, client, p)
 			high, err4 := s.RaiseFence(ctx, client, p)
-			return errors.Join(err1, err2, err3, err4, expect(free == 1 && low == 0 && high == 0, "the holder raises the counter"))
+			return errors.Join(err1, err2, err3, err4,
+				expect(free == 1 && low == 0 && high == 0, "the holder raises the counter"))
 		},
 	},
 	"Release": {
@@ -467,7 +477,8 @@ var journeys = map[string]journey{
 			)
 			err14 := listening(ctx, owner, func() error { return c.release(mine) })
 			left, err15 := owner.Do(ctx, owner.B().Pttl().Key("{s}queue").Build()).AsInt64()
-			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13, err14, err15, err16,
+			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13, err14,
+				err15, err16,
 				holds(ctx, owner, ""), expect(left > 0, "the queue is there, and ends"), expect(
 					known == 0, "who was served is forgotten",
 				))
@@ -532,7 +543,8 @@ var journeys = map[string]journey{
 			last, err15 := c.requeue(sharing("b"), "x", time.Minute)
 			alone, err16 := c.requeue(sharing("d"), "y", time.Minute)
 			known, err17 := owner.Do(ctx, owner.B().Hexists().Key("{s}waiters").Field(sharing("d")).Build()).AsBool()
-			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13, err14, err15, err16, err17,
+			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13, err14,
+				err15, err16, err17,
 				expect(!known, "who was served is forgotten"),
 				expect(
 					freed.Freed && freed.Granted && endless.Granted && leased.Granted && leased.Fence > 1e15,
@@ -578,7 +590,8 @@ var journeys = map[string]journey{
 			)
 			err15 = errors.Join(err15, all.lapses(sharing("dead")))
 			err16 := c.takes(mine, time.Minute) // nobody has it any more
-			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13, err14, err15, err16,
+			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13, err14,
+				err15, err16,
 				expect(free.Granted && free.Fence > 1e15 && kept.Granted && kept.Fence > free.Fence, "it is granted"),
 				expect(!queued.Granted && queued.Score > 0 && beat.Score == queued.Score, "it is queued"),
 				expect(waits.Remaining > 3*time.Hour, "it waits for the longest lease"))
@@ -654,7 +667,8 @@ func TestAuditRuleIsEnoughAndMinimal(t *testing.T) {
 				option.DisableCache = !slices.Contains(script.ACL, "+client|tracking")
 				require.NoError(t, travel(t, server, owner, option, trip, script.ACL, 10*time.Second))
 				for i, word := range script.ACL {
-					err := travel(t, server, owner, option, trip, slices.Delete(slices.Clone(script.ACL), i, i+1), 500*time.Millisecond)
+					err := travel(t, server, owner, option, trip, slices.Delete(slices.Clone(script.ACL), i, i+1),
+						500*time.Millisecond)
 					switch word {
 					case "+client|caching":
 						require.ErrorIs(t, err, errStaleAnswer)
@@ -669,7 +683,8 @@ func TestAuditRuleIsEnoughAndMinimal(t *testing.T) {
 						if slices.Contains(goOn, script.Name) && strings.Contains(err.Error(), "not so") {
 							continue
 						}
-						require.True(t, errors.Is(err, rueidis.ErrDoCacheAborted) || env.NoPermission.MatchString(err.Error()), "%s: %v", word, err)
+						require.True(t, errors.Is(err, rueidis.ErrDoCacheAborted) || env.NoPermission.MatchString(err.Error()),
+							"%s: %v", word, err)
 					}
 				}
 			})
@@ -681,7 +696,8 @@ var entryRule = regexp.MustCompile(`^([~&])<(\w+)>(\*?)$`)
 
 // travel goes on a journey as a user with these rules, on a server that knows no
 // script and no key.
-func travel(t *testing.T, server *env.Server, owner rueidis.Client, option rueidis.ClientOption, trip journey, rules []string, patience time.Duration) error {
+func travel(t *testing.T, server *env.Server, owner rueidis.Client, option rueidis.ClientOption, trip journey,
+	rules []string, patience time.Duration) error {
 	t.Helper()
 	server.Do(t, "FLUSHALL")
 	server.Do(t, "SCRIPT", "FLUSH")
@@ -788,7 +804,8 @@ func TestAuditRuleForPatterns(t *testing.T) {
 				server.Do(t, rule...)
 				client, err := rueidis.NewClient(asApp(server))
 				require.NoError(t, err)
-				err = client.Do(t.Context(), client.B().Eval().Script(sources[script.Name]).Numkeys(1).Key("ids").Build()).Error()
+				err = client.Do(t.Context(),
+					client.B().Eval().Script(sources[script.Name]).Numkeys(1).Key("ids").Build()).Error()
 				client.Close()
 				if without == everything && script.Name != "Own" {
 					require.ErrorContains(t, err, "denied due to insufficient ACL permissions", script.Name)

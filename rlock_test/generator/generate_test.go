@@ -61,7 +61,8 @@ func TestOneByteIsDrift(t *testing.T) {
 	require.NoError(t, os.CopyFS(scripts, os.DirFS(filepath.Join(root, "scripts"))))
 	copyFiles(t, filepath.Join(root, "gen"), out, "*.*")
 	generator := func(more ...string) (string, string, error) {
-		return run(t, root, nil, append([]string{"run", "./generator/redislua", "-scripts", scripts, "-out", out}, more...)...)
+		return run(t, root, nil, append([]string{"run", "./generator/redislua", "-scripts", scripts, "-out", out},
+			more...)...)
 	}
 	_, stderr, err := generator("-check")
 	require.NoError(t, err, stderr)
@@ -249,7 +250,8 @@ func TestForeignModule(t *testing.T) {
 	write("main.go", counterProgram)
 	stranger(t, dir, "example.test/visits", false)
 
-	_, stderr, err := run(t, root, nil, "run", "./generator/redislua", "-scripts", filepath.Join(dir, "lua"), "-out", filepath.Join(dir, "bindings"))
+	_, stderr, err := run(t, root, nil, "run", "./generator/redislua", "-scripts", filepath.Join(dir, "lua"),
+		"-out", filepath.Join(dir, "bindings"))
 	require.NoError(t, err, stderr)
 	offline := []string{"GOFLAGS=-mod=mod", "GOWORK=off"}
 	_, stderr, err = run(t, dir, offline, "vet", "./...")

@@ -22,13 +22,14 @@ import (
 // command, or --> and a call of the script with its answer. The program in
 // testdata/goodscripts takes them as JSON.
 type goodStep struct {
-	Place    string
-	Command  []string        `json:",omitempty"`
-	Script   string          `json:",omitempty"`
-	Params   json.RawMessage `json:",omitempty"`
-	Want     json.RawMessage `json:",omitempty"`
-	Error    string          `json:",omitempty"`
-	Declares bool            `json:",omitempty"` // the script declares Error, which is an error of the bindings then
+	Place   string
+	Command []string        `json:",omitempty"`
+	Script  string          `json:",omitempty"`
+	Params  json.RawMessage `json:",omitempty"`
+	Want    json.RawMessage `json:",omitempty"`
+	Error   string          `json:",omitempty"`
+	// the script declares Error, which is an error of the bindings then
+	Declares bool `json:",omitempty"`
 }
 
 var (
@@ -53,7 +54,8 @@ func TestGoodScripts(t *testing.T) {
 		sentinels += fmt.Sprintf("%q: bindings.Err%s,\n", code, camel(strings.ToLower(code)))
 	}
 	writeFiles(t, dir, map[string]string{"sentinels.go": sentinels + "}\n"})
-	_, stderr, err := run(t, root, nil, "run", "./generator/redislua", "-scripts", filepath.Join(dir, "lua"), "-out", filepath.Join(dir, "bindings"))
+	_, stderr, err := run(t, root, nil, "run", "./generator/redislua", "-scripts", filepath.Join(dir, "lua"),
+		"-out", filepath.Join(dir, "bindings"))
 	require.NoError(t, err, stderr)
 	_, stderr, err = run(t, dir, offline, "build", "-o", "good", ".")
 	require.NoError(t, err, stderr)

@@ -19,7 +19,8 @@ func TestServerCompilesScripts(t *testing.T) {
 		server := e.Start(t)
 		_, stderr, err := run(t, root, nil, "run", "./generator/redislua", "-redis", server.Addr(), "-audit")
 		require.NoError(t, err, stderr)
-		_, stderr, err = run(t, root, nil, "run", "./generator/redislua", "-redis", "redis://"+server.Addr(), "-audit")
+		_, stderr, err = run(t, root, nil, "run", "./generator/redislua", "-redis", "redis://"+server.Addr(),
+			"-audit")
 		require.NoError(t, err, stderr)
 
 		dir := t.TempDir()
@@ -29,7 +30,8 @@ func TestServerCompilesScripts(t *testing.T) {
 		}
 		write("many.lua", "-- mode: read\n-- returns: int\n\n-- include: shared/locals.lua\nreturn 1\n")
 		write("shared/locals.lua", strings.Repeat("local a = 1\n", 201))
-		_, stderr, err = run(t, root, nil, "run", "./generator/redislua", "-scripts", dir, "-out", filepath.Join(dir, "out"), "-redis", server.Addr())
+		_, stderr, err = run(t, root, nil, "run", "./generator/redislua", "-scripts", dir, "-out",
+			filepath.Join(dir, "out"), "-redis", server.Addr())
 		require.Error(t, err)
 		require.Contains(t, stderr, "shared/locals.lua:201:1: the server refuses it: ")
 		require.Contains(t, stderr, "local variables")

@@ -28,23 +28,27 @@ type one struct {
 // the server.
 var (
 	lockStates = map[string]string{
-		"free": "", "own": "SET <K> <T> PX 6000000", "another's": "SET <K> other PX 6000000", "another's for ever": "SET <K> other",
-		"no string": "RPUSH <K> x", "empty": "SET <K>|", // the bar stands for an empty string
+		"free": "", "own": "SET <K> <T> PX 6000000", "another's": "SET <K> other PX 6000000",
+		"another's for ever": "SET <K> other",
+		"no string":          "RPUSH <K> x", "empty": "SET <K>|", // the bar stands for an empty string
 		"shared": "SET <K> rlock:readers~7 PX 6000000;ZADD <H> 1 7 99999999999999 7~1~rlock:share:0:1:x",
 	}
 	queueStates = map[string]string{
 		"no queue": "", "one listens": "ZADD <Q> 5 p-<T>;HSET <W> p-<T> <NOW>~60000~2000000~p",
-		"nobody listens":        "ZADD <Q> 5 g-<T>;HSET <W> g-<T> <NOW>~60000~2000000~gone",
-		"the second listens":    "ZADD <Q> 5 g-<T> 6 p-<T>;HSET <W> g-<T> <NOW>~60000~2000000~gone p-<T> <NOW>~60000~2000000~p",
-		"silent":                "ZADD <Q> 5 s-<T>;HSET <W> s-<T> <NOW>~60000~2000000~",
-		"dead":                  "ZADD <Q> 5 s-<T>;HSET <W> s-<T> 1~2000~2000000~p",
-		"not known":             "ZADD <Q> 5 nobody",
-		"own place":             "ZADD <Q> 5 <T> 7 p-<T>;HSET <W> <T> <NOW>~60000~2000000~p p-<T> <NOW>~60000~2000000~p",
+		"nobody listens": "ZADD <Q> 5 g-<T>;HSET <W> g-<T> <NOW>~60000~2000000~gone",
+		"the second listens": "ZADD <Q> 5 g-<T> 6 p-<T>;HSET <W> g-<T> <NOW>~60000~2000000~gone p-<T> " +
+			"<NOW>~60000~2000000~p",
+		"silent":    "ZADD <Q> 5 s-<T>;HSET <W> s-<T> <NOW>~60000~2000000~",
+		"dead":      "ZADD <Q> 5 s-<T>;HSET <W> s-<T> 1~2000~2000000~p",
+		"not known": "ZADD <Q> 5 nobody",
+		"own place": "ZADD <Q> 5 <T> 7 p-<T>;HSET <W> <T> <NOW>~60000~2000000~p p-<T> " +
+			"<NOW>~60000~2000000~p",
 		"no queue but a string": "SET <Q> x",
 	}
 	counterStates = map[string]string{
-		"unfenced": "none", "new": "", "behind the clock": "SET <C> 5", "before the clock": "SET <C> 9000000000000000",
-		"no number": "SET <C> x", "at its end": "SET <C> 9223372036854775807", "no counter": "RPUSH <C> x",
+		"unfenced": "none", "new": "", "behind the clock": "SET <C> 5",
+		"before the clock": "SET <C> 9000000000000000",
+		"no number":        "SET <C> x", "at its end": "SET <C> 9223372036854775807", "no counter": "RPUSH <C> x",
 	}
 )
 
@@ -370,7 +374,8 @@ func (w world) sameOf(batch []one, call func(w world) func(bool) []string) {
 
 // userWith returns a client of a user who may do all but what the rules deny.
 func userWith(t *testing.T, server *env.Server, rules ...string) rueidis.Client {
-	server.Do(t, append([]string{"ACL", "SETUSER", "app", "reset", "on", ">secret", "~*", "&*", "+@all"}, rules...)...)
+	server.Do(t, append([]string{"ACL", "SETUSER", "app", "reset", "on", ">secret", "~*", "&*", "+@all"},
+		rules...)...)
 	return server.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "app", "secret" })
 }
 
@@ -398,9 +403,11 @@ func TestManyAreAsEach(t *testing.T) {
 func TestManyAreAsEachWithoutARight(t *testing.T) {
 	t.Parallel()
 	env.Long(t)
-	manyAsEach(t, func(t *testing.T, server *env.Server, name string, w world, call func(world) func(bool) []string) {
+	manyAsEach(t, func(t *testing.T, server *env.Server, name string, w world,
+		call func(world) func(bool) []string) {
 		for _, denied := range []string{
-			"-get", "-mget", "-exists", "-set", "-del", "-incr", "-time", "-pttl", "-zrem", "-zadd", "-zrange", "-zcard",
+			"-get", "-mget", "-exists", "-set", "-del", "-incr", "-time", "-pttl", "-zrem", "-zadd", "-zrange",
+			"-zcard",
 			"-spublish", "-pubsub|shardnumsub", "-pexpire",
 		} {
 			switch {
@@ -439,7 +446,8 @@ func TestManyAreAsEachWithoutARight(t *testing.T) {
 }
 
 // manyAsEach calls test on each engine for the calls that take locks, and for those that release them.
-func manyAsEach(t *testing.T, test func(t *testing.T, server *env.Server, name string, w world, call func(world) func(bool) []string)) {
+func manyAsEach(t *testing.T, test func(t *testing.T, server *env.Server, name string, w world,
+	call func(world) func(bool) []string)) {
 	t.Helper()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
@@ -492,7 +500,8 @@ func TestManyReleasesOfOneLock(t *testing.T) {
 				freed, err := scripts.ReleaseMany(t.Context(), client, p)
 				require.NoError(t, err)
 				require.Equal(t, test.freed, freed, "%s, number %d", name, i)
-				require.Equal(t, test.left, env.Get(t, client, "{1}a")+" "+env.Get(t, client, "{1}b"), "%s, number %d", name, i)
+				require.Equal(t, test.left, env.Get(t, client, "{1}a")+" "+env.Get(t, client, "{1}b"), "%s, number %d",
+					name, i)
 			}
 		}
 	})

@@ -75,7 +75,8 @@ var errNotTaken = errors.New("it has taken nothing")
 
 func (f fullServer) acquireMany(ctx context.Context) error {
 	got, err := f.scripts.AcquireMany(ctx, f.client, gen.AcquireManyParams{
-		Keys: []string{memoryLock, memoryOther, memoryQueue, memoryQueue2, memoryFence}, Words: []string{"t", "60000", "u", "60000"},
+		Keys:  []string{memoryLock, memoryOther, memoryQueue, memoryQueue2, memoryFence},
+		Words: []string{"t", "60000", "u", "60000"},
 	})
 	if err == nil && got[0].Outcome == 0 && got[1].Outcome == 0 {
 		return errNotTaken
@@ -119,18 +120,19 @@ func TestScriptsWithoutMemory(t *testing.T) {
 			"AcquireAll, one own":                 {mine, f.all(false, memoryLock, memoryOther, memoryFence)},
 			"AcquireAll, one own, no fence":       {mine, f.all(false, memoryLock, memoryOther)},
 			"AcquireAll, the other own, no fence": {f.has(memoryOther, "t"), f.all(false, memoryLock, memoryOther)},
-			"AcquireAll, a part":                  {f.has(memoryOther, "another"), f.all(true, memoryLock, memoryOther, memoryFence)},
-			"AcquireMany":                         {f.acquireMany},
-			"Wait":                                {f.wait(gen.WaitHowJoin, "t", memoryFence)},
-			"Wait, no fence":                      {f.wait(gen.WaitHowJoin, "t")},
-			"Wait, a try":                         {f.wait(gen.WaitHowTry, "t", memoryFence)},
-			"Wait, a place":                       {held, f.wait(gen.WaitHowJoin, "t", memoryFence)},
-			"Wait, a second place":                {held, waits, f.wait(gen.WaitHowJoin, "t", memoryFence)},
-			"Wait, a reader":                      {f.share(gen.WaitHowJoin, memoryReader)},
-			"Wait, a reader that tries":           {f.share(gen.WaitHowTry, memoryReader)},
-			"Wait, a permit":                      {f.share(gen.WaitHowJoin, memoryPermit)},
-			"Wait, a permit that is tried":        {f.share(gen.WaitHowTry, memoryPermit)},
-			"Wait, a second reader":               append(shared, f.share(gen.WaitHowJoin, memoryReader2)),
+			"AcquireAll, a part": {f.has(memoryOther, "another"),
+				f.all(true, memoryLock, memoryOther, memoryFence)},
+			"AcquireMany":                  {f.acquireMany},
+			"Wait":                         {f.wait(gen.WaitHowJoin, "t", memoryFence)},
+			"Wait, no fence":               {f.wait(gen.WaitHowJoin, "t")},
+			"Wait, a try":                  {f.wait(gen.WaitHowTry, "t", memoryFence)},
+			"Wait, a place":                {held, f.wait(gen.WaitHowJoin, "t", memoryFence)},
+			"Wait, a second place":         {held, waits, f.wait(gen.WaitHowJoin, "t", memoryFence)},
+			"Wait, a reader":               {f.share(gen.WaitHowJoin, memoryReader)},
+			"Wait, a reader that tries":    {f.share(gen.WaitHowTry, memoryReader)},
+			"Wait, a permit":               {f.share(gen.WaitHowJoin, memoryPermit)},
+			"Wait, a permit that is tried": {f.share(gen.WaitHowTry, memoryPermit)},
+			"Wait, a second reader":        append(shared, f.share(gen.WaitHowJoin, memoryReader2)),
 			"Wait, a second permit": {
 				f.share(gen.WaitHowTry, memoryPermit), f.share(gen.WaitHowTry, memoryPermit2),
 			},

@@ -172,7 +172,8 @@ func stranger(t *testing.T, dir, name string, standalone bool) {
 	require.NotEmpty(t, required)
 	text := "module " + name + "\n\ngo 1.25.0\n\n" + strings.Join(required, "\n")
 	if !standalone {
-		text += "\nrequire github.com/rlock-go/toolkit v0.0.0\n\nreplace github.com/rlock-go/toolkit => " + strconv.Quote(top) + "\n"
+		text += "\nrequire github.com/rlock-go/toolkit v0.0.0\n\nreplace github.com/rlock-go/toolkit => " +
+			strconv.Quote(top) + "\n"
 	}
 	writeFiles(t, dir, map[string]string{"go.mod": text})
 }
@@ -193,8 +194,9 @@ func TestStrangersModule(t *testing.T) {
 			dir := t.TempDir()
 			writeFiles(t, dir, stock)
 			stranger(t, dir, "example.test/stock", c.ours == nil)
-			_, stderr, err := run(t, root, nil, append([]string{"run", "./generator/redislua", "-scripts", filepath.Join(dir, "lua"),
-				"-out", filepath.Join(dir, "bindings")}, c.flags...)...)
+			_, stderr, err := run(t, root, nil,
+				append([]string{"run", "./generator/redislua", "-scripts", filepath.Join(dir, "lua"),
+					"-out", filepath.Join(dir, "bindings")}, c.flags...)...)
 			require.NoError(t, err, stderr)
 			_, stderr, err = run(t, dir, offline, "vet", "./...")
 			require.NoError(t, err, stderr)
@@ -230,7 +232,8 @@ func TestGoTool(t *testing.T) {
 		"go.mod":      string(mod) + "\ntool github.com/rlock-go/toolkit/generator/redislua\n",
 		"generate.go": "package main\n\n//go:generate go tool redislua -scripts lua -out bindings -v\n",
 	})
-	_, stderr, err := run(t, root, nil, "build", "-o", filepath.Join(dir, "unused.exe"), "./generator/redislua") // has Go fetch what it needs
+	// has Go fetch what it needs
+	_, stderr, err := run(t, root, nil, "build", "-o", filepath.Join(dir, "unused.exe"), "./generator/redislua")
 	require.NoError(t, err, stderr)
 	stdout, stderr, err := run(t, dir, offline, "generate", "./...")
 	require.NoError(t, err, stderr)
@@ -257,12 +260,15 @@ func TestNamesInGo(t *testing.T) {
 	for _, file := range []string{"on_windows", "on_plan9", "on_arm", "a_test", "_hidden"} {
 		cases["file_"+strings.Trim(file, "_")+"/"+file+".lua"] = plain
 	}
-	for _, name := range []string{"reply", "value", "list", "batch", "s", "p", "c", "ctx", "args", "keys", "fields", "rueidis", "time", "errors"} {
-		writeFiles(t, dir, map[string]string{"types/" + name + "/t.go": "package " + name + "\n\ntype T struct{ X int }\n"})
+	for _, name := range []string{"reply", "value", "list", "batch", "s", "p", "c", "ctx", "args", "keys",
+		"fields", "rueidis", "time", "errors"} {
+		writeFiles(t, dir,
+			map[string]string{"types/" + name + "/t.go": "package " + name + "\n\ntype T struct{ X int }\n"})
 		named := "json(example.test/names/types/" + name + ".T)"
 		cases["type_"+name+"/plain.lua"] = "-- mode: read cached\n-- KEYS[1] k key\n-- ARGV[1] x " + named +
 			"\n-- returns: a " + named + "?, b []" + named + "?\nreturn {redis.call('GET', KEYS[1]), {ARGV[1]}}\n"
-		cases["type_"+name+"/single.lua"] = "-- mode: read cached\n-- KEYS[1] k key\n-- returns: " + named + "?\nreturn redis.call('GET', KEYS[1])\n"
+		cases["type_"+name+"/single.lua"] = "-- mode: read cached\n-- KEYS[1] k key\n-- returns: " + named +
+			"?\nreturn redis.call('GET', KEYS[1])\n"
 	}
 	writeFiles(t, dir, cases)
 	tested := map[string]bool{}
@@ -273,7 +279,8 @@ func TestNamesInGo(t *testing.T) {
 		}
 		tested[name] = true
 		t.Run(name, func(t *testing.T) {
-			_, findings, err := run(t, root, nil, "run", "./generator/redislua", "-scripts", filepath.Join(dir, name), "-out", filepath.Join(dir, name, "bindings"))
+			_, findings, err := run(t, root, nil, "run", "./generator/redislua", "-scripts", filepath.Join(dir, name),
+				"-out", filepath.Join(dir, name, "bindings"))
 			if err != nil {
 				require.Contains(t, findings, filepath.ToSlash(filepath.Join(dir, path))+":1:1: ")
 				return
@@ -339,9 +346,11 @@ func main() {
 		}
 	}
 	writeFiles(t, dir, files)
-	_, stderr, err := run(t, root, nil, "run", "./generator/redislua", "-scripts", filepath.Join(dir, "scripts"), "-out", filepath.Join(dir, "kv"))
+	_, stderr, err := run(t, root, nil, "run", "./generator/redislua", "-scripts", filepath.Join(dir, "scripts"),
+		"-out", filepath.Join(dir, "kv"))
 	require.NoError(t, err, stderr)
-	for golden, generated := range map[string]string{"want_every_type": "every_type.lua.go", "want_move": "move.lua.go", "want_scripts": "scripts.go"} {
+	for golden, generated := range map[string]string{"want_every_type": "every_type.lua.go",
+		"want_move": "move.lua.go", "want_scripts": "scripts.go"} {
 		text, err := os.ReadFile(filepath.Join(dir, "kv", generated))
 		require.NoError(t, err)
 		for _, file := range archive.Files {

@@ -49,7 +49,8 @@ func (w world) outcomes(call func(together bool) []string, together bool) (told,
 		require.NoError(w, reply.Error())
 	}
 	told = call(together)
-	have, err := w.client.Do(w.Context(), w.client.B().Eval().Script(snapshot).Numkeys(int64(len(keys))).Key(keys...).Build()).AsStrSlice()
+	have, err := w.client.Do(w.Context(),
+		w.client.B().Eval().Script(snapshot).Numkeys(int64(len(keys))).Key(keys...).Build()).AsStrSlice()
 	require.NoError(w, err)
 	granted = w.grantsTold()
 	for i, o := range w.locks {

@@ -117,7 +117,8 @@ func (l line) listen(process string) <-chan string {
 	ctx, cancel := context.WithCancel(l.Context())
 	dedicated, release := l.client.Dedicate()
 	l.Cleanup(func() { cancel(); release() })
-	dedicated.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { heard <- m.Message }})
+	dedicated.SetPubSubHooks(
+		rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { heard <- m.Message }})
 	require.NoError(l, dedicated.Do(ctx, dedicated.B().Ssubscribe().Channel(grants+process).Build()).Error())
 	env.Soon(l.T, func() bool {
 		counts, err := env.Do(l.T, l.client, "PUBSUB", "SHARDNUMSUB", grants+process).ToArray()
@@ -137,7 +138,8 @@ func (l line) told(heard <-chan string, token string, lease time.Duration, waiti
 	case message := <-heard:
 		words := strings.SplitN(message, " ", 4)
 		require.Len(l, words, 4, message)
-		require.Equal(l, []string{fmt.Sprint(lease.Milliseconds()), fmt.Sprint(waiting)}, []string{words[0], words[2]})
+		require.Equal(l, []string{fmt.Sprint(lease.Milliseconds()), fmt.Sprint(waiting)},
+			[]string{words[0], words[2]})
 		require.Equal(l, fmt.Sprint(len(contested), " ", contested, " ", token), words[3])
 		fence, err := strconv.ParseInt(words[1], 10, 64)
 		require.NoError(l, err)
@@ -662,7 +664,8 @@ func asksManyInTime(l line) bool {
 	}
 	l.silent(heard, "q")
 
-	env.Soon(l.T, func() bool { return l.beat(fmt.Sprint("q", alive)).Granted }, "all before it count as dead together")
+	env.Soon(l.T, func() bool { return l.beat(fmt.Sprint("q", alive)).Granted },
+		"all before it count as dead together")
 	left, err := env.Do(l.T, l.client, "ZCARD", queued).ToInt64()
 	require.NoError(l, err)
 	require.Equal(l, int64(all-alive-1), left, "nobody else is taken out")
@@ -735,7 +738,8 @@ func wrongCounter(l line) {
 	l.join("p1")
 	l.join("q1")
 	require.NoError(l, env.Do(l.T, l.client, "SET", fences, "none").Error())
-	require.Equal(l, gen.RequeueResult{Freed: true}, l.pass("p1", ""), "release never fails because of the queue")
+	require.Equal(l, gen.RequeueResult{Freed: true}, l.pass("p1", ""),
+		"release never fails because of the queue")
 	l.silent(heard, "q")
 	l.state("", 0, "q1")
 	_, err := l.ask("q1", gen.WaitHowHeartbeat, 0)
@@ -858,7 +862,8 @@ func TestQueueScriptsWithoutRights(t *testing.T) {
 		heard := root.listen("q")
 		for _, denied := range []string{"-spublish", "resetchannels", "-pubsub|shardnumsub", "-incr", "-zrem"} {
 			require.NoError(t, env.Do(t, root.client, "FLUSHALL").Error())
-			require.NoError(t, env.Do(t, root.client, "ACL", "SETUSER", "u", "reset", "on", ">secret", "~*", "&*", "+@all", denied).Error())
+			require.NoError(t, env.Do(t, root.client, "ACL", "SETUSER", "u", "reset", "on", ">secret", "~*", "&*",
+				"+@all", denied).Error())
 			limited := root
 			limited.client = server.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "u", "secret" })
 			root.join("p1")

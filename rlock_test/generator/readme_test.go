@@ -47,7 +47,8 @@ func TestReadmeSnippetsAreExamples(t *testing.T) {
 			if strings.HasPrefix(snippet[1], "package main\n") {
 				continue // TestReadmeProgram runs it
 			}
-			require.True(t, strings.Contains(code, strings.TrimSpace(unindented(snippet[1]))), "%s has code that is in no example:\n%s", name, snippet[1])
+			require.True(t, strings.Contains(code, strings.TrimSpace(unindented(snippet[1]))),
+				"%s has code that is in no example:\n%s", name, snippet[1])
 		}
 	}
 }
@@ -62,7 +63,8 @@ func TestReadmeProgram(t *testing.T) {
 	require.Equal(t, 1, strings.Count(program, address))
 	path := filepath.Join(t.TempDir(), "main.go")
 	server := env.Start(t)
-	require.NoError(t, os.WriteFile(path, []byte("package main\n"+strings.Replace(program, address, server.Addr(), 1)), 0o666))
+	require.NoError(t, os.WriteFile(path,
+		[]byte("package main\n"+strings.Replace(program, address, server.Addr(), 1)), 0o666))
 	stdout, stderr, err := run(t, root, nil, "run", path)
 	require.NoError(t, err, stderr)
 	require.Equal(t, "alone with report:2026-11\n", stdout)
@@ -90,7 +92,8 @@ var (
 // The links of the pages lead to files and headings that exist.
 func TestPagesLinks(t *testing.T) {
 	t.Parallel()
-	for _, name := range append([]string{"redislua/README.md", "docs/INTEROP.md", "docs/FAILURES.md", "docs/CLIENT.md", "rlock_test/README.md"}, pages...) {
+	for _, name := range append([]string{"redislua/README.md", "docs/INTEROP.md", "docs/FAILURES.md",
+		"docs/CLIENT.md", "rlock_test/README.md"}, pages...) {
 		for _, match := range link.FindAllStringSubmatch(page(t, name), -1) {
 			if strings.Contains(match[1], "://") {
 				continue
@@ -109,7 +112,8 @@ func TestPagesLinks(t *testing.T) {
 			require.NoError(t, err)
 			var anchors []string
 			for _, h := range heading.FindAllStringSubmatch(string(text), -1) {
-				anchors = append(anchors, strings.ReplaceAll(strings.ToLower(strings.ReplaceAll(h[1], ",", "")), " ", "-"))
+				anchors = append(anchors, strings.ReplaceAll(strings.ToLower(strings.ReplaceAll(h[1], ",", "")), " ",
+					"-"))
 			}
 			require.Contains(t, anchors, anchor, "%s links to %s", name, match[1])
 		}
@@ -123,7 +127,8 @@ func TestReadmeScriptsPass(t *testing.T) {
 	require.NoError(t, err)
 	dir := t.TempDir()
 	scripts := 0
-	for _, snippet := range regexp.MustCompile("(?s)```lua\n(.*?)```").FindAllStringSubmatch(string(readme), -1) {
+	for _, snippet := range regexp.MustCompile("(?s)```lua\n(.*?)```").FindAllStringSubmatch(string(readme),
+		-1) {
 		if !strings.Contains(snippet[1], "\nreturn ") {
 			continue // a header alone
 		}
@@ -133,7 +138,8 @@ func TestReadmeScriptsPass(t *testing.T) {
 		require.NoError(t, os.WriteFile(name, []byte(snippet[1]), 0o666))
 	}
 	require.NotZero(t, scripts)
-	_, stderr, err := run(t, root, nil, "run", "./generator/redislua", "-scripts", filepath.Join(dir, "lua"), "-out", filepath.Join(dir, "bindings"))
+	_, stderr, err := run(t, root, nil, "run", "./generator/redislua", "-scripts", filepath.Join(dir, "lua"),
+		"-out", filepath.Join(dir, "bindings"))
 	require.NoError(t, err, stderr)
 }
 

@@ -18,9 +18,11 @@ import (
 // reader is a module of a caller whose client sends reads of a cluster to replicas. It prints what
 // it reads of one key of each node, alone, in a batch, and without a key.
 var reader = map[string]string{
-	"lua/look.lua":  "-- mode: read\n-- KEYS[1] k key\n-- returns: string?\nreturn redis.call('GET', KEYS[1])\n",
-	"lua/store.lua": "-- mode: write\n-- KEYS[1] k key\n-- ARGV[1] v string\n-- returns: ok\nreturn redis.call('SET', KEYS[1], ARGV[1])\n",
-	"lua/sum.lua":   "-- mode: read\n-- ARGV[1] a int\n-- ARGV[2] b int\n-- returns: int\nreturn ARGV[1] + ARGV[2]\n",
+	"lua/look.lua": "-- mode: read\n-- KEYS[1] k key\n-- returns: string?\nreturn redis.call('GET', KEYS[1])\n",
+	"lua/store.lua": "-- mode: write\n-- KEYS[1] k key\n-- ARGV[1] v string\n-- returns: ok\nreturn " +
+		"redis.call('SET', KEYS[1], ARGV[1])\n",
+	"lua/sum.lua": "-- mode: read\n-- ARGV[1] a int\n-- ARGV[2] b int\n-- returns: int\nreturn ARGV[1] + " +
+		"ARGV[2]\n",
 	"main.go": `package main
 
 import (
@@ -78,7 +80,8 @@ func TestReplicas(t *testing.T) {
 	writeFiles(t, dir, reader)
 	stranger(t, dir, "example.test/reader", false)
 	for flag, onReplicas := range map[string]bool{"-replicas": true, "-replicas=false": false} {
-		_, stderr, err := run(t, root, nil, "run", "./generator/redislua", "-scripts", filepath.Join(dir, "lua"), "-out", filepath.Join(dir, "bindings"), flag)
+		_, stderr, err := run(t, root, nil, "run", "./generator/redislua", "-scripts", filepath.Join(dir, "lua"),
+			"-out", filepath.Join(dir, "bindings"), flag)
 		require.NoError(t, err, stderr)
 		binary := filepath.Join(dir, "reader"+flag+".exe")
 		_, stderr, err = run(t, dir, offline, "build", "-o", binary, ".")
@@ -91,13 +94,15 @@ func TestReplicas(t *testing.T) {
 					require.Eventually(t, func() bool { // a client asks any of them who the replicas are
 						slots := s.Do(t, "CLUSTER", "SLOTS")
 						ranges, err := slots.ToArray()
-						return err == nil && len(ranges) >= 3 && !slices.ContainsFunc(ranges, func(r rueidis.RedisMessage) bool {
-							parts, err := r.ToArray()
-							return err != nil || len(parts) < 4 // first, last, primary, replica
-						})
+						return err == nil && len(ranges) >= 3 &&
+							!slices.ContainsFunc(ranges, func(r rueidis.RedisMessage) bool {
+								parts, err := r.ToArray()
+								return err != nil || len(parts) < 4 // first, last, primary, replica
+							})
 					}, 30*time.Second, 20*time.Millisecond)
 				}
-				require.Equal(t, []string{"of {a}", "of {b}", "of {c}", "of {a} <nil>", "of {b} <nil>", "of {c} <nil>", "5 <nil>"},
+				require.Equal(t, []string{"of {a}", "of {b}", "of {c}", "of {a} <nil>", "of {b} <nil>", "of {c} <nil>",
+					"5 <nil>"},
 					lines(program(t, binary, cluster.Addrs()...)))
 				stats := func(servers []*env.Server) (all string) {
 					for _, s := range servers {
@@ -108,11 +113,13 @@ func TestReplicas(t *testing.T) {
 					}
 					return all
 				}
-				require.Equal(t, onReplicas, strings.Contains(stats(cluster.Replicas), "cmdstat_evalsha_ro"), "reads go to replicas")
+				require.Equal(t, onReplicas, strings.Contains(stats(cluster.Replicas), "cmdstat_evalsha_ro"),
+					"reads go to replicas")
 				if onReplicas { // otherwise the call without a key may go to any node
 					require.NotContains(t, stats(cluster.Replicas), "cmdstat_evalsha:", "writes go to primaries")
 				}
-				require.Equal(t, onReplicas, strings.Contains(stats(cluster.Nodes)+stats(cluster.Replicas), "evalsha_ro"), "without -replicas, EVALSHA reads too")
+				require.Equal(t, onReplicas, strings.Contains(stats(cluster.Nodes)+stats(cluster.Replicas), "evalsha_ro"),
+					"without -replicas, EVALSHA reads too")
 			})
 		})
 	}

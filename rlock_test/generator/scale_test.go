@@ -18,19 +18,25 @@ func shelf(i int) string {
 	head, body := "-- Does the work of a large program, in its own way.\n--\n", ""
 	switch i % 4 {
 	case 0:
-		head += "-- mode: write retryable\n-- KEYS[1] item key  what it is about\n-- ARGV[1] value string  the new one\n-- ARGV[2] ttl duration?\n-- returns: ok\n"
-		body = "if ARGV[2] == '' then\n  return redis.call('SET', KEYS[1], ARGV[1])\nend\nreturn redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])\n"
+		head += "-- mode: write retryable\n-- KEYS[1] item key  what it is about\n-- ARGV[1] value string  the " +
+			"new one\n-- ARGV[2] ttl duration?\n-- returns: ok\n"
+		body = "if ARGV[2] == '' then\n  return redis.call('SET', KEYS[1], ARGV[1])\nend\nreturn " +
+			"redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])\n"
 	case 1:
 		head += "-- mode: read cached\n-- KEYS[1] item key\n-- returns: string?\n"
 		body = "return redis.call('GET', KEYS[1])\n"
 	case 2:
-		head += "-- mode: write\n-- guard: KEYS[1] held by ARGV[1]\n-- KEYS[1] lock key\n-- KEYS[2..] items key\n-- ARGV[1] token string\n-- ARGV[2..] values int\n" +
+		head += "-- mode: write\n-- guard: KEYS[1] held by ARGV[1]\n-- KEYS[1] lock key\n-- KEYS[2..] items " +
+			"key\n-- ARGV[1] token string\n-- ARGV[2..] values int\n" +
 			"-- returns: done int, counts []int, names map[string]string\n-- errors: NOT_HELD\n"
-		body = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then\n  return redis.error_reply('NOT_HELD')\nend\nlocal counts = {}\nfor i = 2, #KEYS do\n" +
-			"  counts[#counts + 1] = redis.call('INCRBY', KEYS[i], ARGV[i])\nend\nreturn {#counts, counts, redis.call('HGETALL', KEYS[1])}\n"
+		body = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then\n  return redis.error_reply('NOT_HELD')\nend\nlocal " +
+			"counts = {}\nfor i = 2, #KEYS do\n" +
+			"  counts[#counts + 1] = redis.call('INCRBY', KEYS[i], ARGV[i])\nend\nreturn {#counts, counts, " +
+			"redis.call('HGETALL', KEYS[1])}\n"
 	default:
 		head += "-- mode: read\n-- KEYS[1..] items key\n-- returns: sum int, at time, parts []string?\n"
-		body = "local parts, sum = {}, 0\nfor i, item in ipairs(KEYS) do\n  parts[i] = redis.call('GET', item)\n  sum = sum + (tonumber(parts[i]) or 0)\nend\n" +
+		body = "local parts, sum = {}, 0\nfor i, item in ipairs(KEYS) do\n  parts[i] = redis.call('GET', item)\n  " +
+			"sum = sum + (tonumber(parts[i]) or 0)\nend\n" +
 			"return {sum, redis.call('TIME')[1] * 1000, parts}\n"
 	}
 	return head + fmt.Sprintf("-- name: Script%d\nlocal number = %d\n", i, i) + body
@@ -60,17 +66,20 @@ func TestThousandScripts(t *testing.T) {
 	const scripts = 1000
 	const bound = 15 * time.Second // of processor time: many times what it takes
 	dir := t.TempDir()
-	lua, out, binary := filepath.Join(dir, "lua"), filepath.Join(dir, "bindings"), filepath.Join(dir, "redislua.exe")
+	lua, out, binary := filepath.Join(dir, "lua"), filepath.Join(dir, "bindings"),
+		filepath.Join(dir, "redislua.exe")
 	require.NoError(t, os.Mkdir(lua, 0o777))
 	for i := range scripts {
-		require.NoError(t, os.WriteFile(filepath.Join(lua, fmt.Sprintf("script_%04d.lua", i)), []byte(shelf(i)), 0o666))
+		require.NoError(t, os.WriteFile(filepath.Join(lua, fmt.Sprintf("script_%04d.lua", i)), []byte(shelf(i)),
+			0o666))
 	}
 	_, stderr, err := run(t, root, nil, "build", "-o", binary, "./generator/redislua")
 	require.NoError(t, err, stderr)
 
 	generate := func(more ...string) string {
 		t.Helper()
-		generator := exec.CommandContext(t.Context(), binary, append([]string{"-scripts", lua, "-out", out}, more...)...)
+		generator := exec.CommandContext(t.Context(), binary,
+			append([]string{"-scripts", lua, "-out", out}, more...)...)
 		printed, err := generator.CombinedOutput()
 		require.NoError(t, err, "%s", printed)
 		took := generator.ProcessState.UserTime() + generator.ProcessState.SystemTime()

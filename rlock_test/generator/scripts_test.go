@@ -37,7 +37,8 @@ func TestScripts(t *testing.T) {
 				one, err := s.Acquire(ctx, client, gen.AcquireParams{Lock: "a", Queue: "a", Token: token, TTL: time.Hour})
 				require.NoError(t, err)
 				require.EqualValues(t, 2, one.Outcome)
-				all, err := s.AcquireAll(ctx, client, gen.AcquireAllParams{Keys: []string{"c", "b"}, Token: token, TTL: time.Hour, Locks: 2})
+				all, err := s.AcquireAll(ctx, client,
+					gen.AcquireAllParams{Keys: []string{"c", "b"}, Token: token, TTL: time.Hour, Locks: 2})
 				require.NoError(t, err)
 				require.False(t, all.Acquired)
 				require.Equal(t, int64(2), all.Held)
@@ -66,7 +67,8 @@ func TestScripts(t *testing.T) {
 				one, err := s.Acquire(ctx, client, gen.AcquireParams{Lock: "a", Queue: "a", Token: "mine", TTL: test.ask})
 				require.NoError(t, err)
 				require.Equal(t, gen.AcquireResult{Outcome: 1}, one)
-				all, err := s.AcquireAll(ctx, client, gen.AcquireAllParams{Keys: []string{"b", "c"}, Token: "mine", TTL: test.ask, Locks: 2})
+				all, err := s.AcquireAll(ctx, client,
+					gen.AcquireAllParams{Keys: []string{"b", "c"}, Token: "mine", TTL: test.ask, Locks: 2})
 				require.NoError(t, err)
 				require.Equal(t, gen.AcquireAllResult{Acquired: true}, all)
 				for _, key := range []string{"a", "b"} {
@@ -78,12 +80,14 @@ func TestScripts(t *testing.T) {
 		})
 		t.Run("without a lease", func(t *testing.T) {
 			set()
-			all, err := s.AcquireAll(ctx, client, gen.AcquireAllParams{Keys: []string{"a", "b"}, Token: "mine", Locks: 2})
+			all, err := s.AcquireAll(ctx, client,
+				gen.AcquireAllParams{Keys: []string{"a", "b"}, Token: "mine", Locks: 2})
 			require.NoError(t, err)
 			require.True(t, all.Acquired)
 			require.Equal(t, -time.Millisecond, left("a"))
 			require.Equal(t, -time.Millisecond, left("b"))
-			held, err := s.AcquireAll(ctx, client, gen.AcquireAllParams{Keys: []string{"b"}, Token: "other", TTL: time.Second, Locks: 1})
+			held, err := s.AcquireAll(ctx, client,
+				gen.AcquireAllParams{Keys: []string{"b"}, Token: "other", TTL: time.Second, Locks: 1})
 			require.NoError(t, err)
 			require.Equal(t, gen.AcquireAllResult{Remaining: -time.Millisecond, Held: 1}, held)
 		})
@@ -95,7 +99,8 @@ func TestScripts(t *testing.T) {
 			far := int64(4_000_000_000_000_000) // beyond the clock for a while
 			require.NoError(t, env.Do(t, client, "SET", "x", "4000000000000000").Error())
 			require.NoError(t, env.Do(t, client, "SET", "y", "7").Error())
-			all, err := s.AcquireAll(ctx, client, gen.AcquireAllParams{Keys: []string{"a", "x", "y"}, Token: "mine", TTL: time.Second, Locks: 1})
+			all, err := s.AcquireAll(ctx, client,
+				gen.AcquireAllParams{Keys: []string{"a", "x", "y"}, Token: "mine", TTL: time.Second, Locks: 1})
 			require.NoError(t, err)
 			require.Equal(t, far+1, all.Fence)
 			require.Equal(t, "4000000000000001", env.Get(t, client, "x"))
@@ -110,21 +115,24 @@ func TestScripts(t *testing.T) {
 			require.NoError(t, err)
 			require.InDelta(t, time.Now().UnixMicro(), one.Value, 1e8)
 			require.NoError(t, env.Do(t, client, "SET", "y", "7").Error())
-			all, err = s.AcquireAll(ctx, client, gen.AcquireAllParams{Keys: []string{"c", "y"}, Token: "mine", TTL: time.Second, Locks: 1})
+			all, err = s.AcquireAll(ctx, client,
+				gen.AcquireAllParams{Keys: []string{"c", "y"}, Token: "mine", TTL: time.Second, Locks: 1})
 			require.NoError(t, err)
 			require.InDelta(t, time.Now().UnixMicro(), all.Fence, 1e8)
 		})
 		t.Run("a number of locks that cannot be is refused", func(t *testing.T) {
 			set()
 			for _, locks := range []int64{0, -1, 3} {
-				_, err := s.AcquireAll(ctx, client, gen.AcquireAllParams{Keys: []string{"a", "b"}, Token: "mine", TTL: time.Second, Locks: locks})
+				_, err := s.AcquireAll(ctx, client,
+					gen.AcquireAllParams{Keys: []string{"a", "b"}, Token: "mine", TTL: time.Second, Locks: locks})
 				require.ErrorContains(t, err, "the number of locks is not between 1 and the number of keys")
 			}
 			require.Empty(t, env.Get(t, client, "a"))
 		})
 		t.Run("counters are raised, by the holder of all locks", func(t *testing.T) {
 			set("a", "mine", "b", "mine", "low", "7", "high", "5000000000000000")
-			params := gen.RaiseFenceParams{Keys: []string{"a", "b", "low", "high", "none"}, Token: "mine", Fence: 4_000_000_000_000_001, Locks: 2}
+			params := gen.RaiseFenceParams{Keys: []string{"a", "b", "low", "high", "none"}, Token: "mine",
+				Fence: 4_000_000_000_000_001, Locks: 2}
 			for range 2 {
 				position, err := s.RaiseFence(ctx, client, params)
 				require.NoError(t, err)

@@ -147,8 +147,11 @@ func TestTryIsInterrupted(t *testing.T) {
 	t.Parallel()
 	program := buildGenerator(t)
 	dir := t.TempDir()
-	writeFiles(t, dir, map[string]string{"slow.lua": "-- mode: write\n-- KEYS[1..] k key\n-- ARGV[1] n int\n-- returns: none\n" +
-		"for _, key in ipairs(KEYS) do redis.call('SET', key, ARGV[1]) end\nfor i = 1, 5000000 do math.floor(i) end\n"})
+	writeFiles(t, dir,
+		map[string]string{"slow.lua": "-- mode: write\n-- KEYS[1..] k key\n-- ARGV[1] n int\n-- " +
+			"returns: none\n" +
+			"for _, key in ipairs(KEYS) do redis.call('SET', key, ARGV[1]) end\nfor i = 1, 5000000 do math.floor(i) " +
+			"end\n"})
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		for _, where := range []string{server.Addr(), e.Path} {
@@ -161,7 +164,8 @@ func TestTryIsInterrupted(t *testing.T) {
 			env.Soon(t, func() bool {
 				started, err := os.ReadDir(temporary)
 				users := strs(t, server.Do(t, "ACL", "USERS"))
-				return err == nil && len(started)+len(users) > 1 && (where == e.Path || len(strs(t, server.Do(t, "KEYS", "*"))) > 0)
+				return err == nil && len(started)+len(users) > 1 &&
+					(where == e.Path || len(strs(t, server.Do(t, "KEYS", "*"))) > 0)
 			}, "the run has begun")
 			require.NoError(t, command.Process.Signal(os.Interrupt))
 			require.Error(t, command.Wait())

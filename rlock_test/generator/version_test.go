@@ -20,10 +20,12 @@ func TestVersion(t *testing.T) {
 		old, new string // text of it, and what stands there then
 		wrong    string // what the compiler says
 	}{
-		"both of one time":                           {runtime, "", "", ""},
-		"a newer luaimpl that serves older bindings": {runtime, "const Version1 = true", "const Version1, Version2 = true, true", ""},
-		"a newer luaimpl that does not":              {runtime, "const Version1", "const Version2", "undefined: luaimpl.Version1"},
-		"a newer generator":                          {bindings, "luaimpl.Version1", "luaimpl.Version2", "undefined: luaimpl.Version2"},
+		"both of one time": {runtime, "", "", ""},
+		"a newer luaimpl that serves older bindings": {runtime, "const Version1 = true",
+			"const Version1, Version2 = true, true", ""},
+		"a newer luaimpl that does not": {runtime, "const Version1", "const Version2",
+			"undefined: luaimpl.Version1"},
+		"a newer generator": {bindings, "luaimpl.Version1", "luaimpl.Version2", "undefined: luaimpl.Version2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -71,7 +71,8 @@ func TestUnknownScripts(t *testing.T) {
 			if i == 0 {
 				require.NoError(t, scripts.Store(t.Context(), client, reads.StoreParams{K: "k", V: "v"}))
 			} else {
-				for _, reply := range scripts.StoreBatch(t.Context(), client, []reads.StoreParams{{K: "k", V: "v"}, {K: "l", V: "v"}}) {
+				for _, reply := range scripts.StoreBatch(t.Context(), client,
+					[]reads.StoreParams{{K: "k", V: "v"}, {K: "l", V: "v"}}) {
 					require.NoError(t, reply.Err)
 				}
 			}
@@ -107,7 +108,8 @@ func TestRefusals(t *testing.T) {
 		defer ring.Close()
 		_, alone := scripts.Count(t.Context(), ring, reads.CountParams{K: "k"})
 		for _, err := range []error{
-			alone, scripts.Load(t.Context(), ring), scripts.CountBatch(t.Context(), ring, []reads.CountParams{{K: "k"}})[0].Err,
+			alone, scripts.Load(t.Context(), ring),
+			scripts.CountBatch(t.Context(), ring, []reads.CountParams{{K: "k"}})[0].Err,
 		} {
 			require.ErrorAs(t, err, &param)
 			require.ErrorContains(t, err, "it is a *redis.Ring")
@@ -235,7 +237,8 @@ func TestSentinel(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		sentinel := e.StartSentinel(t)
 		option := sentinel.Option()
-		client := redis.NewUniversalClient(&redis.UniversalOptions{MasterName: option.Sentinel.MasterSet, Addrs: option.InitAddress})
+		client := redis.NewUniversalClient(
+			&redis.UniversalOptions{MasterName: option.Sentinel.MasterSet, Addrs: option.InitAddress})
 		defer client.Close()
 		lock := gen.AcquireParams{Lock: "job", Queue: "job", Token: "mine", TTL: time.Hour}
 		got, err := gen.New().Acquire(t.Context(), client, lock)
@@ -311,6 +314,7 @@ func TestContext(t *testing.T) {
 	_, err := count(ctx, reads.New(), client)
 	require.ErrorIs(t, err, context.Canceled)
 	require.True(t, strings.HasPrefix(err.Error(), "reads: Count: "), err)
-	require.ErrorIs(t, reads.New().CountBatch(ctx, client, []reads.CountParams{{K: "k"}})[0].Err, context.Canceled)
+	require.ErrorIs(t, reads.New().CountBatch(ctx, client, []reads.CountParams{{K: "k"}})[0].Err,
+		context.Canceled)
 	require.False(t, errors.As(err, new(*reads.ReplyError)))
 }

@@ -24,7 +24,8 @@ func single(t *testing.T, server *env.Server, change ...func(*redis.Options)) *r
 }
 
 // clustered returns a client of a cluster.
-func clustered(t *testing.T, cluster *env.Cluster, change ...func(*redis.ClusterOptions)) *redis.ClusterClient {
+func clustered(t *testing.T, cluster *env.Cluster,
+	change ...func(*redis.ClusterOptions)) *redis.ClusterClient {
 	t.Helper()
 	options := &redis.ClusterOptions{Addrs: cluster.Addrs()}
 	for _, f := range change {

@@ -169,7 +169,8 @@ func (s script) ask(t *testing.T, servers []*env.Server, calls, client any) []st
 			answers = append(answers, s.show(call.Call(arguments(params)), start))
 			continue
 		}
-		list := reflect.Append(reflect.MakeSlice(batch.Type().In(2), 0, 2), params, s.fill(random, params.Type(), "", start))
+		list := reflect.Append(reflect.MakeSlice(batch.Type().In(2), 0, 2), params,
+			s.fill(random, params.Type(), "", start))
 		answers = append(answers, s.show(batch.Call(arguments(list)), start))
 	}
 	return answers
@@ -207,7 +208,9 @@ func (s script) fill(random *rand.Rand, t reflect.Type, field string, start time
 		odd := 2*time.Hour + 1500*time.Microsecond
 		v.SetInt(int64(rarely(random, pick(random, 2*time.Hour, 3*time.Hour), 0, -time.Second, odd)))
 	case t == reflect.TypeFor[time.Time]():
-		v.Set(reflect.ValueOf(rarely(random, pick(random, start.Add(2*time.Hour), time.UnixMilli(1_700_000_000_123)), time.Time{})))
+		v.Set(
+			reflect.ValueOf(rarely(random, pick(random, start.Add(2*time.Hour), time.UnixMilli(1_700_000_000_123)),
+				time.Time{})))
 	case s.enums[name] != nil && t.Kind() == reflect.String:
 		v.SetString(rarely(random, pick(random, s.enums[name]...), "none of them"))
 	case t.Kind() == reflect.String && s.keys[name]:
@@ -217,9 +220,13 @@ func (s script) fill(random *rand.Rand, t reflect.Type, field string, start time
 	case t.Kind() == reflect.String:
 		v.SetString(pick(random, "1", "2", "3", "a", "b", "{"+s.name+"}a", "10", ""))
 	case t.Kind() == reflect.Interface && t.NumMethod() > 0:
-		v.Set(reflect.ValueOf(held{key(), rarely(random, pick(random, "a", "b"), ""), rarely[uint64](random, 1+random.Uint64N(3), 0)}))
+		v.Set(
+			reflect.ValueOf(held{key(), rarely(random, pick(random, "a", "b"), ""),
+				rarely[uint64](random, 1+random.Uint64N(3), 0)}))
 	case t.Kind() == reflect.Interface:
-		v.Set(reflect.ValueOf(rarely[any](random, pick[any](random, map[string]any{"a": 1, "kind": "x"}, []int{1, 2}, "text", 0.5), make(chan int))))
+		v.Set(
+			reflect.ValueOf(rarely[any](random,
+				pick[any](random, map[string]any{"a": 1, "kind": "x"}, []int{1, 2}, "text", 0.5), make(chan int))))
 	case t == reflect.TypeFor[[]byte]():
 		v.SetBytes([]byte(pick(random, "a", "\x00\xff", "")))
 	}

@@ -171,9 +171,11 @@ func TestStrangersGraph(t *testing.T) {
 			write(t, filepath.Join(dir, "main.go"), stranger.program)
 
 			known := strings.TrimSpace(goCommand(t, root, nil, "env", "GOMODCACHE"))
-			proxies := []string{fileURL(proxy), fileURL(filepath.Join(known, "cache", "download")), strings.TrimSpace(goCommand(t, root, nil, "env", "GOPROXY"))}
+			proxies := []string{fileURL(proxy), fileURL(filepath.Join(known, "cache", "download")),
+				strings.TrimSpace(goCommand(t, root, nil, "env", "GOPROXY"))}
 			// With -trimpath the build cache knows the packages of a module cache of any name.
-			env := []string{"GOPROXY=" + strings.Join(proxies, ","), "GOMODCACHE=" + cache, "GOSUMDB=off", "GOTOOLCHAIN=local",
+			env := []string{"GOPROXY=" + strings.Join(proxies, ","), "GOMODCACHE=" + cache, "GOSUMDB=off",
+				"GOTOOLCHAIN=local",
 				"GOWORK=off", "GOFLAGS=-mod=mod -modcacherw -trimpath"}
 			goCommand(t, dir, env, append([]string{"get"}, stranger.get...)...)
 			goCommand(t, dir, env, "build", "-o", filepath.Join(dir, "stranger.exe"), ".")
@@ -199,7 +201,8 @@ func compare(t *testing.T, name, text string) {
 	}
 	want, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, string(want), text, "what a stranger gets has changed; where that is meant: go test ./rlock_test/importer -update")
+	require.Equal(t, string(want), text,
+		"what a stranger gets has changed; where that is meant: go test ./rlock_test/importer -update")
 }
 
 // publish writes the files of a module of this repository into a module proxy, without those of the
@@ -211,7 +214,8 @@ func publish(t *testing.T, proxy, suffix string) {
 	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	require.NoError(t, err)
 	write(t, filepath.Join(dir, version+".mod"), string(mod))
-	write(t, filepath.Join(dir, version+".info"), fmt.Sprintf(`{"Version":%q,"Time":"2026-01-01T00:00:00Z"}`, version))
+	write(t, filepath.Join(dir, version+".info"),
+		fmt.Sprintf(`{"Version":%q,"Time":"2026-01-01T00:00:00Z"}`, version))
 	write(t, filepath.Join(dir, "list"), version+"\n")
 
 	file, err := os.Create(filepath.Join(dir, version+".zip"))

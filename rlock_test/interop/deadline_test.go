@@ -45,7 +45,8 @@ func TestDeadlineWithoutTheNetwork(t *testing.T) {
 	for i := 0; i < 10 && !both; i++ {
 		key := fmt.Sprint("theirs", i)
 		proxy, option = silent()
-		theirs, err := rueidislock.NewLocker(rueidislock.LockerOption{ClientOption: option, KeyMajority: 1, KeyValidity: lease})
+		theirs, err := rueidislock.NewLocker(
+			rueidislock.LockerOption{ClientOption: option, KeyMajority: 1, KeyValidity: lease})
 		require.NoError(t, err)
 		ctx = rueidislockHolds(t, t.Context(), theirs, key)
 		proxy.BlackHole(true)

@@ -83,7 +83,8 @@ func (l redsyncLock) extend(ctx context.Context, _ time.Duration) (bool, error) 
 
 func redsyncSays(own bool, err error) (bool, error) {
 	var taken *redsync.ErrTaken
-	if errors.As(err, &taken) || errors.Is(err, redsync.ErrLockAlreadyExpired) || errors.Is(err, redsync.ErrExtendFailed) {
+	if errors.As(err, &taken) || errors.Is(err, redsync.ErrLockAlreadyExpired) ||
+		errors.Is(err, redsync.ErrExtendFailed) {
 		return false, nil
 	}
 	return own, err
@@ -161,7 +162,8 @@ func (l *lifeline) cut() {
 	}
 }
 
-func (l *lifeline) dial(ctx context.Context, address string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
+func (l *lifeline) dial(ctx context.Context, address string, dialer *net.Dialer, _ *tls.Config) (net.Conn,
+	error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.dead {

@@ -78,7 +78,8 @@ func TestLibraries(t *testing.T) {
 		{"theirs expires", theirsExpires},
 		{"ours is forced away", oursIsForcedAway},
 		{"theirs is forced away", theirsIsForcedAway},
-		{"ours is shared by readers", oursIsSharedBy((*rlock.Locker).TryAcquireShared, (*rlock.Locker).AcquireShared)},
+		{"ours is shared by readers",
+			oursIsSharedBy((*rlock.Locker).TryAcquireShared, (*rlock.Locker).AcquireShared)},
 		{"ours is shared by permits", oursIsSharedBy(tryPermit, permit)},
 	}
 	env.Each(t, func(t *testing.T, e env.Engine) {
@@ -221,7 +222,8 @@ func theirsIsForcedAway(t *testing.T, p pair) {
 	require.NoError(t, ours.Release(t.Context()))
 }
 
-type acquireOne func(l *rlock.Locker, ctx context.Context, key string, opts ...rlock.Option) (*rlock.Lock, error)
+type acquireOne func(l *rlock.Locker, ctx context.Context, key string, opts ...rlock.Option) (*rlock.Lock,
+	error)
 
 func permit(l *rlock.Locker, ctx context.Context, key string, opts ...rlock.Option) (*rlock.Lock, error) {
 	return l.AcquirePermits(ctx, key, 1, 2, opts...)

@@ -33,7 +33,8 @@ func openTheirRueidislock(option rueidis.ClientOption) (rueidislock.Locker, erro
 	return locker, err
 }
 
-func theirRueidislock(ctx context.Context, locker rueidislock.Locker, work func(context.Context) error) error {
+func theirRueidislock(ctx context.Context, locker rueidislock.Locker,
+	work func(context.Context) error) error {
 	ctx, cancel, err := locker.WithContext(ctx, "order:17")
 	if err != nil {
 		return err
@@ -119,7 +120,8 @@ func waitsAgain(ctx context.Context, locker rueidislock.Locker, work func(contex
 
 // rueidislockHolds has rueidislock take a free lock, and returns its context. WithContext has been seen to
 // wait for one.
-func rueidislockHolds(t *testing.T, parent context.Context, locker rueidislock.Locker, name string) (ctx context.Context) {
+func rueidislockHolds(t *testing.T, parent context.Context, locker rueidislock.Locker,
+	name string) (ctx context.Context) {
 	t.Helper()
 	env.Soon(t, func() (taken bool) {
 		held, _, err := locker.TryWithContext(parent, name)
@@ -152,7 +154,8 @@ func TestMigration(t *testing.T) {
 				}
 		},
 		"majority": func(t *testing.T, s *env.Server) (theirs, ours runner) {
-			old, err := rueidislock.NewLocker(rueidislock.LockerOption{ClientOption: s.Option(), TryNextAfter: 5 * time.Second})
+			old, err := rueidislock.NewLocker(
+				rueidislock.LockerOption{ClientOption: s.Option(), TryNextAfter: 5 * time.Second})
 			require.NoError(t, err)
 			t.Cleanup(old.Close)
 			locker := env.OpenOn(t, s)
@@ -221,8 +224,10 @@ func TestMigrationTraps(t *testing.T) {
 
 		_, err = redislock.New(client).Obtain(t.Context(), "order:17", long, nil)
 		require.ErrorIs(t, err, redislock.ErrNotObtained, "at once")
-		_, err = redislock.New(client).Obtain(t.Context(), "order:17", short, &redislock.Options{RetryStrategy: redislock.LinearBackoff(while)})
-		require.True(t, errors.Is(err, redislock.ErrNotObtained) || errors.Is(err, context.DeadlineExceeded), // during a try
+		_, err = redislock.New(client).Obtain(t.Context(), "order:17", short,
+			&redislock.Options{RetryStrategy: redislock.LinearBackoff(while)})
+		// during a try
+		require.True(t, errors.Is(err, redislock.ErrNotObtained) || errors.Is(err, context.DeadlineExceeded),
 			"after the length of a lease: %v", err)
 		tries := 0
 		_, err = redislock.New(client).Obtain(t.Context(), "order:17", long, &redislock.Options{
@@ -231,15 +236,17 @@ func TestMigrationTraps(t *testing.T) {
 		require.ErrorIs(t, err, redislock.ErrNotObtained)
 		require.Equal(t, 3, tries, "three retries are four attempts")
 		pauses := 0
-		mutex := redsync.New(goredis.NewPool(client)).NewMutex("order:17", redsync.WithRetryDelayFunc(func(int) time.Duration {
-			pauses++
-			return time.Millisecond
-		}))
+		mutex := redsync.New(goredis.NewPool(client)).NewMutex("order:17",
+			redsync.WithRetryDelayFunc(func(int) time.Duration {
+				pauses++
+				return time.Millisecond
+			}))
 		var taken *redsync.ErrTaken
 		require.ErrorAs(t, mutex.LockContext(t.Context()), &taken)
 		require.Equal(t, 31, pauses, "between 32 tries")
 
-		_, err = locker.Acquire(t.Context(), "order:17", rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(4)))
+		_, err = locker.Acquire(t.Context(), "order:17",
+			rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(4)))
 		var facts *rlock.AcquireError
 		require.ErrorAs(t, err, &facts)
 		require.ErrorIs(t, err, rlock.ErrGaveUp)

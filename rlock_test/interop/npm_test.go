@@ -27,7 +27,8 @@ var installed = sync.OnceValue(func() error {
 	if err != nil {
 		return err
 	}
-	if done, err := os.Stat("node_modules/.package-lock.json"); err == nil && !done.ModTime().Before(locked.ModTime()) {
+	if done, err := os.Stat("node_modules/.package-lock.json"); err == nil &&
+		!done.ModTime().Before(locked.ModTime()) {
 		return nil // npm writes it last
 	}
 	npm, err := exec.LookPath("npm")

@@ -73,7 +73,8 @@ func hexDigits(id uuid.UUID) string {
 
 func openReplay(commands replayed) func(testing.TB, string) locker {
 	return func(tb testing.TB, address string) locker {
-		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, ForceSingleClient: true})
+		client, err := rueidis.NewClient(
+			rueidis.ClientOption{InitAddress: []string{address}, ForceSingleClient: true})
 		require.NoError(tb, err)
 		tb.Cleanup(client.Close)
 		return replay{client, commands}
@@ -87,7 +88,8 @@ type replay struct {
 
 func (r replay) try(ctx context.Context, name string, ttl time.Duration) (holding, error) {
 	token := r.commands.token()
-	err := r.client.Do(ctx, r.client.B().Set().Key(name).Value(token).Nx().PxMilliseconds(ttl.Milliseconds()).Build()).Error()
+	err := r.client.Do(ctx, r.client.B().Set().Key(name).Value(token).Nx().PxMilliseconds(
+		ttl.Milliseconds()).Build()).Error()
 	if rueidis.IsRedisNil(err) {
 		return nil, nil
 	}
@@ -108,7 +110,8 @@ type replayHolding struct {
 
 func (h replayHolding) run(ctx context.Context, script string, args ...string) (bool, error) {
 	args = append([]string{h.token}, args...)
-	return h.client.Do(ctx, h.client.B().Eval().Script(script).Numkeys(1).Key(h.name).Arg(args...).Build()).AsBool()
+	return h.client.Do(ctx, h.client.B().Eval().Script(script).Numkeys(1).Key(h.name).Arg(
+		args...).Build()).AsBool()
 }
 
 func (h replayHolding) release(ctx context.Context) (bool, error) {

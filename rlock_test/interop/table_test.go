@@ -87,7 +87,8 @@ func testedVersions(t *testing.T) map[string]string {
 	versions := map[string]string{}
 	mod, err := os.ReadFile("go.mod")
 	require.NoError(t, err)
-	for _, match := range regexp.MustCompile(`(?m)^\t(\S+?)(?:/v\d+)? v(\S+)$`).FindAllStringSubmatch(string(mod), -1) {
+	for _, match := range regexp.MustCompile(`(?m)^\t(\S+?)(?:/v\d+)? v(\S+)$`).FindAllStringSubmatch(
+		string(mod), -1) {
 		versions[match[1]] = match[2]
 	}
 	versions["github.com/redis/rueidis/rueidislock"] = versions["github.com/redis/rueidis"]

@@ -87,7 +87,8 @@ func TestDashboardOnPrometheus(t *testing.T) {
 	require.NoError(t, err)
 	locker := env.OpenOn(t, env.Start(t), rlock.WithObserver(observer), rlock.WithTTL(time.Minute))
 	require.NoError(t, registry.Register(rlockprom.NewCollector(locker)))
-	target := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
+	target := httptest.NewServer(
+		promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
 	defer target.Close()
 	p := startPrometheus(t, alerts(t), strings.TrimPrefix(target.URL, "http://"))
 

@@ -30,7 +30,8 @@ func unpacked(t *testing.T, name string) string {
 	var stderr bytes.Buffer
 	command.Stderr = &stderr
 	output, err := command.Output()
-	require.NoError(t, err, "%s cannot be unpacked from Debian's packages, which need apt-get, dpkg-deb and their mirror: %s", name, &stderr)
+	require.NoError(t, err, "%s cannot be unpacked from Debian's packages, which need apt-get, dpkg-deb and "+
+		"their mirror: %s", name, &stderr)
 	return strings.TrimSpace(string(output))
 }
 
@@ -67,7 +68,8 @@ scrape_configs:
 		address := listener.Addr().String()
 		require.NoError(t, listener.Close())
 		running := make(chan error, 1)
-		command := exec.Command(program, "--config.file="+config, "--storage.tsdb.path="+t.TempDir(), "--web.listen-address="+address, "--log.level=warn")
+		command := exec.Command(program, "--config.file="+config, "--storage.tsdb.path="+t.TempDir(),
+			"--web.listen-address="+address, "--log.level=warn")
 		var log bytes.Buffer
 		command.Stdout, command.Stderr = &log, &log
 		require.NoError(t, command.Start())

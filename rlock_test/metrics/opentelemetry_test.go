@@ -29,7 +29,8 @@ func TestOpenTelemetry(t *testing.T) {
 	traces := sdktrace.NewTracerProvider(sdktrace.WithBatcher(spans))
 	points, err := otlpmetrichttp.New(ctx, otlpmetrichttp.WithEndpointURL(c.url+"/v1/metrics"))
 	require.NoError(t, err)
-	meters := metric.NewMeterProvider(metric.WithReader(metric.NewPeriodicReader(points, metric.WithInterval(time.Hour))))
+	meters := metric.NewMeterProvider(
+		metric.WithReader(metric.NewPeriodicReader(points, metric.WithInterval(time.Hour))))
 
 	class := func(key string) string {
 		class, _, _ := strings.Cut(key, ":")
@@ -39,7 +40,8 @@ func TestOpenTelemetry(t *testing.T) {
 	require.NoError(t, err)
 	tracer, err := rlockotel.NewTracer(traces, class)
 	require.NoError(t, err)
-	locker := env.OpenOn(t, env.Start(t), rlock.WithObserver(rlock.Observers(observer, tracer)), rlock.WithTTL(time.Minute))
+	locker := env.OpenOn(t, env.Start(t), rlock.WithObserver(rlock.Observers(observer, tracer)),
+		rlock.WithTTL(time.Minute))
 	registration, err := rlockotel.Register(meters, locker)
 	require.NoError(t, err)
 

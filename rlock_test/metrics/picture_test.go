@@ -102,19 +102,22 @@ func works(locker *rlock.Locker, program int) (all []func(context.Context)) {
 			defer cancel()
 			key := fmt.Sprint("order:", rand.IntN(6))
 			_, _ = locker.Check(patient, key)
-			_ = locker.Do(patient, key, func(context.Context, *rlock.Lock) error { some(40 * time.Millisecond); return nil })
+			_ = locker.Do(patient, key,
+				func(context.Context, *rlock.Lock) error { some(40 * time.Millisecond); return nil })
 			some(120 * time.Millisecond)
 		})
 	}
 	return append(all, func(ctx context.Context) { // for longer, and the other program waits for it
 		patient, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		_ = locker.Do(patient, "report:daily", func(context.Context, *rlock.Lock) error { some(time.Second); return nil })
+		_ = locker.Do(patient, "report:daily",
+			func(context.Context, *rlock.Lock) error { some(time.Second); return nil })
 		some(2 * time.Second)
 	}, func(ctx context.Context) { // without an end
 		patient, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		lock, err := locker.Acquire(patient, fmt.Sprint("leader:", program), rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))
+		lock, err := locker.Acquire(patient, fmt.Sprint("leader:", program), rlock.WithTTL(3*time.Second),
+			rlock.WithAutoExtend(true))
 		if err == nil {
 			<-lock.Context().Done()
 		}
@@ -152,10 +155,12 @@ func (p *prometheus) draw(file string, from, to time.Time) {
 	page, err := os.ReadFile("testdata/picture.html")
 	require.NoError(p.t, err)
 	path := filepath.Join(p.t.TempDir(), "picture.html")
-	require.NoError(p.t, os.WriteFile(path, bytes.Replace(page, []byte("= DATA"), append([]byte("= "), data...), 1), 0o600))
+	require.NoError(p.t, os.WriteFile(path,
+		bytes.Replace(page, []byte("= DATA"), append([]byte("= "), data...), 1), 0o600))
 	file, err = filepath.Abs(file)
 	require.NoError(p.t, err)
-	command := exec.CommandContext(p.t.Context(), painter, "--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1400,1900",
+	command := exec.CommandContext(p.t.Context(), painter, "--headless", "--no-sandbox", "--hide-scrollbars",
+		"--window-size=1400,1900",
 		"--user-data-dir="+p.t.TempDir(), "--screenshot="+file, "file://"+path)
 	output, err := command.CombinedOutput()
 	require.NoError(p.t, err, "%s", output)
@@ -194,9 +199,11 @@ func (p *prometheus) lines(query, legend string, from, to time.Time) (lines []li
 		}
 	}
 	at := func(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
-	p.get("/api/v1/query_range?step=1&start="+at(from)+"&end="+at(to)+"&query="+url.QueryEscape(variables.Replace(query)), &data)
+	p.get("/api/v1/query_range?step=1&start="+at(from)+"&end="+at(to)+"&query="+
+		url.QueryEscape(variables.Replace(query)), &data)
 	for _, r := range data.Result {
-		l := line{Name: regexp.MustCompile(`\{\{(\w+)\}\}`).ReplaceAllStringFunc(legend, func(label string) string { return r.Metric[label[2:len(label)-2]] })}
+		l := line{Name: regexp.MustCompile(`\{\{(\w+)\}\}`).ReplaceAllStringFunc(legend,
+			func(label string) string { return r.Metric[label[2:len(label)-2]] })}
 		for _, v := range r.Values {
 			value, err := strconv.ParseFloat(v[1].(string), 64)
 			require.NoError(p.t, err)

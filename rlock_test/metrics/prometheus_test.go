@@ -35,7 +35,8 @@ func TestPrometheus(t *testing.T) {
 	server := env.Start(t)
 	locker := env.OpenOn(t, server, rlock.WithObserver(observer), rlock.WithTTL(time.Minute))
 	require.NoError(t, registry.Register(rlockprom.NewCollector(locker)))
-	target := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
+	target := httptest.NewServer(
+		promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
 	defer target.Close()
 	p := startPrometheus(t, alerts(t), strings.TrimPrefix(target.URL, "http://"))
 	p.shows(`rlock_held`, 0)
@@ -86,14 +87,16 @@ func TestPrometheusInAnOutage(t *testing.T) {
 	ctx := t.Context()
 	text, err := os.ReadFile(alerts(t))
 	require.NoError(t, err)
-	short := strings.NewReplacer("[1m]", "[6s]", "for: 1m", "for: 2s", "> 60", "> 3", "[10m]", "[1m]").Replace(string(text))
+	short := strings.NewReplacer("[1m]", "[6s]", "for: 1m", "for: 2s", "> 60", "> 3", "[10m]",
+		"[1m]").Replace(string(text))
 	rules := filepath.Join(t.TempDir(), "alerts.yml")
 	require.NoError(t, os.WriteFile(rules, []byte(short), 0o600))
 	registry := client.NewRegistry()
 	server := env.Start(t)
 	locker := env.OpenOn(t, server, rlock.WithTTL(time.Minute))
 	require.NoError(t, registry.Register(rlockprom.NewCollector(locker)))
-	target := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
+	target := httptest.NewServer(
+		promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
 	defer target.Close()
 	p := startPrometheus(t, rules, strings.TrimPrefix(target.URL, "http://"))
 	p.shows(`rlock_held`, 0)
@@ -172,7 +175,9 @@ func TestPrometheusRules(t *testing.T) {
 	cases, err := os.ReadFile("testdata/alerts_test.yml")
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "alerts_test.yml")
-	require.NoError(t, os.WriteFile(path, bytes.ReplaceAll(cases, []byte(`rule_files: ["{{alerts}}"]`), []byte("rule_files: ['"+alerts(t)+"']")), 0o600))
+	require.NoError(t, os.WriteFile(path,
+		bytes.ReplaceAll(cases, []byte(`rule_files: ["{{alerts}}"]`), []byte("rule_files: ['"+alerts(t)+"']")),
+		0o600))
 	for _, args := range [][]string{{"check", "rules", alerts(t)}, {"test", "rules", path}} {
 		output, err := exec.CommandContext(t.Context(), promtool, args...).CombinedOutput()
 		require.NoError(t, err, "promtool %q: %s", args, output)
@@ -205,7 +210,8 @@ func TestPrometheusLint(t *testing.T) {
 	require.NoError(t, err)
 	observer.Observe(t.Context(), rlock.Event{Kind: rlock.EventReleased, Key: "job"})
 	page := httptest.NewRecorder()
-	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(page,
+		httptest.NewRequest("GET", "/metrics", nil))
 	command := exec.CommandContext(t.Context(), unpacked(t, "promtool"), "check", "metrics")
 	command.Stdin = page.Body
 	output, err := command.CombinedOutput()

@@ -66,12 +66,14 @@ func kinds() (all []rlock.EventKind) {
 // happened are events of each kind; those that have a reason fail for each.
 func happened() (all []rlock.Event) {
 	for _, kind := range kinds() {
-		e := rlock.Event{Kind: kind, Key: "order:17", Contended: true, Waited: 2 * time.Second, Held: 3 * time.Second}
+		e := rlock.Event{Kind: kind, Key: "order:17", Contended: true, Waited: 2 * time.Second,
+			Held: 3 * time.Second}
 		all = append(all, e)
 		if e.Reason() == 0 {
 			continue
 		}
-		for _, err := range []error{rlock.ErrNoAnswer, rlock.ErrHeld, rlock.ErrGaveUp, rlock.ErrClosed, rlock.ErrExpired, errors.New("NOPERM")} {
+		for _, err := range []error{rlock.ErrNoAnswer, rlock.ErrHeld, rlock.ErrGaveUp, rlock.ErrClosed,
+			rlock.ErrExpired, errors.New("NOPERM")} {
 			e.Err = err
 			all = append(all, e)
 		}
@@ -100,7 +102,8 @@ func gathered(t *testing.T, registry *client.Registry, label func(string) string
 			}
 			slices.Sort(labels)
 			name := fmt.Sprintf("%s{%s}", f.GetName(), strings.Join(labels, ","))
-			series[name] = fmt.Sprint(f.GetType(), " ", strings.ReplaceAll(f.GetHelp(), "rlock.", "rlock_"), " ", number(m))
+			series[name] = fmt.Sprint(f.GetType(), " ", strings.ReplaceAll(f.GetHelp(), "rlock.", "rlock_"), " ",
+				number(m))
 		}
 	}
 	return series
@@ -131,7 +134,8 @@ func TestBothModulesAreAlike(t *testing.T) {
 	require.NoError(t, own.Register(rlockprom.NewCollector(source)))
 	observer, err := rlockprom.NewObserver(own, class)
 	require.NoError(t, err)
-	reader, err := exporter.New(exporter.WithRegisterer(others), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo())
+	reader, err := exporter.New(exporter.WithRegisterer(others), exporter.WithoutScopeInfo(),
+		exporter.WithoutTargetInfo())
 	require.NoError(t, err)
 	meters := metric.NewMeterProvider(metric.WithReader(reader))
 	_, err = rlockotel.Register(meters, source)
@@ -176,7 +180,8 @@ func TestOneWordForOneThing(t *testing.T) {
 	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	for _, e := range happened() {
 		log.Reset()
-		rlock.Observers(observer, rlock.SlogObserver(logger)).Observe(t.Context(), e) // a new one, which counts nothing
+		// a new one, which counts nothing
+		rlock.Observers(observer, rlock.SlogObserver(logger)).Observe(t.Context(), e)
 		word := e.Kind.String()
 		require.Regexp(t, `^[a-z]+(_[a-z]+)*$`, word)
 		require.Regexp(t, `msg="?rlock: `+word+`\b`, log.String())
@@ -202,7 +207,8 @@ func TestOneWordForOneThing(t *testing.T) {
 			require.True(t, has("rlock_checks_total{cache=miss}"))
 		default:
 			found := has("rlock_ended_total{how=" + word + "}")
-			for _, form := range []string{"{}", "_total{}", "_seconds{}", "_total{reason=" + rlock.ReasonNoAnswer.String() + "}"} {
+			for _, form := range []string{"{}", "_total{}", "_seconds{}",
+				"_total{reason=" + rlock.ReasonNoAnswer.String() + "}"} {
 				found = found || has("rlock_"+word+form)
 			}
 			require.True(t, found, "no metric has the word %s", word)
@@ -210,7 +216,8 @@ func TestOneWordForOneThing(t *testing.T) {
 	}
 	for _, kind := range kinds() {
 		word := kind.String()
-		require.True(t, counts[word] || kind == rlock.EventShortLease, "Stats has no %s", word) // which is told once
+		// which is told once
+		require.True(t, counts[word] || kind == rlock.EventShortLease, "Stats has no %s", word)
 		require.Condition(t, func() bool {
 			for name := range series {
 				if strings.HasPrefix(name, "rlock_class_events_total{class=order,event="+word) {
@@ -229,7 +236,8 @@ func TestOneWordForOneThing(t *testing.T) {
 			require.True(t, known, name)
 		}
 		if _, how, is := strings.Cut(name, "how="); is {
-			require.True(t, slices.ContainsFunc(kinds(), func(k rlock.EventKind) bool { return k.String()+"}" == how }), name)
+			require.True(t, slices.ContainsFunc(kinds(),
+				func(k rlock.EventKind) bool { return k.String()+"}" == how }), name)
 		}
 	}
 }

@@ -45,12 +45,13 @@ func (l *lines) take() []string {
 func (l *lines) logger() *slog.Logger { return l.at(slog.LevelInfo) }
 
 func (l *lines) at(level slog.Level) *slog.Logger {
-	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey {
-			return slog.Attr{}
-		}
-		return a
-	}}))
+	return slog.New(slog.NewTextHandler(l,
+		&slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}}))
 }
 
 // An outage makes a line for each kind of what fails, and later one with the number, however many locks there
@@ -65,7 +66,8 @@ func TestOutageInTheLog(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(locker.Close)
 		for i := range locks {
-			env.MustLock(t)(locker.Acquire(t.Context(), fmt.Sprint("held", i), rlock.WithTTL(5*time.Minute), rlock.WithAutoExtend(true)))
+			env.MustLock(t)(locker.Acquire(t.Context(), fmt.Sprint("held", i), rlock.WithTTL(5*time.Minute),
+				rlock.WithAutoExtend(true)))
 		}
 		require.Empty(t, log.take())
 		time.Sleep(90 * time.Second)
@@ -178,7 +180,8 @@ func TestBurstsAreWholeAtDebug(t *testing.T) {
 	var log lines
 	observer := rlock.SlogObserver(log.at(slog.LevelDebug))
 	for i := range 50 {
-		observer.Observe(t.Context(), rlock.Event{Kind: rlock.EventLost, Key: fmt.Sprint("job", i), Err: rlock.ErrLost})
+		observer.Observe(t.Context(),
+			rlock.Event{Kind: rlock.EventLost, Key: fmt.Sprint("job", i), Err: rlock.ErrLost})
 	}
 	written := log.take()
 	require.Len(t, written, 50)

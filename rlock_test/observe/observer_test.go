@@ -104,7 +104,8 @@ func TestEvents(t *testing.T) {
 			require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrReleased)
 		}, []string{"acquired", "extended", "released"}, nil},
 		"do": {func(t *testing.T, s scene) {
-			require.NoError(t, s.locker.Do(t.Context(), "job", func(context.Context, *rlock.Lock) error { return nil }))
+			require.NoError(t, s.locker.Do(t.Context(), "job",
+				func(context.Context, *rlock.Lock) error { return nil }))
 		}, []string{"acquired", "released"}, nil},
 		"expired with nobody watching": {func(t *testing.T, s scene) {
 			acquire(t, s, rlock.WithTTL(time.Second))
@@ -187,7 +188,8 @@ func TestEvents(t *testing.T) {
 		}, []string{"contended", "acquire_failed"}, rlock.ErrHeld},
 		"gave up": {func(t *testing.T, s scene) {
 			require.NoError(t, env.Do(t, s.direct, "SET", "job", "foreign").Error())
-			_, err := s.locker.Acquire(t.Context(), "job", rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(5)))
+			_, err := s.locker.Acquire(t.Context(), "job",
+				rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(5)))
 			require.ErrorIs(t, err, rlock.ErrGaveUp)
 		}, []string{"contended", "acquire_failed"}, rlock.ErrGaveUp},
 		"waited": {func(t *testing.T, s scene) {
@@ -250,12 +252,13 @@ func TestEventFacts(t *testing.T) {
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
 		type traceKey struct{}
 		var d diary
-		locker := env.NewLocker(t, client, rlock.WithPrefix("app:"), rlock.WithObserver(rlock.ObserverFunc(func(ctx context.Context, e rlock.Event) {
-			if ctx.Value(traceKey{}) != "trace" {
-				t.Error("the context has not the values of the acquisition's")
-			}
-			d.Observe(ctx, e)
-		})))
+		locker := env.NewLocker(t, client, rlock.WithPrefix("app:"),
+			rlock.WithObserver(rlock.ObserverFunc(func(ctx context.Context, e rlock.Event) {
+				if ctx.Value(traceKey{}) != "trace" {
+					t.Error("the context has not the values of the acquisition's")
+				}
+				d.Observe(ctx, e)
+			})))
 		ctx := context.WithValue(t.Context(), traceKey{}, "trace")
 		require.NoError(t, env.Do(t, client, "SET", "app:b", "foreign", "PX", "4000").Error())
 		set, err := locker.AcquireAll(ctx, []string{"a", "b"})
@@ -290,7 +293,8 @@ func TestEventFacts(t *testing.T) {
 		require.Equal(t, set.Fence(), acquired.Fence)
 		require.Equal(t, set.Attempts(), acquired.Attempts)
 		require.Greater(t, acquired.Waited, contended.Waited)
-		require.Equal(t, []bool{false, true, false}, []bool{contended.Contended, acquired.Contended, released.Contended})
+		require.Equal(t, []bool{false, true, false},
+			[]bool{contended.Contended, acquired.Contended, released.Contended})
 		require.Positive(t, acquired.Remaining)
 		require.LessOrEqual(t, acquired.Remaining, rlock.DefaultTTL)
 		require.Equal(t, set.Fence(), released.Fence)
@@ -302,7 +306,8 @@ func TestEventFacts(t *testing.T) {
 		require.True(t, events[1].Local)
 		require.False(t, events[0].Contended)
 		require.False(t, events[0].HandedOver)
-		require.True(t, slices.ContainsFunc(events, func(e rlock.Event) bool { return e.Kind == rlock.EventAcquired && e.HandedOver && e.Contended }))
+		require.True(t, slices.ContainsFunc(events,
+			func(e rlock.Event) bool { return e.Kind == rlock.EventAcquired && e.HandedOver && e.Contended }))
 		for _, e := range d.events {
 			text := fmt.Sprintf("%+v", e)
 			require.NotContains(t, text, set.Token())

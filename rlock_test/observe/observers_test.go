@@ -24,12 +24,13 @@ func TestObservers(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				before, after := new(diary), new(diary)
-				locker := env.NewLocker(t, client, rlock.WithObserver(rlock.Observers(before, nil, rlock.ObserverFunc(nil),
-					rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
-						if e.Kind == rlock.EventReleased {
-							ends()
-						}
-					}), after)))
+				locker := env.NewLocker(t, client,
+					rlock.WithObserver(rlock.Observers(before, nil, rlock.ObserverFunc(nil),
+						rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
+							if e.Kind == rlock.EventReleased {
+								ends()
+							}
+						}), after)))
 				ended := make(chan any)
 				go func() {
 					defer func() { ended <- recover() }()
@@ -70,20 +71,24 @@ func TestObserversOfObservers(t *testing.T) {
 			}
 		})
 		locker := env.NewLocker(t, client)
-		lock, err := locker.Acquire(t.Context(), "job", rlock.WithObserver(rlock.Observers(diaries[0], release, diaries[0])))
+		lock, err := locker.Acquire(t.Context(), "job",
+			rlock.WithObserver(rlock.Observers(diaries[0], release, diaries[0])))
 		require.NoError(t, err)
 		held = lock
 		require.NoError(t, lock.Extend(t.Context(), time.Minute))
-		require.Equal(t, []string{"acquired", "acquired", "extended", "extended", "released", "released"}, diaries[0].kinds("job"))
+		require.Equal(t, []string{"acquired", "acquired", "extended", "extended", "released", "released"},
+			diaries[0].kinds("job"))
 
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
 			defer func() { _ = recover() }()
-			_, _ = locker.Acquire(t.Context(), "other", rlock.WithObserver(rlock.Observers(inner, end(func() { panic("last") }), diaries[2])))
+			_, _ = locker.Acquire(t.Context(), "other",
+				rlock.WithObserver(rlock.Observers(inner, end(func() { panic("last") }), diaries[2])))
 		}()
 		env.Receive(t, ended)
-		require.Equal(t, []string{"acquired", "released"}, diaries[1].kinds("other"), "a caller who gets no handle holds nothing")
+		require.Equal(t, []string{"acquired", "released"}, diaries[1].kinds("other"),
+			"a caller who gets no handle holds nothing")
 		require.Equal(t, []string{"acquired", "released"}, diaries[2].kinds("other"))
 		require.Empty(t, env.Get(t, client, "other"))
 	})

@@ -125,7 +125,8 @@ func TestOwnersShareALease(t *testing.T) {
 			"one text":  {nil, 0, "web-3"},
 			"two texts": {[]rlock.Option{rlock.WithOwner("web-4")}, 1, "web-4"},
 		} {
-			locker := env.NewLocker(t, server.Client(t), rlock.WithOwner("web-3"), rlock.WithFence(false), rlock.WithTTL(time.Hour), rlock.WithTurn(time.Hour))
+			locker := env.NewLocker(t, server.Client(t), rlock.WithOwner("web-3"), rlock.WithFence(false),
+				rlock.WithTTL(time.Hour), rlock.WithTurn(time.Hour))
 			require.NoError(t, gen.New().Load(t.Context(), server.Client(t)))
 			env.Soon(t, func() bool { // a lease that is handed on within 100 ms is handed on as it is
 				lock, err := locker.Acquire(t.Context(), name)
@@ -158,7 +159,8 @@ func TestOwnerFollowsTheLock(t *testing.T) {
 	const lease = 4 * time.Second // on a busy machine, a cluster answers late
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		client := e.StartCluster(t).Client(t)
-		locker := env.NewLocker(t, client, rlock.WithCrossSlot(true), rlock.WithTTL(lease), rlock.WithOwner(rlock.DefaultOwner()))
+		locker := env.NewLocker(t, client, rlock.WithCrossSlot(true), rlock.WithTTL(lease),
+			rlock.WithOwner(rlock.DefaultOwner()))
 		one, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
 		require.NoError(t, err)
 		spread := []string{"a", "b", "c", "{a}2"} // of three nodes

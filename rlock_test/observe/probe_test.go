@@ -18,7 +18,8 @@ import (
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	const note, fault = rlock.ProbeNote, rlock.ProbeFault
-	rule := "~app:* ~rlock:fence:* -@all +get +mget +set +del +pexpire +persist +pttl +incr +time +eval +evalsha +multi +exec +ping "
+	rule := "~app:* ~rlock:fence:* -@all +get +mget +set +del +pexpire +persist +pttl +incr +time +eval " +
+		"+evalsha +multi +exec +ping "
 	as := func(o rueidis.ClientOption) rueidis.ClientOption {
 		o.Username, o.Password = "app", "secret"
 		return o
@@ -53,7 +54,8 @@ func TestProbe(t *testing.T) {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
 				return env.NewLocker(t, server.Client(t), rlock.WithInvalidations(rlock.NewInvalidations()))
 			},
-			map[string]rlock.ProbeSeverity{"client": note, "held": fault, "waiting": fault}, "no push reached the Invalidations",
+			map[string]rlock.ProbeSeverity{"client": note, "held": fault, "waiting": fault},
+			"no push reached the Invalidations",
 		},
 		"without a cache": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
@@ -95,31 +97,36 @@ func TestProbe(t *testing.T) {
 		},
 		"the least user": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
-				server.Do(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret"}, strings.Fields(rule+"+client|tracking +client|caching")...)...)
+				server.Do(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret"},
+					strings.Fields(rule+"+client|tracking +client|caching")...)...)
 				return env.OpenLocker(t, as(server.Option()), app)
 			},
 			map[string]rlock.ProbeSeverity{"queue": note, "shared": note, "eviction": note, "replication": note}, "",
 		},
 		"a user without client caching": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
-				server.Do(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret"}, strings.Fields(rule+"+client|tracking")...)...)
+				server.Do(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret"},
+					strings.Fields(rule+"+client|tracking")...)...)
 				return env.OpenLocker(t, as(server.Option()), app)
 			},
-			map[string]rlock.ProbeSeverity{"queue": note, "shared": note, "held": fault, "cache": fault, "waiting": fault, "eviction": note, "replication": note}, "client|caching",
+			map[string]rlock.ProbeSeverity{"queue": note, "shared": note, "held": fault, "cache": fault,
+				"waiting": fault, "eviction": note, "replication": note}, "client|caching",
 		},
 		"a user without scripts": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
 				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-@scripting")
 				return env.OpenLocker(t, as(server.Option()))
 			},
-			map[string]rlock.ProbeSeverity{"locks": fault, "queue": env.NoFinding, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding, "shared": env.NoFinding}, "may not acquire a lock",
+			map[string]rlock.ProbeSeverity{"locks": fault, "queue": env.NoFinding, "held": env.NoFinding,
+				"cache": env.NoFinding, "waiting": env.NoFinding, "shared": env.NoFinding}, "may not acquire a lock",
 		},
 		"a user without counters": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
 				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~app:*", "+@all")
 				return env.OpenLocker(t, as(server.Option()), app)
 			},
-			map[string]rlock.ProbeSeverity{"locks": fault, "queue": env.NoFinding, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding, "shared": env.NoFinding}, "locks work WithFence(false)",
+			map[string]rlock.ProbeSeverity{"locks": fault, "queue": env.NoFinding, "held": env.NoFinding,
+				"cache": env.NoFinding, "waiting": env.NoFinding, "shared": env.NoFinding}, "locks work WithFence(false)",
 		},
 		"a client that is not told of its own changes": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
@@ -141,7 +148,8 @@ func TestProbe(t *testing.T) {
 				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all", "-del")
 				return env.OpenLocker(t, as(server.Option()))
 			},
-			map[string]rlock.ProbeSeverity{"locks": fault, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding, "shared": note}, "cannot be released",
+			map[string]rlock.ProbeSeverity{"locks": fault, "held": env.NoFinding, "cache": env.NoFinding,
+				"waiting": env.NoFinding, "shared": note}, "cannot be released",
 		},
 		"a user without multi": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
@@ -200,7 +208,8 @@ func TestProbeNamesRightsForTheQueue(t *testing.T) {
 				option := server.Option()
 				option.Username, option.Password = "app", "secret"
 				probe := func() (finding rlock.ProbeFinding) {
-					report, err := env.OpenLocker(t, option, rlock.WithPrefix("app:"), rlock.WithFence(false)).Probe(t.Context())
+					report, err := env.OpenLocker(t, option, rlock.WithPrefix("app:"),
+						rlock.WithFence(false)).Probe(t.Context())
 					require.NoError(t, err)
 					require.NoError(t, report.Err(), "locks work without the queue")
 					for _, f := range report {
@@ -299,7 +308,8 @@ func TestProbeOfAReplica(t *testing.T) {
 	report, err := env.OpenLocker(t, replica.Option()).Probe(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, env.Severities(map[string]rlock.ProbeSeverity{
-		"locks": rlock.ProbeFault, "queue": env.NoFinding, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding, "shared": env.NoFinding, "replication": rlock.ProbeNote,
+		"locks": rlock.ProbeFault, "queue": env.NoFinding, "held": env.NoFinding, "cache": env.NoFinding,
+		"waiting": env.NoFinding, "shared": env.NoFinding, "replication": rlock.ProbeNote,
 	}), env.Worst(t, report), "%s", report)
 	require.ErrorContains(t, report.Err(), "connect to the primary")
 	var refusal *rueidis.RedisError
@@ -314,7 +324,8 @@ func TestProbeOfACluster(t *testing.T) {
 		c.Nodes[1].Do(t, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru")
 		report, err := env.OpenLocker(t, rueidis.ClientOption{InitAddress: c.Addrs()}).Probe(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, env.Severities(map[string]rlock.ProbeSeverity{"eviction": rlock.ProbeFault}), env.Worst(t, report), "%s", report)
+		require.Equal(t, env.Severities(map[string]rlock.ProbeSeverity{"eviction": rlock.ProbeFault}),
+			env.Worst(t, report), "%s", report)
 		for _, f := range report {
 			if f.Name == "eviction" {
 				require.Equal(t, f.Server == c.Nodes[1].Addr(), f.Severity == rlock.ProbeFault)

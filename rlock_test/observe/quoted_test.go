@@ -57,7 +57,8 @@ func TestErrorsOfAServerThatQuotesArguments(t *testing.T) {
 		server := e.Start(t, "--rename-command", "EVALSHA", "")
 		log := &shared{}
 		logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		locker := env.NewLocker(t, server.Client(t), rlock.WithOwner("Somebody"), rlock.WithObserver(rlock.SlogObserver(logger)))
+		locker := env.NewLocker(t, server.Client(t), rlock.WithOwner("Somebody"),
+			rlock.WithObserver(rlock.SlogObserver(logger)))
 		ctx := t.Context()
 		write := func(_ any, err error) {
 			t.Helper()
@@ -91,9 +92,12 @@ func TestErrorsOfAServerThatQuotesArguments(t *testing.T) {
 func TestErrorsOfAProxyThatQuotesArguments(t *testing.T) {
 	t.Parallel()
 	for name, quote := range map[string]func(words []string) string{
-		"quoted":   func(words []string) string { return fmt.Sprintf("ERR refused: %q", words) },
-		"plain":    func(words []string) string { return "ERR refused: " + strings.Join(words, " ") },
-		"cut":      func(words []string) string { return fmt.Sprintf("ERR refused: %.120q", strings.Join(words[3:], " ")) },
+		"quoted": func(words []string) string { return fmt.Sprintf("ERR refused: %q", words) },
+		"plain":  func(words []string) string { return "ERR refused: " + strings.Join(words, " ") },
+		"cut": func(words []string) string {
+			return fmt.Sprintf("ERR refused: %.120q",
+				strings.Join(words[3:], " "))
+		},
 		"in ticks": func(words []string) string { return "ERR refused `" + strings.Join(words, "` `") + "`" },
 	} {
 		for _, mine := range []string{"SECRET-TOKEN", "s3", "with \"quotes\" and ö"} {
@@ -112,7 +116,10 @@ func TestErrorsOfAProxyThatQuotesArguments(t *testing.T) {
 				tokens := []string{own.Token(), plain.Token(), each.Token()}
 				renewed := take("renewed", rlock.WithAutoExtend(true), rlock.WithTTL(4*time.Second))
 				renewed2 := take("renewed2", rlock.WithAutoExtend(true), rlock.WithTTL(4*time.Second))
-				f.When(func(words []string, _ func() rueidis.RedisResult) rueidis.RedisResult { return f.Refuse(quote(words)) })
+				f.When(func(words []string,
+					_ func() rueidis.RedisResult) rueidis.RedisResult {
+					return f.Refuse(quote(words))
+				})
 				write := func(err error) {
 					t.Helper()
 					require.ErrorContains(t, err, "refused")

@@ -66,7 +66,8 @@ func TestReasons(t *testing.T) {
 		rlock.ReasonInterrupted: func(ctx context.Context, l *rlock.Locker, s *rlocktest.Server) error {
 			defer func() { _ = recover() }()
 			s.Take("job", time.Hour)
-			return env.ErrorOf(l.Acquire(ctx, "job", rlock.WithRetry(rlock.RetryFunc(func(rlock.Attempt) (time.Duration, bool) { panic("no") }))))
+			return env.ErrorOf(l.Acquire(ctx, "job",
+				rlock.WithRetry(rlock.RetryFunc(func(rlock.Attempt) (time.Duration, bool) { panic("no") }))))
 		},
 	} {
 		t.Run(reason.String(), func(t *testing.T) {
@@ -74,13 +75,14 @@ func TestReasons(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := rlocktest.StartInMemory(t)
 				told := map[rlock.FailureReason]uint64{}
-				locker, err := rlock.Open(server.Option(), rlock.WithObserver(rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
-					if e.Kind == rlock.EventAcquireFailed {
-						told[e.Reason()]++
-					} else {
-						require.Zero(t, e.Reason(), e.Kind)
-					}
-				})))
+				locker, err := rlock.Open(server.Option(),
+					rlock.WithObserver(rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
+						if e.Kind == rlock.EventAcquireFailed {
+							told[e.Reason()]++
+						} else {
+							require.Zero(t, e.Reason(), e.Kind)
+						}
+					})))
 				require.NoError(t, err)
 				t.Cleanup(locker.Close)
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -146,7 +148,8 @@ func TestWaitingIsCounted(t *testing.T) {
 			s.Take("job0", time.Hour)
 			time.AfterFunc(2*time.Second, func() { s.Silence() })
 		}, 1, 6 * time.Second, 1},
-		"slow, but not for long": {func(s *rlocktest.Server) { s.Delay(200 * time.Millisecond) }, 10, 100 * time.Millisecond, 0},
+		"slow, but not for long": {func(s *rlocktest.Server) { s.Delay(200 * time.Millisecond) }, 10,
+			100 * time.Millisecond, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -203,7 +206,8 @@ func TestCandidatesAreNoOldWaits(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() {
-			ended <- locker.Lead(ctx, "leader", func(context.Context, *rlock.Lock) error { return errors.New("it leads") })
+			ended <- locker.Lead(ctx, "leader",
+				func(context.Context, *rlock.Lock) error { return errors.New("it leads") })
 		}()
 		time.Sleep(10 * time.Minute)
 		stats := locker.Stats()

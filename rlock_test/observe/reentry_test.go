@@ -104,7 +104,8 @@ func TestObserverMayCallTheLocker(t *testing.T) {
 				}
 				s.locker.Close()
 			})
-			s.f, s.locker, s.direct = env.NewFaulty(t, env.Engines(t)[0], rlock.WithObserver(observer), rlock.WithTTL(5*time.Second))
+			s.f, s.locker, s.direct = env.NewFaulty(t, env.Engines(t)[0], rlock.WithObserver(observer),
+				rlock.WithTTL(5*time.Second))
 			require.NoError(t, env.Do(t, s.direct, "SET", "foreign", "foreign").Error())
 			var err error
 			s.lock, err = s.locker.Acquire(s.ctx, "a")

@@ -154,7 +154,8 @@ func TestTokensAreToldToNobody(t *testing.T) {
 			inspected := env.Inspect(t, locker, lock.Key())
 			checked, err := locker.Check(ctx, lock.Key())
 			require.NoError(t, err)
-			book.put(lock, inspected, checked, &inspected, inspected.Holders[0], fmt.Sprint(lock.Context()), locker.Locks(), locker.Stats())
+			book.put(lock, inspected, checked, &inspected, inspected.Holders[0], fmt.Sprint(lock.Context()),
+				locker.Locks(), locker.Stats())
 			return lock
 		}
 
@@ -243,7 +244,8 @@ func TestTokensAreToldToNobody(t *testing.T) {
 		written := book.text.String()
 		require.Contains(t, written, `lock "job"`)
 		require.Contains(t, written, "web-3")
-		for _, event := range []string{"contended", "acquired", "acquire_failed", "extended", "extend_failed", "released", "release_failed", "lost"} {
+		for _, event := range []string{"contended", "acquired", "acquire_failed", "extended", "extend_failed",
+			"released", "release_failed", "lost"} {
 			require.Contains(t, written, `msg="rlock: `+event+`"`)
 		}
 		require.Len(t, tokens, 6+len(kept))

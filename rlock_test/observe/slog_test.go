@@ -32,8 +32,10 @@ func TestSlogObserver(t *testing.T) {
 			e.Kind, e.Fence, e.Attempts, e.Remaining = rlock.EventAcquired, 7, 1, 10*time.Second
 		}), `level=DEBUG msg="rlock: acquired" key=job fence=7 attempts=1 remaining=10s`},
 		"acquired after a long time": {with(func(e *rlock.Event) {
-			e.Kind, e.Attempts, e.Waited, e.Remaining, e.HandedOver = rlock.EventAcquired, 2, time.Second, rlock.NoExpiry, true
-		}), `level=INFO msg="rlock: acquired" key=job attempts=2 waited=1s remaining="never expires" handed_over=true`},
+			e.Kind, e.Attempts, e.Waited, e.Remaining, e.HandedOver = rlock.EventAcquired, 2, time.Second,
+				rlock.NoExpiry, true
+		}),
+			`level=INFO msg="rlock: acquired" key=job attempts=2 waited=1s remaining="never expires" handed_over=true`},
 		"contended": {with(func(e *rlock.Event) {
 			e.Kind, e.Attempts, e.Local = rlock.EventContended, 1, true
 		}), `level=DEBUG msg="rlock: contended" key=job attempts=1 local=true`},
@@ -42,25 +44,33 @@ func TestSlogObserver(t *testing.T) {
 		}), `level=WARN msg="rlock: expired" key=job held=3s error="rlock: lease expired before it was extended"`},
 		"held": {with(func(e *rlock.Event) {
 			e.Kind, e.Err = rlock.EventAcquireFailed, failed(rlock.ErrHeld)
-		}), `level=DEBUG msg="rlock: acquire_failed" key=job reason=held error="rlock: acquire \"job\": lock is held by another"`},
+		}),
+			`level=DEBUG msg="rlock: acquire_failed" key=job reason=held error="rlock: acquire \"job\": lock is held by another"`},
 		"gave up": {with(func(e *rlock.Event) {
 			e.Kind, e.Err = rlock.EventAcquireFailed, failed(fmt.Errorf("%w: %w", rlock.ErrGaveUp, context.Canceled))
-		}), `level=INFO msg="rlock: acquire_failed" key=job reason=canceled error="rlock: acquire \"job\": gave up waiting: context canceled"`},
+		}),
+			`level=INFO msg="rlock: acquire_failed" key=job reason=canceled error="rlock: acquire \"job\": gave up waiting: context canceled"`},
 		"server error": {with(func(e *rlock.Event) {
 			e.Kind, e.Err = rlock.EventAcquireFailed, failed(errors.New("NOPERM no"))
-		}), `level=WARN msg="rlock: acquire_failed" key=job reason=refused error="rlock: acquire \"job\": NOPERM no"`},
+		}),
+			`level=WARN msg="rlock: acquire_failed" key=job reason=refused error="rlock: acquire \"job\": NOPERM no"`},
 		"gave up, no answer": {with(func(e *rlock.Event) {
 			e.Kind, e.Err = rlock.EventAcquireFailed, failed(fmt.Errorf("%w: %w", rlock.ErrGaveUp, rlock.ErrNoAnswer))
-		}), `level=WARN msg="rlock: acquire_failed" key=job reason=no_answer error="rlock: acquire \"job\": gave up waiting: rlock: no answer from the server"`},
+		}),
+			`level=WARN msg="rlock: acquire_failed" key=job reason=no_answer error="rlock: acquire \"job\": gave up waiting: rlock: no answer from the server"`},
 		"extend_failed": {with(func(e *rlock.Event) {
 			e.Kind, e.Err = rlock.EventExtendFailed, errors.New("OOM")
 		}), `level=WARN msg="rlock: extend_failed" key=job reason=refused error=OOM`},
 		"release_failed": {with(func(e *rlock.Event) {
 			e.Kind, e.Err = rlock.EventReleaseFailed, rlock.ErrNoAnswer
-		}), `level=WARN msg="rlock: release_failed" key=job reason=no_answer error="rlock: no answer from the server"`},
-		"released":    {with(func(e *rlock.Event) { e.Kind = rlock.EventReleased }), `level=DEBUG msg="rlock: released" key=job`},
-		"closed":      {with(func(e *rlock.Event) { e.Kind = rlock.EventClosed }), `level=INFO msg="rlock: closed" key=job`},
-		"short lease": {with(func(e *rlock.Event) { e.Kind = rlock.EventShortLease }), `level=WARN msg="rlock: short_lease" key=job`},
+		}),
+			`level=WARN msg="rlock: release_failed" key=job reason=no_answer error="rlock: no answer from the server"`},
+		"released": {with(func(e *rlock.Event) { e.Kind = rlock.EventReleased }),
+			`level=DEBUG msg="rlock: released" key=job`},
+		"closed": {with(func(e *rlock.Event) { e.Kind = rlock.EventClosed }),
+			`level=INFO msg="rlock: closed" key=job`},
+		"short lease": {with(func(e *rlock.Event) { e.Kind = rlock.EventShortLease }),
+			`level=WARN msg="rlock: short_lease" key=job`},
 		"set": {with(func(e *rlock.Event) {
 			e.Kind, e.Keys = rlock.EventReleased, []string{"job", "other"}
 		}), `level=DEBUG msg="rlock: released" key=job keys=2`},
@@ -88,5 +98,6 @@ func TestSlogObserver(t *testing.T) {
 			require.Equal(t, test.want+"\n", written.String())
 		})
 	}
-	rlock.SlogObserver(nil).Observe(t.Context(), with(func(e *rlock.Event) { e.Kind = rlock.EventReleased })) // to the default logger
+	// to the default logger
+	rlock.SlogObserver(nil).Observe(t.Context(), with(func(e *rlock.Event) { e.Kind = rlock.EventReleased }))
 }

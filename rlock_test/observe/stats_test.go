@@ -66,7 +66,8 @@ func TestStats(t *testing.T) {
 		stats = locker.Stats()
 		require.EqualValues(t, 5, stats.Holds.Count())
 		require.Equal(t, rlock.Stats{
-			Acquired: 4, AcquireFailed: 1, AcquireFailedBy: rlock.Failures{rlock.ReasonHeld: 1}, Attempts: 3, Contended: 2, HandedOver: 1, Attached: 1, Extended: 1,
+			Acquired: 4, AcquireFailed: 1, AcquireFailedBy: rlock.Failures{rlock.ReasonHeld: 1}, Attempts: 3,
+			Contended: 2, HandedOver: 1, Attached: 1, Extended: 1,
 			Released: 1, Lost: 1, Expired: 1, Detached: 1, Closed: 1, Checks: 5, CacheHits: 4,
 		}, env.WithoutTimes(stats))
 	})
@@ -104,7 +105,8 @@ func TestHowManyAreHeld(t *testing.T) {
 			t.Helper()
 			s := locker.Stats()
 			require.Equal(t, want, s.Held)
-			require.EqualValues(t, want, s.Acquired+s.Attached-s.Released-s.ReleaseFailed-s.Lost-s.Expired-s.Detached-s.Closed)
+			require.EqualValues(t, want,
+				s.Acquired+s.Attached-s.Released-s.ReleaseFailed-s.Lost-s.Expired-s.Detached-s.Closed)
 			require.EqualValues(t, want, s.Acquired+s.Attached-s.Holds.Count())
 		}
 		held(0)

@@ -41,7 +41,8 @@ func (w *writer) act() {
 	case 4:
 		w.note("inside metamethod")
 		t := w.name("t")
-		w.block("local "+t+" = setmetatable({}, {__"+pick(w, "index", "newindex", "call", "add", "concat", "unm", "eq", "lt")+" = function()", w.command, "end})")
+		w.block("local "+t+" = setmetatable({}, {__"+pick(w, "index", "newindex", "call", "add", "concat", "unm",
+			"eq", "lt")+" = function()", w.command, "end})")
 		w.line("pcall(function()")
 		w.line("  local x = %s.y", t)
 		w.line("  %s.y = 1", t)
@@ -65,7 +66,8 @@ func (w *writer) inside(args []string) {
 	args[n] = "p"
 	f := w.name("f")
 	body := fmt.Sprintf("%s(%s)", w.callable(), strings.Join(args, ", "))
-	form := pick(w, "direct", "unpack", "second value", "varargs", "select", "table", "computed table", "method", "pcall", "ipairs", "callback", "recursion")
+	form := pick(w, "direct", "unpack", "second value", "varargs", "select", "table", "computed table", "method",
+		"pcall", "ipairs", "callback", "recursion")
 	if w.chance(2) {
 		form = "coroutine"
 	}

@@ -113,7 +113,8 @@ func (g generator) bind(ctx context.Context, dir string, programs []bound) error
 	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), text, 0o600); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-ldflags=-s -w", "-o", filepath.Join(dir, "caller"), "./"+caller)
+	cmd := exec.CommandContext(ctx, "go", "build", "-overlay", filepath.Join(dir, "overlay.json"),
+		"-ldflags=-s -w", "-o", filepath.Join(dir, "caller"), "./"+caller)
 	cmd.Dir = g.root
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("the bindings do not compile: %w\n%s", err, text)
@@ -210,7 +211,8 @@ func (p *Program) fill(s *step, c call, r *rand.Rand, limit bool) {
 			add("rest", "key", key, true)
 		case p.Keys[i].Kind == "token":
 			s.Keys = append(s.Keys, []byte(key))
-			s.Values = append(s.Values, field{p.Keys[i].Name, false, [][]byte{[]byte(key), []byte(c.args[0]), []byte("0")}})
+			s.Values = append(s.Values,
+				field{p.Keys[i].Name, false, [][]byte{[]byte(key), []byte(c.args[0]), []byte("0")}})
 		default:
 			add(p.Keys[i].Name, "key", key, false)
 		}
@@ -251,16 +253,21 @@ func plain(kind, word string) typed {
 
 // limits are values that runs do not draw, by type.
 var limits = map[string][]typed{
-	"key":      {{text: "", refused: true}, {text: "{x}:ä", word: "{x}:ä"}},
-	"string":   {{}, {text: "a b\r\n\x00ä", word: "a b\r\n\x00ä"}},
-	"bytes":    {{}, {text: "\x00\xff\xfe", word: "\x00\xff\xfe"}},
-	"int":      {{text: "9223372036854775807", word: "9223372036854775807"}, {text: "-9223372036854775808", word: "-9223372036854775808"}, {text: "-1", word: "-1"}},
-	"bool":     {},
-	"float":    {{text: "1e6", word: "1000000"}, {text: "1e21", word: "1000000000000000000000"}, {text: "1e-7", word: "0.0000001"}, {text: "-0.0", word: "0"}, {text: "123456789.125", word: "123456789.125"}, {text: "NaN", refused: true}, {text: "+Inf", refused: true}, {text: "-Inf", refused: true}},
-	"duration": {{text: "1000000", word: "1"}, {text: "999999", refused: true}, {text: "1500000", refused: true}, {text: "-1000000", refused: true}, {text: "0", refused: true}},
-	"time":     {{text: "", refused: true}, {text: "4102444800000", word: "4102444800000"}},
-	"channel":  {{text: "", refused: true}},
-	"enum":     {{text: "nosuch", refused: true}, {text: "", refused: true}},
+	"key":    {{text: "", refused: true}, {text: "{x}:ä", word: "{x}:ä"}},
+	"string": {{}, {text: "a b\r\n\x00ä", word: "a b\r\n\x00ä"}},
+	"bytes":  {{}, {text: "\x00\xff\xfe", word: "\x00\xff\xfe"}},
+	"int": {{text: "9223372036854775807", word: "9223372036854775807"},
+		{text: "-9223372036854775808", word: "-9223372036854775808"}, {text: "-1", word: "-1"}},
+	"bool": {},
+	"float": {{text: "1e6", word: "1000000"}, {text: "1e21", word: "1000000000000000000000"},
+		{text: "1e-7", word: "0.0000001"}, {text: "-0.0", word: "0"},
+		{text: "123456789.125", word: "123456789.125"}, {text: "NaN", refused: true}, {text: "+Inf", refused: true},
+		{text: "-Inf", refused: true}},
+	"duration": {{text: "1000000", word: "1"}, {text: "999999", refused: true}, {text: "1500000", refused: true},
+		{text: "-1000000", refused: true}, {text: "0", refused: true}},
+	"time":    {{text: "", refused: true}, {text: "4102444800000", word: "4102444800000"}},
+	"channel": {{text: "", refused: true}},
+	"enum":    {{text: "nosuch", refused: true}, {text: "", refused: true}},
 }
 
 // atLimit draws one of them.
@@ -271,7 +278,8 @@ func atLimit(kind string, r *rand.Rand) (typed, bool) {
 	}
 	values := slices.Clone(limits[base])
 	if optional { // the zero value is absent
-		values = slices.DeleteFunc(values, func(v typed) bool { return v.refused && (v.text == "" || v.text == "0") })
+		values = slices.DeleteFunc(values,
+			func(v typed) bool { return v.refused && (v.text == "" || v.text == "0") })
 		values = append(values, typed{text: map[string]string{"duration": "0"}[base]})
 	}
 	if len(values) == 0 {

@@ -93,7 +93,8 @@ func (w *writer) verb(s shape) string {
 		return w.route(name, name)
 	case w.chance(4):
 		w.note("built name")
-		return pick(w, fmt.Sprintf("'%s' .. '%s'", s.name[:1], s.name[1:]), fmt.Sprintf("string.upper('%s')", strings.ToLower(s.name)), fmt.Sprintf("('%s'):upper()", s.name))
+		return pick(w, fmt.Sprintf("'%s' .. '%s'", s.name[:1], s.name[1:]),
+			fmt.Sprintf("string.upper('%s')", strings.ToLower(s.name)), fmt.Sprintf("('%s'):upper()", s.name))
 	}
 	return name
 }
@@ -104,7 +105,8 @@ func (w *writer) chosen(s shape, like func(shape) bool) string {
 	w.note("command by choice")
 	names := []string{strings.ToLower(s.name)}
 	for _, i := range w.Perm(len(shapes)) {
-		if name := strings.ToLower(shapes[i].name); len(names) < 2+w.IntN(2) && !slices.Contains(names, name) && like(shapes[i]) {
+		if name := strings.ToLower(shapes[i].name); len(names) < 2+w.IntN(2) && !slices.Contains(names, name) &&
+			like(shapes[i]) {
 			names = append(names, name)
 		}
 	}
@@ -128,7 +130,9 @@ func (w *writer) chosen(s shape, like func(shape) bool) string {
 // channel returns an expression for a channel, now and then one that is not declared.
 func (w *writer) channel() string {
 	if w.wrong("channel") {
-		return w.route(pick(w, w.argument("string"), w.key("string"), "'news:' .. "+w.argument("channel"), "tostring("+w.argument("int")+")", "redis.call('GET', "+w.key("string")+")", w.argument("channel")+":lower()"), w.argument("channel"))
+		return w.route(pick(w, w.argument("string"), w.key("string"), "'news:' .. "+w.argument("channel"),
+			"tostring("+w.argument("int")+")", "redis.call('GET', "+w.key("string")+")",
+			w.argument("channel")+":lower()"), w.argument("channel"))
 	}
 	if w.program.Mode == "read cached" {
 		return "'news'"
@@ -153,9 +157,11 @@ func (w *writer) callable() string {
 // not take.
 func (w *writer) value() string {
 	if w.wrong("value") {
-		return w.route(pick(w, "nil", "true", "{}", "redis.call('GET', "+w.key("string")+")", "function() end"), "'x'")
+		return w.route(pick(w, "nil", "true", "{}", "redis.call('GET', "+w.key("string")+")", "function() end"),
+			"'x'")
 	}
-	return w.route(pick(w, "'v'", "'w'", "1", w.argument("string"), w.argument("int"), w.argument("bytes"), "redis.call('EXISTS', "+w.key("string")+")"), "'x'")
+	return w.route(pick(w, "'v'", "'w'", "1", w.argument("string"), w.argument("int"), w.argument("bytes"),
+		"redis.call('EXISTS', "+w.key("string")+")"), "'x'")
 }
 
 // keyed returns an expression for a key, now and then a wrong one.
@@ -170,7 +176,8 @@ func (w *writer) keyed(kind string) string {
 	}
 	bad := pick(w,
 		"'outside'", "'7'", "7", good+" .. ':x'", w.argument("string"), "redis.call('GET', "+w.key("string")+")",
-		"string.sub("+good+", 2)", "tostring(tonumber("+good+", 36))", "select('#', "+good+")", "tostring("+good+"):upper()", "redis.sha1hex("+good+")", "tonumber("+w.argument("int")+")",
+		"string.sub("+good+", 2)", "tostring(tonumber("+good+", 36))", "select('#', "+good+")",
+		"tostring("+good+"):upper()", "redis.sha1hex("+good+")", "tonumber("+w.argument("int")+")",
 		good+":reverse()", "({redis.call('GET', "+w.key("string")+")})[1]", "(table.concat({"+good+", 'x'}))",
 	)
 	return w.route(bad, good)
@@ -185,7 +192,8 @@ func (w *writer) function() string {
 	if !w.wrong("function") {
 		return w.route(good, pick(w, "redis.pcall", "redis.call"))
 	}
-	other := pick(w, "math.max", "tostring", "function() end", "redis.sha1hex", "redis.log", "print", "nil", "false")
+	other := pick(w, "math.max", "tostring", "function() end", "redis.sha1hex", "redis.log", "print", "nil",
+		"false")
 	if other == "print" || other == "nil" || other == "false" {
 		other = "type"
 	}

@@ -118,7 +118,8 @@ func (d described) fits(t replyType) string {
 	case t.Name == "struct":
 		return d.list(len(t.Fields), func(i int, item described) string { return item.fits(t.Fields[i]) })
 	}
-	if items, err := d.items(); err == nil && t.Elem.Name == "struct" && len(items) > 0 && t.Elem.Fields[0].scalar() && items[0].Kind != "table" {
+	if items, err := d.items(); err == nil && t.Elem.Name == "struct" && len(items) > 0 &&
+		t.Elem.Fields[0].scalar() && items[0].Kind != "table" {
 		if n := len(t.Elem.Fields); len(items)%n == 0 {
 			return d.list(-1, func(i int, item described) string { return item.fits(t.Elem.Fields[i%n]) })
 		}
@@ -155,7 +156,8 @@ func (d described) fitsScalar(kind string, absent bool) bool {
 	case "string", "bytes":
 		return isText
 	case "bool":
-		return absent || d.Kind == "number" && (number == 0 || number == 1) || isText && (d.Text == "OK" || d.Text == "0" || d.Text == "1") || d.Kind == "boolean"
+		return absent || d.Kind == "number" && (number == 0 || number == 1) ||
+			isText && (d.Text == "OK" || d.Text == "0" || d.Text == "1") || d.Kind == "boolean"
 	case "ok":
 		return isText && d.Text == "OK"
 	case "json":

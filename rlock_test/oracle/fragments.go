@@ -50,7 +50,8 @@ func (p *Program) files() map[string]string {
 }
 
 // opening is the first line of a statement that stands in no block.
-var opening = regexp.MustCompile(`^(local|redis|if|for|while|repeat|do|pcall|function|table|rawset|assert|[a-zA-Z]\w*[.(:])`)
+var opening = regexp.MustCompile(
+	`^(local|redis|if|for|while|repeat|do|pcall|function|table|rawset|assert|[a-zA-Z]\w*[.(:])`)
 
 // boundaries returns the lines before which a fragment may begin or end. The first line is
 // empty, which ends the header.

@@ -47,7 +47,8 @@ func build(tb testing.TB, flaws ...flaw) generator {
 			tb.Fatal(err)
 		}
 		if n := bytes.Count(text, []byte(f.old)); n != 1 {
-			tb.Fatalf("the flaw %q replaces a text that stands %d times in %s; it must stand there once:\n%s", f.name, n, f.file, f.old)
+			tb.Fatalf("the flaw %q replaces a text that stands %d times in %s; it must stand there once:\n%s", f.name,
+				n, f.file, f.old)
 		}
 		changed := filepath.Join(dir, fmt.Sprintf("flaw%d.go", i))
 		if err := os.WriteFile(changed, bytes.Replace(text, []byte(f.old), []byte(f.new), 1), 0o600); err != nil {
@@ -62,7 +63,8 @@ func build(tb testing.TB, flaws ...flaw) generator {
 	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), text, 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	cmd := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-ldflags=-s -w", "-o", g.path, "./generator/redislua")
+	cmd := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-ldflags=-s -w", "-o",
+		g.path, "./generator/redislua")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		tb.Fatalf("%v: %v\n%s", cmd, err, out)
@@ -85,7 +87,8 @@ var findingLine = regexp.MustCompile(`(?m)^\S*?(p\d{6})[.0-9]*\.lua:\d+:\d+: (.*
 
 // judge has the generator read the programs. It returns the audits of those that it
 // accepts and the first finding of each of the others, by name.
-func (g generator) judge(ctx context.Context, programs []*Program) (accepted map[string]rule, refused map[string]string, err error) {
+func (g generator) judge(ctx context.Context, programs []*Program) (accepted map[string]rule,
+	refused map[string]string, err error) {
 	dir, err := os.MkdirTemp("", "oracle")
 	if err != nil {
 		return nil, nil, err
@@ -110,13 +113,15 @@ func (g generator) judge(ctx context.Context, programs []*Program) (accepted map
 		}
 	}
 	if len(refused) == 0 {
-		return nil, nil, fmt.Errorf("the generator failed without a finding about a program: %w\n%s", err, complaints)
+		return nil, nil, fmt.Errorf("the generator failed without a finding about a program: %w\n%s", err,
+			complaints)
 	}
 	if len(refused) == len(programs) {
 		return nil, refused, nil
 	}
 	if out, complaints, err = g.run(ctx, dir); err != nil {
-		return nil, nil, fmt.Errorf("the generator accepts programs among others that it refuses alone: %w\n%s", err, complaints)
+		return nil, nil, fmt.Errorf("the generator accepts programs among others that it refuses alone: %w\n%s",
+			err, complaints)
 	}
 	return audits(out, refused)
 }

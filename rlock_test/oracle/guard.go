@@ -18,7 +18,8 @@ func (w *writer) held() {
 		w.note("bad guard: early write")
 		w.command()
 	}
-	w.guard(fmt.Sprintf("%s ~= %s", holder, token), fmt.Sprintf("%s == %s", holder, token), "return redis.error_reply('NOT_HELD')", func() {})
+	w.guard(fmt.Sprintf("%s ~= %s", holder, token), fmt.Sprintf("%s == %s", holder, token),
+		"return redis.error_reply('NOT_HELD')", func() {})
 }
 
 // fenced writes commands behind a comparison of fences, which may be no guard.
@@ -49,7 +50,8 @@ func (w *writer) fenced() {
 		w.note("bad fence: stored last")
 		first = func() {}
 	}
-	w.guard(fmt.Sprintf("%s < %s", fence, seen), fmt.Sprintf("%s >= %s", fence, seen), "return redis.error_reply('STALE')", first)
+	w.guard(fmt.Sprintf("%s < %s", fence, seen), fmt.Sprintf("%s >= %s", fence, seen),
+		"return redis.error_reply('STALE')", first)
 	if late {
 		store()
 	}
@@ -74,7 +76,8 @@ func (w *writer) store(field string) {
 	case 3:
 		w.line("redis.call('HSET', KEYS[1], %s, ARGV[1])", field)
 		w.note("bad fence: gone afterwards")
-		w.line("%s", pick(w, "redis.call('DEL', KEYS[1])", "redis.call('HDEL', KEYS[1], "+field+")", "redis.call('PEXPIRE', KEYS[1], 1)", "redis.call('HSET', KEYS[1], "+field+", '1')"))
+		w.line("%s", pick(w, "redis.call('DEL', KEYS[1])", "redis.call('HDEL', KEYS[1], "+field+")",
+			"redis.call('PEXPIRE', KEYS[1], 1)", "redis.call('HSET', KEYS[1], "+field+", '1')"))
 	case 4:
 		w.note("bad fence: name and value the wrong way round")
 		w.line("redis.call('HSET', KEYS[1], ARGV[1], %s)", field)
@@ -100,9 +103,11 @@ func (w *writer) guard(bad, good, refusal string, first func()) {
 			w.act()
 		}
 	}
-	form := pick(w, "if", "if", "if", "else", "good branch", "assert", "helper", "helper result", "do", "nested", "local")
+	form := pick(w, "if", "if", "if", "else", "good branch", "assert", "helper", "helper result", "do", "nested",
+		"local")
 	if w.wrong("guard") {
-		form = pick(w, "bad good branch and more", "bad own error", "bad own assert", "bad loop", "bad one branch", "bad pcall", "bad dispatch", "bad not called", "bad and", "bad or")
+		form = pick(w, "bad good branch and more", "bad own error", "bad own assert", "bad loop", "bad one branch",
+			"bad pcall", "bad dispatch", "bad not called", "bad and", "bad or")
 	}
 	w.note(form + " guard")
 	switch form {

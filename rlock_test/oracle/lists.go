@@ -17,7 +17,8 @@ func (w *writer) allKeys() {
 	}
 	list := pick(w, "KEYS", "KEYS", w.route("KEYS", "{}"), "{unpack(KEYS)}")
 	if w.wrong("keys") {
-		w.line("%s", pick(w, "table.insert(KEYS, 'outside')", "KEYS[#KEYS + 1] = 'outside'", "KEYS[1] = 'outside'", "rawset(KEYS, 1, 'outside')", "for i = 1, #ARGV do KEYS[#KEYS + 1] = ARGV[i] end"))
+		w.line("%s", pick(w, "table.insert(KEYS, 'outside')", "KEYS[#KEYS + 1] = 'outside'", "KEYS[1] = 'outside'",
+			"rawset(KEYS, 1, 'outside')", "for i = 1, #ARGV do KEYS[#KEYS + 1] = ARGV[i] end"))
 	}
 	if p.Rest != "" && w.chance(40) {
 		w.restOfKeys()
@@ -63,13 +64,15 @@ func (w *writer) restOfKeys() {
 		calls = append(calls, map[string][]string{
 			"string": {"'DEL', %s", "'BITOP', 'OR', " + w.key("string") + ", %s"},
 			"set":    {"'SUNIONSTORE', " + w.key("set") + ", %s", "'DEL', " + w.key("set") + ", %s"},
-			"zset":   {"'ZUNIONSTORE', " + w.key("zset") + ", #KEYS - @KEYS@ + 1, %s", "'ZINTERSTORE', " + w.key("zset") + ", #KEYS - @KEYS@ + 1, %s"},
-			"list":   {"'DEL', %s", "'LMPOP', #KEYS - @KEYS@ + 1, %s"},
+			"zset": {"'ZUNIONSTORE', " + w.key("zset") + ", #KEYS - @KEYS@ + 1, %s",
+				"'ZINTERSTORE', " + w.key("zset") + ", #KEYS - @KEYS@ + 1, %s"},
+			"list": {"'DEL', %s", "'LMPOP', #KEYS - @KEYS@ + 1, %s"},
 		}[p.Rest]...)
 	}
 	call := pick(w, calls...)
 	if w.wrong("list") {
-		call = pick(w, "'MSET', %s", "'SORT', %s", "'SMOVE', %s", "'ZUNIONSTORE', #KEYS, %s", "'SUNIONSTORE', 'outside', %s", "'XREAD', 'STREAMS', %s", "'SINTERCARD', ARGV[1] or 1, 'outside', %s")
+		call = pick(w, "'MSET', %s", "'SORT', %s", "'SMOVE', %s", "'ZUNIONSTORE', #KEYS, %s",
+			"'SUNIONSTORE', 'outside', %s", "'XREAD', 'STREAMS', %s", "'SINTERCARD', ARGV[1] or 1, 'outside', %s")
 	}
 	if pick(w, true, false) {
 		w.line("redis.call(%s)", fmt.Sprintf(call, "unpack(KEYS, @KEYS@)"))
@@ -77,26 +80,35 @@ func (w *writer) restOfKeys() {
 	}
 	t := w.name("t")
 	w.line("local %s = {}", t)
-	w.line("for i = @KEYS@, #KEYS do %s end", pick(w, t+"[#"+t+" + 1] = KEYS[i]", "table.insert("+t+", KEYS[i])"))
+	w.line("for i = @KEYS@, #KEYS do %s end",
+		pick(w, t+"[#"+t+" + 1] = KEYS[i]", "table.insert("+t+", KEYS[i])"))
 	w.line("redis.call(%s)", fmt.Sprintf(call, "unpack("+t+")"))
 }
 
 // open are commands that take any number of values, with the type of their key, and in
 // front of the values what else they take.
 var open = []shape{
-	{"HMGET", "hash", false}, {"SMISMEMBER", "set", false}, {"ZMSCORE", "zset", false}, {"GEOHASH", "zset", false}, {"BITFIELD_RO", "string", false},
-	{"SADD", "set", true}, {"SREM", "set", true}, {"RPUSH", "list", true}, {"LPUSHX", "list", true}, {"ZREM", "zset", true}, {"HDEL", "hash", true}, {"HSET", "hash", true},
-	{"ZADD", "zset", true}, {"PFADD", "string", true}, {"XADD", "stream *", true}, {"XADD", "stream MAXLEN 10 *", true}, {"SET", "string v", true}, {"XDEL", "stream", true},
+	{"HMGET", "hash", false}, {"SMISMEMBER", "set", false}, {"ZMSCORE", "zset", false},
+	{"GEOHASH", "zset", false}, {"BITFIELD_RO", "string", false},
+	{"SADD", "set", true}, {"SREM", "set", true}, {"RPUSH", "list", true}, {"LPUSHX", "list", true},
+	{"ZREM", "zset", true}, {"HDEL", "hash", true}, {"HSET", "hash", true},
+	{"ZADD", "zset", true}, {"PFADD", "string", true}, {"XADD", "stream *", true},
+	{"XADD", "stream MAXLEN 10 *", true}, {"SET", "string v", true}, {"XDEL", "stream", true},
 }
 
 // closed are commands for which a list of values that nobody knows is a mistake, since
 // some of them may be keys.
 var closed = []shape{
-	{"EXISTS", "string", false}, {"MGET", "", false}, {"SUNION", "set", false}, {"SORT_RO", "list", false}, {"XREAD", "COUNT 1 STREAMS", false}, {"XREAD", "COUNT 1", false},
-	{"ZUNION", "", false}, {"ZUNION", "2", false}, {"SINTERCARD", "1", false}, {"LCS", "string", false}, {"OBJECT", "", false}, {"GEORADIUS_RO", "zset 0 0", false},
-	{"DEL", "", true}, {"UNLINK", "string", true}, {"MSET", "string v", true}, {"RENAME", "string", true}, {"SORT", "list", true}, {"SORT", "list LIMIT 0", true},
-	{"ZUNIONSTORE", "zset", true}, {"ZUNIONSTORE", "zset 1", true}, {"BITOP", "AND string", true}, {"SMOVE", "set", true}, {"LMOVE", "list", true}, {"COPY", "string", true},
-	{"GEORADIUS", "zset 0 0 1", true}, {"", "", true}, {"LMPOP", "1", true}, {"BLPOP", "", true}, {"XREADGROUP", "GROUP", true}, {"GEOSEARCHSTORE", "zset", true},
+	{"EXISTS", "string", false}, {"MGET", "", false}, {"SUNION", "set", false}, {"SORT_RO", "list", false},
+	{"XREAD", "COUNT 1 STREAMS", false}, {"XREAD", "COUNT 1", false},
+	{"ZUNION", "", false}, {"ZUNION", "2", false}, {"SINTERCARD", "1", false}, {"LCS", "string", false},
+	{"OBJECT", "", false}, {"GEORADIUS_RO", "zset 0 0", false},
+	{"DEL", "", true}, {"UNLINK", "string", true}, {"MSET", "string v", true}, {"RENAME", "string", true},
+	{"SORT", "list", true}, {"SORT", "list LIMIT 0", true},
+	{"ZUNIONSTORE", "zset", true}, {"ZUNIONSTORE", "zset 1", true}, {"BITOP", "AND string", true},
+	{"SMOVE", "set", true}, {"LMOVE", "list", true}, {"COPY", "string", true},
+	{"GEORADIUS", "zset 0 0 1", true}, {"", "", true}, {"LMPOP", "1", true}, {"BLPOP", "", true},
+	{"XREADGROUP", "GROUP", true}, {"GEOSEARCHSTORE", "zset", true},
 }
 
 // openList writes a command with a list of arguments of which nobody knows how many
@@ -123,7 +135,8 @@ func (w *writer) openList() {
 	for _, a := range args {
 		given += a + ", "
 	}
-	form := pick(w, "unpack", "from a place", "varargs", "table of varargs", "select", "loop", "chunks", "ipairs", "table", "table with the command", "wrapper", "insert", "reply", "appended varargs")
+	form := pick(w, "unpack", "from a place", "varargs", "table of varargs", "select", "loop", "chunks",
+		"ipairs", "table", "table with the command", "wrapper", "insert", "reply", "appended varargs")
 	w.note("open list by " + form)
 	if p.More == "" && form != "reply" {
 		p.More = pick(w, "string", "string", "string", "int", "float", "bytes")
@@ -179,9 +192,12 @@ func (w *writer) openList() {
 	case "insert":
 		t := w.name("t")
 		w.line("local %s = {}", t)
-		w.line("for i = @ARGV@, #ARGV do table.insert(%s, %s) end", t, pick(w, "ARGV[i]", "ARGV[i]", "tostring(ARGV[i])", "tonumber(ARGV[i]) or 0"))
+		w.line("for i = @ARGV@, #ARGV do table.insert(%s, %s) end", t,
+			pick(w, "ARGV[i]", "ARGV[i]", "tostring(ARGV[i])", "tonumber(ARGV[i]) or 0"))
 		w.line("redis.call(%sunpack(%s))", given, t)
 	case "reply":
-		w.line("redis.call(%sunpack(redis.call(%s)))", given, pick(w, "'SMEMBERS', "+w.key("set"), "'LRANGE', "+w.key("list")+", 0, -1", "'HVALS', "+w.key("hash"), "'ZRANGE', "+w.key("zset")+", 0, -1", "'HGETALL', "+w.key("hash")))
+		w.line("redis.call(%sunpack(redis.call(%s)))", given,
+			pick(w, "'SMEMBERS', "+w.key("set"), "'LRANGE', "+w.key("list")+", 0, -1", "'HVALS', "+w.key("hash"),
+				"'ZRANGE', "+w.key("zset")+", 0, -1", "'HGETALL', "+w.key("hash")))
 	}
 }

@@ -16,11 +16,14 @@ import (
 
 var (
 	length   = flag.Duration("length", 0, "how long to look for holes; 0: as many programs as -programs says")
-	programs = flag.Int("programs", 0, "how many programs to write; 0: 2,000 with -short, else 12,000, or as many as five minutes allow, but no fewer than 2,000")
-	seed     = flag.Uint64("oracle.seed", usual, "of the programs; 0: from the clock")
-	first    = flag.Int("first", 0, "the number of the first program, to see one again; it must be a multiple of 500")
-	kinds    = flag.Int("kinds", 5, "how many kinds of holes end the search")
-	alarms   = flag.Bool("alarms", false, "show programs without a mistake that are refused")
+	programs = flag.Int("programs", 0,
+		"how many programs to write; 0: 2,000 with -short, else 12,000, or as many as five minutes allow, but no "+
+			"fewer than 2,000")
+	seed  = flag.Uint64("oracle.seed", usual, "of the programs; 0: from the clock")
+	first = flag.Int("first", 0,
+		"the number of the first program, to see one again; it must be a multiple of 500")
+	kinds  = flag.Int("kinds", 5, "how many kinds of holes end the search")
+	alarms = flag.Bool("alarms", false, "show programs without a mistake that are refused")
 )
 
 // usual is the seed unless -oracle.seed says otherwise, so that a change of the generator is
@@ -65,7 +68,8 @@ func TestOracle(t *testing.T) {
 		t.Error(h)
 	}
 	if found.accepted < found.programs()/4 {
-		t.Errorf("seed %d: the generator accepts %d of %d programs, so that few are tried", from, found.accepted, found.programs())
+		t.Errorf("seed %d: the generator accepts %d of %d programs, so that few are tried", from, found.accepted,
+			found.programs())
 	}
 }
 
@@ -160,7 +164,8 @@ func TestPlanted(t *testing.T) {
 			[]string{"decode"}, 1},
 		{flaw{"KEYS as a whole is of an unknown length", check + "check.go",
 			"\tif variadic == 0 {\n",
-			"\tif len(used.Whole) > 0 && variadic == 0 && name == \"KEYS\" {\n\t\tc.once(name, used.Whole[0], \"its length is not known\")\n\t}\n\tif variadic == 0 {\n"},
+			"\tif len(used.Whole) > 0 && variadic == 0 && name == \"KEYS\" {\n\t\tc.once(name, used.Whole[0], \"its " +
+				"length is not known\")\n\t}\n\tif variadic == 0 {\n"},
 			[]string{"refusal"}, -1},
 		{flaw{"a fragment that is included twice stands twice", "generator/internal/script/include.go",
 			"case slices.Contains(s.includes, name):\n",
@@ -192,13 +197,15 @@ func TestPlanted(t *testing.T) {
 				t.Logf("program %d of seed %d shows %v, so the search begins at the first", f.at, usual, kinds)
 			}
 			const most = 30_000 // programs, which take five minutes on a slow machine
-			found, err := hunt{generator: g, servers: servers, seed: usual}.search(t.Context(), func(r *report) bool { return isShown(r.kinds) || r.programs() >= most })
+			found, err := hunt{generator: g, servers: servers, seed: usual}.search(t.Context(),
+				func(r *report) bool { return isShown(r.kinds) || r.programs() >= most })
 			require.NoError(t, err, "seed %d", usual)
 			if !isShown(found.kinds) {
 				t.Errorf("not found in %d programs of seed %d, but %v", found.programs(), usual, found.kinds)
 			}
 			for _, h := range found.holes {
-				t.Logf("found after %d programs, in program %d, a hole of kind %q: %v", found.programs(), h.number(), h.fault.kind, h)
+				t.Logf("found after %d programs, in program %d, a hole of kind %q: %v", found.programs(), h.number(),
+					h.fault.kind, h)
 			}
 		})
 	}

@@ -104,7 +104,8 @@ var waivers = map[string]string{
 
 // Write returns the program of a seed and a number.
 func Write(seed uint64, number int) *Program {
-	w := &writer{Rand: rand.New(rand.NewPCG(seed, uint64(number))), program: &Program{Name: fmt.Sprintf("p%06d", number)}}
+	w := &writer{Rand: rand.New(rand.NewPCG(seed, uint64(number))),
+		program: &Program{Name: fmt.Sprintf("p%06d", number)}}
 	p := w.program
 	if w.chance(60) {
 		w.mistake = pick(w, mistakes...)
@@ -149,7 +150,8 @@ func (w *writer) finish() {
 	} else {
 		p.Body, p.Args = prune(p.Body, "ARGV", p.Args)
 	}
-	p.Body = strings.NewReplacer(firstOfRest, fmt.Sprint(len(p.Keys)+1), firstOfMore, fmt.Sprint(len(p.Args)+1)).Replace(p.Body)
+	p.Body = strings.NewReplacer(firstOfRest, fmt.Sprint(len(p.Keys)+1), firstOfMore,
+		fmt.Sprint(len(p.Args)+1)).Replace(p.Body)
 	if w.chance(10) {
 		if p.Cut = 1 + w.Uint64()>>1; len(p.files()) > 1 {
 			w.note("fragments")

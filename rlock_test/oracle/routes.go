@@ -221,18 +221,21 @@ var routes = []route{
 	{"handler of xpcall", func(w *writer, v, other string) string {
 		a := w.name("a")
 		w.line("local %s = %s", a, other)
-		w.line("xpcall(function() %s end, function() %s = %s end)", pick(w, "return 1", "error('lost')", "if "+w.condition()+" then error('lost') end"), a, v)
+		w.line("xpcall(function() %s end, function() %s = %s end)",
+			pick(w, "return 1", "error('lost')", "if "+w.condition()+" then error('lost') end"), a, v)
 		return a
 	}},
 	{"answer of a handler", func(w *writer, v, other string) string {
 		a := w.name("a")
-		w.line("local _, %s = xpcall(function() %s end, function() return %s end)", a, pick(w, "return "+other, "error('lost')"), v)
+		w.line("local _, %s = xpcall(function() %s end, function() return %s end)", a,
+			pick(w, "return "+other, "error('lost')"), v)
 		return a
 	}},
 	{"callback of a metatable", func(w *writer, v, other string) string {
 		a := w.name("a")
 		w.line("local %s = %s", a, other)
-		w.line("string.gsub(%s, 'x', setmetatable({}, {__index = function() %s = %s end}))", pick(w, "'x'", w.argument("string")), a, v)
+		w.line("string.gsub(%s, 'x', setmetatable({}, {__index = function() %s = %s end}))",
+			pick(w, "'x'", w.argument("string")), a, v)
 		return a
 	}},
 	{"removed from either list", func(w *writer, v, other string) string {
@@ -250,8 +253,10 @@ var routes = []route{
 		return fmt.Sprintf("(select(%s and %s or 2, %s, %s))", w.condition(), pick(w, "1", "-1", "'#'"), other, v)
 	}},
 	{"known as a number", func(w *writer, v, other string) string {
-		a, text := w.name("a"), pick(w, "'0x' .. "+w.argument("int"), "'in' .. "+w.argument("string"), "table.concat({"+w.argument("string")+", "+w.argument("int")+"})", w.argument("string")+" .. ':'",
-			"string.format('%d', "+w.argument("int")+")", "redis.sha1hex("+w.argument("string")+")", "'x' .. "+w.argument("int"))
+		a, text := w.name("a"), pick(w, "'0x' .. "+w.argument("int"), "'in' .. "+w.argument("string"),
+			"table.concat({"+w.argument("string")+", "+w.argument("int")+"})", w.argument("string")+" .. ':'",
+			"string.format('%d', "+w.argument("int")+")", "redis.sha1hex("+w.argument("string")+")",
+			"'x' .. "+w.argument("int"))
 		w.line("local %s = %s", a, other)
 		w.line("if tonumber(%s) then %s = %s end", text, a, v)
 		return a
@@ -472,7 +477,8 @@ var routes = []route{
 	}},
 	{"setmetatable with rawget", func(w *writer, v, other string) string {
 		t := w.name("t")
-		w.line("local %s = setmetatable({y = %s}, {__newindex = function(t, k, x) rawset(t, 'y', x) end})", t, other)
+		w.line("local %s = setmetatable({y = %s}, {__newindex = function(t, k, x) rawset(t, 'y', x) end})", t,
+			other)
 		w.line("%s.z = %s", t, v)
 		return t + ".y"
 	}},

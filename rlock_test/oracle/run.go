@@ -33,7 +33,8 @@ func (h hole) String() string {
 		return fmt.Sprintf("%s (seed %d)", h.fault, h.seed)
 	}
 	first := h.program.number() / batch * batch
-	return fmt.Sprintf("%s\n%s\n%s of seed %d, on %s; to see it again: go test -count=1 -run=TestOracle ./rlock_test/oracle -args -oracle.seed=%d -first=%d -programs=%d",
+	return fmt.Sprintf("%s\n%s\n%s of seed %d, on %s; to see it again: go test -count=1 -run=TestOracle "+
+		"./rlock_test/oracle -args -oracle.seed=%d -first=%d -programs=%d",
 		h.program.Text(), h.fault, h.program.Name, h.seed, h.engine, h.seed, first, batch)
 }
 
@@ -83,7 +84,9 @@ type hunt struct {
 // kind.
 func (h hunt) search(ctx context.Context, enough func(*report) bool) (*report, error) {
 	g, servers, seed := h.generator, h.servers, h.seed
-	found := &report{seed: seed, features: map[string]*tally{}, findings: map[string]int{}, samples: map[string]string{}, kinds: map[string]int{}, barred: map[string]bool{}, rules: map[string]*tally{}}
+	found := &report{seed: seed, features: map[string]*tally{}, findings: map[string]int{},
+		samples: map[string]string{}, kinds: map[string]int{}, barred: map[string]bool{},
+		rules: map[string]*tally{}}
 	var waiting []bound // for their bindings to be called
 	ctx, cancel := context.WithCancel(ctx)
 	next := g.judgement(ctx, seed, h.first)
@@ -255,7 +258,10 @@ func (r *report) refusals() {
 		if f := r.features[name]; f.right == 0 && f.alarms >= many && !r.barred[name] {
 			r.barred[name] = true
 			if r.kinds["refusal"]++; r.kinds["refusal"] == 1 {
-				r.holes = append(r.holes, hole{seed: r.seed, fault: fault{kind: "refusal", why: fmt.Sprintf("no program with the feature %q is accepted, not even this one:\n%s", name, f.sample)}})
+				r.holes = append(r.holes, hole{seed: r.seed,
+					fault: fault{kind: "refusal",
+						why: fmt.Sprintf("no program with the feature %q is accepted, not even this one:\n%s", name,
+							f.sample)}})
 			}
 		}
 	}
@@ -348,7 +354,8 @@ func endsLoop(lines []string) bool {
 }
 
 func (r *report) count(p *Program, add func(*tally)) {
-	for _, feature := range append([]string{"mode " + p.Mode, "guard of kind " + cmp.Or(p.Guard, "none")}, p.Features...) {
+	for _, feature := range append([]string{"mode " + p.Mode, "guard of kind " + cmp.Or(p.Guard, "none")},
+		p.Features...) {
 		if r.features[feature] == nil {
 			r.features[feature] = &tally{}
 		}
@@ -392,7 +399,9 @@ func (r *report) programs() int { return r.accepted + r.refused }
 
 func (r *report) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: %d programs: %d refused (%d of them without a mistake), %d accepted and run %d times, %d of them through their bindings, holes: %v\n", r.seed, r.programs(), r.refused, r.alarms, r.accepted, r.calls, r.bindings, r.kinds)
+	fmt.Fprintf(&b, "seed %d: %d programs: %d refused (%d of them without a mistake), %d accepted and run %d "+
+		"times, %d of them through their bindings, holes: %v\n", r.seed, r.programs(), r.refused, r.alarms,
+		r.accepted, r.calls, r.bindings, r.kinds)
 	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "rule\tasked of accepted programs\trefused by it")
 	for _, name := range slices.Sorted(maps.Keys(r.rules)) {
@@ -411,7 +420,10 @@ func (r *report) String() string {
 	for text := range r.findings {
 		findings = append(findings, text)
 	}
-	slices.SortFunc(findings, func(x, y string) int { return cmp.Or(r.findings[y]-r.findings[x], strings.Compare(x, y)) })
+	slices.SortFunc(findings, func(x,
+		y string) int {
+		return cmp.Or(r.findings[y]-r.findings[x], strings.Compare(x, y))
+	})
 	b.WriteString("refused, by their first finding:\n")
 	for _, text := range findings {
 		fmt.Fprintf(&b, "%6d  %s\n", r.findings[text], text)
@@ -423,7 +435,8 @@ func (r *report) String() string {
 func (r *report) alarmed() string {
 	var b strings.Builder
 	for _, text := range slices.Sorted(maps.Keys(r.samples)) {
-		fmt.Fprintf(&b, "%d programs without a mistake are refused as this one is:\n%s\n\n", r.findings[text], r.samples[text])
+		fmt.Fprintf(&b, "%d programs without a mistake are refused as this one is:\n%s\n\n", r.findings[text],
+			r.samples[text])
 	}
 	return b.String()
 }

@@ -38,7 +38,8 @@ func start(tb testing.TB, e env.Engine) *server {
 	tb.Helper()
 	process := e.Start(tb)
 	s := &server{engine: e.Version, addr: process.Addr(), admin: process.Client(tb, patient)}
-	process.Do(tb, "CONFIG", "SET", "busy-reply-threshold", "600000") // a script is slow where the machine is busy
+	// a script is slow where the machine is busy
+	process.Do(tb, "CONFIG", "SET", "busy-reply-threshold", "600000")
 	for _, name := range []string{user, binder} {
 		process.Do(tb, "ACL", "SETUSER", name, "on", "nopass", "~*", "&*", "+@all")
 	}
@@ -73,16 +74,19 @@ func dataset(r *rand.Rand, key, kind string) [][]string {
 	if r.IntN(6) == 0 {
 		return nil
 	}
-	expire := []string{"PEXPIREAT", key, strconv.FormatInt(time.Now().Add(ofTheData*time.Millisecond).UnixMilli(), 10)}
+	expire := []string{"PEXPIREAT", key,
+		strconv.FormatInt(time.Now().Add(ofTheData*time.Millisecond).UnixMilli(), 10)}
 	switch kind {
 	case "string":
 		return [][]string{{"SET", key, []string{"1", "5", "text", "outside", "OK", "0"}[r.IntN(6)]}, expire}
 	case "hash":
 		return [][]string{{"HSET", key, "f", "1", "g", "2", "b", "3"}}
 	case "list":
-		return [][]string{append([]string{"RPUSH", key}, either(key, []string{"3", "1", "2"}, "v", "a", "3", "v", "")...)}
+		return [][]string{append([]string{"RPUSH", key},
+			either(key, []string{"3", "1", "2"}, "v", "a", "3", "v", "")...)}
 	case "set": // in any order: that of a set is another each time that Redis 7.0 starts
-		return [][]string{append([]string{"SADD", key}, either(key, []string{"v", "w"}, "v", "w", "a", "b", "1", "2")...)}
+		return [][]string{append([]string{"SADD", key},
+			either(key, []string{"v", "w"}, "v", "w", "a", "b", "1", "2")...)}
 	case "zset":
 		return [][]string{{"ZADD", key, "1", "v", "2", "w"}}
 	case "stream":
@@ -109,7 +113,8 @@ func either(key string, usual []string, words ...string) []string {
 
 // draw draws the data and the calls of a run.
 func draw(p *Program, r *rand.Rand) (data [][]string, calls []call) {
-	data = [][]string{{"FLUSHALL"}, {"SET", "outside", "kept"}, {"SET", "7", "kept"}, {"SET", "a", "kept"}, {"SET", "b", "kept"}}
+	data = [][]string{{"FLUSHALL"}, {"SET", "outside", "kept"}, {"SET", "7", "kept"}, {"SET", "a", "kept"},
+		{"SET", "b", "kept"}}
 	keys := make([]string, len(p.Keys), len(p.Keys)+2)
 	for i, k := range p.Keys {
 		keys[i] = fmt.Sprintf("{x}:%s:%d", k.Name, r.IntN(1000))
@@ -190,8 +195,9 @@ func (c *call) draw(a Entry, r *rand.Rand) string {
 var forbidden = regexp.MustCompile(`NOPERM|ACL failure|The user executing the script can't`)
 
 // excluded are errors of the server that the generator says no accepted script has.
-var excluded = regexp.MustCompile(`Unknown Redis command|Wrong number of args|nonexistent global|readonly table|` +
-	`Please specify at least one argument|not allowed from script|Write commands are not allowed`)
+var excluded = regexp.MustCompile(
+	`Unknown Redis command|Wrong number of args|nonexistent global|readonly table|` +
+		`Please specify at least one argument|not allowed from script|Write commands are not allowed`)
 
 // spread is what may bring a command fewer words than it takes, because nobody knows how many it brings.
 var spread = regexp.MustCompile(`unpack\(|\.\.\.|table\.remove\(`)
@@ -217,7 +223,9 @@ func (f fault) timed() bool {
 // promised returns what is wrong with what the audit says of a program before it runs.
 func promised(p *Program, r rule) *fault {
 	if waived := len(p.Waivers) > 0; waived != (len(r.Unproved) > 0) || waived == r.Whole {
-		return &fault{kind: "audit", why: fmt.Sprintf("the header waives %q, of which the audit says not proved: %q, rule is whole: %t", p.Waivers, r.Unproved, r.Whole)}
+		return &fault{kind: "audit",
+			why: fmt.Sprintf("the header waives %q, of which the audit says not proved: %q, rule is whole: %t",
+				p.Waivers, r.Unproved, r.Whole)}
 	}
 	return p.assembled(r)
 }
@@ -230,7 +238,8 @@ func (s *server) run(ctx context.Context, p *Program, r rule, seed *rand.Rand) (
 	data, calls := draw(p, seed)
 	f, err := s.calls(ctx, p, r, data, calls)
 	if f != nil {
-		f.given = fmt.Sprintf("\nwith the data %q\nand the keys %q, in calls with the arguments", data, calls[0].keys)
+		f.given = fmt.Sprintf("\nwith the data %q\nand the keys %q, in calls with the arguments", data,
+			calls[0].keys)
 		for _, c := range calls {
 			f.given += fmt.Sprintf(" %q", c.args)
 		}
@@ -239,7 +248,8 @@ func (s *server) run(ctx context.Context, p *Program, r rule, seed *rand.Rand) (
 }
 
 // calls makes calls of a program on data, and returns what is wrong with it.
-func (s *server) calls(ctx context.Context, p *Program, r rule, data [][]string, calls []call) (*fault, error) {
+func (s *server) calls(ctx context.Context, p *Program, r rule, data [][]string, calls []call) (*fault,
+	error) {
 	if err := s.prepare(ctx, data); err != nil {
 		return nil, err
 	}
@@ -252,13 +262,15 @@ func (s *server) calls(ctx context.Context, p *Program, r rule, data [][]string,
 		if err != nil {
 			return nil, err
 		}
-		reply := s.limited.Do(ctx, s.limited.B().Arbitrary("EVAL", r.Text, strconv.Itoa(len(c.keys))).Args(c.keys...).Args(c.args...).Build())
+		reply := s.limited.Do(ctx, s.limited.B().Arbitrary("EVAL", r.Text,
+			strconv.Itoa(len(c.keys))).Args(c.keys...).Args(c.args...).Build())
 		text, err := refusal(reply)
 		if err != nil {
 			return nil, err
 		}
 		if forbidden.MatchString(text) {
-			return &fault{kind: "rights", why: fmt.Sprintf("the server says %q; the audit's rule is %q", text, r.ACL)}, nil
+			return &fault{kind: "rights", why: fmt.Sprintf("the server says %q; the audit's rule is %q", text, r.ACL)},
+				nil
 		}
 		if spread.MatchString(p.Body) && lacking.MatchString(text) {
 			text = "" // nobody says how many values a list has
@@ -277,7 +289,8 @@ func (s *server) calls(ctx context.Context, p *Program, r rule, data [][]string,
 		case changed && p.Guard == "held" && !c.good:
 			return &fault{kind: "guard", why: "data was changed without the lock"}, nil
 		case changed && p.Guard == "fenced" && c.fence < largest:
-			return &fault{kind: "fence", why: fmt.Sprintf("data was changed with the fence %d after %d", c.fence, largest)}, nil
+			return &fault{kind: "fence",
+				why: fmt.Sprintf("data was changed with the fence %d after %d", c.fence, largest)}, nil
 		case changed:
 			largest = max(largest, c.fence)
 		}
@@ -308,7 +321,8 @@ func (s *server) reply(ctx context.Context, p *Program, r rule, data [][]string,
 		if err := s.prepare(ctx, data); err != nil {
 			return nil, err
 		}
-		reply := s.admin.Do(ctx, s.admin.B().Arbitrary(verb, fmt.Sprintf(describer, r.Text), strconv.Itoa(len(c.keys))).Args(c.keys...).Args(c.args...).Build())
+		reply := s.admin.Do(ctx, s.admin.B().Arbitrary(verb, fmt.Sprintf(describer, r.Text),
+			strconv.Itoa(len(c.keys))).Args(c.keys...).Args(c.args...).Build())
 		text, err := refusal(reply)
 		if err != nil {
 			return nil, err
@@ -336,12 +350,14 @@ func (s *server) reply(ctx context.Context, p *Program, r rule, data [][]string,
 		if why := value.fits(declared); why != "" {
 			return &fault{kind: "reply", why: fmt.Sprintf("the header says %s: %s", p.Returns, why)}, nil
 		}
-		if err := json.Unmarshal([]byte(strings.ReplaceAll(text, `"read":true`, `"read":false`)), &value); err != nil {
+		if err := json.Unmarshal([]byte(strings.ReplaceAll(text, `"read":true`, `"read":false`)),
+			&value); err != nil {
 			return nil, err
 		}
 		p.Trusting = p.Trusting || value.fits(declared) != ""
 		if n > 0 && text != first {
-			return &fault{kind: "cached", why: fmt.Sprintf("the same data is answered with %s, then with %s", first, text)}, nil
+			return &fault{kind: "cached",
+				why: fmt.Sprintf("the same data is answered with %s, then with %s", first, text)}, nil
 		}
 		first = text
 	}
@@ -429,7 +445,8 @@ func rights(user string, p *Program, r rule, calls []call) ([]string, error) {
 		}
 		keys, ok := named[strings.Trim(name, "<>")]
 		if !ok {
-			return nil, fmt.Errorf("the audit's rule %q names %s, which is none of %v", r.ACL, name, slices.Sorted(maps.Keys(named)))
+			return nil, fmt.Errorf("the audit's rule %q names %s, which is none of %v", r.ACL, name,
+				slices.Sorted(maps.Keys(named)))
 		}
 		for _, key := range keys {
 			rights = append(rights, strings.Replace(word, name, key, 1))
@@ -449,7 +466,8 @@ func rights(user string, p *Program, r rule, calls []call) ([]string, error) {
 // digest is a sum of all data, with what leases there are. What has expired is taken away
 // before: a command that comes across it would do so, which is no change of the program's.
 func (s *server) digest(ctx context.Context) (string, error) {
-	replies := s.admin.DoMulti(ctx, s.admin.B().Scan().Cursor(0).Count(1000).Build(), s.admin.B().Arbitrary("DEBUG", "DIGEST").Build())
+	replies := s.admin.DoMulti(ctx, s.admin.B().Scan().Cursor(0).Count(1000).Build(),
+		s.admin.B().Arbitrary("DEBUG", "DIGEST").Build())
 	if err := replies[0].Error(); err != nil {
 		return "", err
 	}

@@ -18,7 +18,9 @@ type writer struct {
 
 // mistakes are the kinds. A program has one at most, so that nothing else can be why it
 // is refused.
-var mistakes = []string{"key", "keys", "write", "name", "value", "strange", "guard", "fence", "reply", "type", "length", "write", "key", "function", "unit", "unit", "cached", "list", "list", "channel", "enum", "gap", "gap", "gap", "earlier"}
+var mistakes = []string{"key", "keys", "write", "name", "value", "strange", "guard", "fence", "reply", "type",
+	"length", "write", "key", "function", "unit", "unit", "cached", "list", "list", "channel", "enum", "gap",
+	"gap", "gap", "earlier"}
 
 // wrong reports whether to make a mistake of the kind here.
 func (w *writer) wrong(kind string) bool {

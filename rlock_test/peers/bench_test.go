@@ -17,7 +17,8 @@ var (
 	times = flag.Int("rounds", 0, "of each library at each level, in place of the plan's")
 	long  = flag.Duration("round", 0, "how long one takes, in place of the plan's")
 	only  = flag.String("only", "", "measure what has a title that this regular expression finds")
-	who   = flag.String("driver", "", "measure those whose name this regular expression finds, such as for a profile")
+	who   = flag.String("driver", "",
+		"measure those whose name this regular expression finds, such as for a profile")
 	write = flag.Bool("write", false, "write the results into the documentation")
 	draw  = flag.Bool("draw", false, "write the chart of throughput only, such as with -only uncontended")
 )
@@ -52,13 +53,15 @@ func TestSideBySide(t *testing.T) {
 	for _, w := range workloads() {
 		for _, level := range w.levels {
 			if level <= p.most && w.far <= p.farthest {
-				measure(fmt.Sprintf("%s, %d", w.name, level), func(t *testing.T) section { return compare(t, engine, w, level, p) })
+				measure(fmt.Sprintf("%s, %d", w.name, level),
+					func(t *testing.T) section { return compare(t, engine, w, level, p) })
 			}
 		}
 	}
 	for _, n := range []int{2, 8, 32} {
 		if n*callersOfProcess <= p.most {
-			measure(fmt.Sprintf("%s, %d", workProcesses, n), func(t *testing.T) section { return compareProcesses(t, engine, competing(), n, p) })
+			measure(fmt.Sprintf("%s, %d", workProcesses, n),
+				func(t *testing.T) section { return compareProcesses(t, engine, competing(), n, p) })
 		}
 	}
 	for _, w := range []workload{crowded(asReaders, workReaders), crowded(asHolders, workPermits)} {
@@ -71,7 +74,8 @@ func TestSideBySide(t *testing.T) {
 	}
 	for _, n := range []int{2, 8, 32} {
 		if n*callersOfProcess <= p.most {
-			measure(fmt.Sprintf("%s, %d", workProcessesThere, n), func(t *testing.T) section { return compareClusters(t, engine, n, p) })
+			measure(fmt.Sprintf("%s, %d", workProcessesThere, n),
+				func(t *testing.T) section { return compareClusters(t, engine, n, p) })
 		}
 	}
 	measure(workContendedThere, func(t *testing.T) section {
@@ -84,26 +88,34 @@ func TestSideBySide(t *testing.T) {
 	measure(workDeathThere, func(t *testing.T) section { return compareDeathsThere(t, engine, p) })
 	if p.round > smokePlan.round { // a guest's wait takes longer than that
 		measure(workSetGuest, func(t *testing.T) section {
-			return compareGuests(t, engine, workSetGuest, "processes of 4 callers each want 4 keys, one each, all the time, and one more caller wants all of them, again and again", setGuests(), driver{name: rlockPlain}, 8, p)
+			return compareGuests(t, engine, workSetGuest,
+				"processes of 4 callers each want 4 keys, one each, all the time, and one more caller wants all of "+
+					"them, again and again", setGuests(), driver{name: rlockPlain}, 8, p)
 		})
 		measure(workPoller, func(t *testing.T) section {
-			return compareGuests(t, engine, workPoller, "processes of 4 callers of rlock each want one key all the time, and one caller of another library wants it too, again and again", pollers(), driver{name: rlockPlain}, 8, p)
+			return compareGuests(t, engine, workPoller,
+				"processes of 4 callers of rlock each want one key all the time, and one caller of another library "+
+					"wants it too, again and again", pollers(), driver{name: rlockPlain}, 8, p)
 		})
 		measure(workBarging, func(t *testing.T) section {
-			return compareGuests(t, engine, workBarging, "the same, but the processes have WithBarging(300ms)", pollers(), barging(), 8, p)
+			return compareGuests(t, engine, workBarging, "the same, but the processes have WithBarging(300ms)",
+				pollers(), barging(), 8, p)
 		})
 	}
 	if p.round > smokePlan.round {
 		for _, host := range peerDrivers() {
 			measure(workNewcomer+host.name, func(t *testing.T) section {
-				return compareGuests(t, engine, workNewcomer+host.name, "processes of 4 callers of another library each want one key all the time, and one caller of rlock wants it too, again and again", newcomers(host), host, 8, p)
+				return compareGuests(t, engine, workNewcomer+host.name,
+					"processes of 4 callers of another library each want one key all the time, and one caller of rlock "+
+						"wants it too, again and again", newcomers(host), host, 8, p)
 			})
 		}
 	}
 	for _, far := range append([]time.Duration{0}, distances...) {
 		if far <= p.farthest {
 			for _, ms := range idleBefore {
-				measure(fmt.Sprintf("%s, %v, %d", workWakeUp, far, ms), func(t *testing.T) section { return compareWakeUps(t, engine, far, ms, p) })
+				measure(fmt.Sprintf("%s, %v, %d", workWakeUp, far, ms),
+					func(t *testing.T) section { return compareWakeUps(t, engine, far, ms, p) })
 			}
 		}
 	}

@@ -63,24 +63,36 @@ func (r *results) chart() string {
 	y := scale(least*0.85, most*1.15, chartHeight-chartBottom, chartTop)
 
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="13">`+"\n", chartWidth, chartHeight)
+	fmt.Fprintf(&b,
+		`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="13">`+
+			"\n", chartWidth, chartHeight)
 	b.WriteString(`<rect width="100%" height="100%" fill="#fff"/>` + "\n<g fill=\"#333\">\n")
-	b.WriteString(`<text x="16" y="28" font-size="18" font-weight="bold">How many locks a second can one process take and release?</text>` + "\n")
-	b.WriteString(`<text x="16" y="50">Each caller has locks of its own that nobody else wants. Higher is better.</text>` + "\n")
+	b.WriteString(
+		`<text x="16" y="28" font-size="18" font-weight="bold">How many locks a second can one process take and release?</text>` + "\n")
+	b.WriteString(
+		`<text x="16" y="50">Each caller has locks of its own that nobody else wants. Higher is better.</text>` +
+			"\n")
 	fmt.Fprintf(&b, `<text x="16" y="%d">locks taken and released a second</text>`+"\n", chartTop-12)
 	for _, tick := range ticks(least*0.85, most*1.15) {
 		at := y(tick)
-		fmt.Fprintf(&b, `<line x1="%d" y1="%.1f" x2="%d" y2="%.1f" stroke="#e2e2e2"/>`, chartLeft, at, chartWidth-chartRight, at)
-		fmt.Fprintf(&b, `<text x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n", chartLeft-8, at+4, thousands(tick))
+		fmt.Fprintf(&b, `<line x1="%d" y1="%.1f" x2="%d" y2="%.1f" stroke="#e2e2e2"/>`, chartLeft, at,
+			chartWidth-chartRight, at)
+		fmt.Fprintf(&b, `<text x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n", chartLeft-8, at+4,
+			thousands(tick))
 	}
 	for _, c := range levels {
 		at := x(float64(c.level))
-		fmt.Fprintf(&b, `<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke="#e2e2e2"/>`, at, chartTop, at, chartHeight-chartBottom)
-		fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", at, chartHeight-chartBottom+20, thousands(float64(c.level)))
+		fmt.Fprintf(&b, `<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke="#e2e2e2"/>`, at, chartTop, at,
+			chartHeight-chartBottom)
+		fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", at, chartHeight-chartBottom+20,
+			thousands(float64(c.level)))
 	}
-	fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="middle">callers at the same time</text>`+"\n", (chartLeft+chartWidth-chartRight)/2, chartHeight-chartBottom+42)
-	fmt.Fprintf(&b, `<text x="16" y="%d" font-size="11" fill="#777">Both scales are logarithmic. %s; %s, on the same %d processors; the fastest of %d rounds of %v; %s.</text>`+"\n</g>\n",
-		chartHeight-8, r.began.Format("2 January 2006"), r.server, runtime.NumCPU(), r.plan.rounds, r.plan.round, commit())
+	fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="middle">callers at the same time</text>`+"\n",
+		(chartLeft+chartWidth-chartRight)/2, chartHeight-chartBottom+42)
+	fmt.Fprintf(&b,
+		`<text x="16" y="%d" font-size="11" fill="#777">Both scales are logarithmic. %s; %s, on the same %d processors; the fastest of %d rounds of %v; %s.</text>`+"\n</g>\n",
+		chartHeight-8, r.began.Format("2 January 2006"), r.server, runtime.NumCPU(), r.plan.rounds, r.plan.round,
+		commit())
 
 	var ends []end
 	for i, line := range chartLines {
@@ -96,7 +108,8 @@ func (r *results) chart() string {
 		if points == nil {
 			continue
 		}
-		fmt.Fprintf(&b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2.5" stroke-dasharray="%s"/>`+"\n", strings.Join(points, " "), line.color, line.dash)
+		fmt.Fprintf(&b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2.5" stroke-dasharray="%s"/>`+
+			"\n", strings.Join(points, " "), line.color, line.dash)
 		for _, point := range points {
 			at := strings.Split(point, ",")
 			fmt.Fprintf(&b, `<circle cx="%s" cy="%s" r="3.5" fill="%s"/>`, at[0], at[1], line.color)
@@ -113,8 +126,10 @@ func (r *results) chart() string {
 			at = room
 		}
 		free = at + nameHeight
-		fmt.Fprintf(&b, `<line x1="%d" y1="%.1f" x2="%d" y2="%.1f" stroke="%s"/>`, chartWidth-chartRight+5, ends[i].y, chartWidth-chartRight+18, at, ends[i].color)
-		fmt.Fprintf(&b, `<text x="%d" y="%.1f" fill="%s" font-weight="bold">%s</text>`+"\n", chartWidth-chartRight+22, at+4, ends[i].color, ends[i].label)
+		fmt.Fprintf(&b, `<line x1="%d" y1="%.1f" x2="%d" y2="%.1f" stroke="%s"/>`, chartWidth-chartRight+5,
+			ends[i].y, chartWidth-chartRight+18, at, ends[i].color)
+		fmt.Fprintf(&b, `<text x="%d" y="%.1f" fill="%s" font-weight="bold">%s</text>`+"\n",
+			chartWidth-chartRight+22, at+4, ends[i].color, ends[i].label)
 	}
 	b.WriteString("</svg>\n")
 	return b.String()

@@ -23,7 +23,8 @@ func places(t *testing.T, e env.Engine, drivers ...driver) (outcomes []*outcome,
 	first := int(redislua.Slot("job")) * len(nodes) / (1 << 14)
 	all := slices.Concat(nodes[first:], nodes[:first])
 	for _, d := range drivers {
-		outcomes = append(outcomes, &outcome{driver: d}, &outcome{driver: driver{name: d.name + there, open: d.open}})
+		outcomes = append(outcomes, &outcome{driver: d},
+			&outcome{driver: driver{name: d.name + there, open: d.open}})
 		meters = append(meters, meter{tb: t, server: one}, meter{tb: t, server: all[0], others: all[1:]})
 	}
 	return outcomes, meters
@@ -72,7 +73,8 @@ const (
 
 // compareWakeUpsThere is compareWakeUps of one server and of a cluster.
 func compareWakeUpsThere(t *testing.T, e env.Engine, p plan) comparison {
-	c := comparison{workload: workload{name: workWakeUpThere, why: "a waiter on one client, a holder on another", level: wakeUpLevel}, level: idleBefore[1]}
+	c := comparison{workload: workload{name: workWakeUpThere, why: "a waiter on one client, a holder on another",
+		level: wakeUpLevel}, level: idleBefore[1]}
 	var meters []meter
 	c.outcomes, meters = places(t, e)
 	var pairs []pair
@@ -89,7 +91,8 @@ func compareWakeUpsThere(t *testing.T, e env.Engine, p plan) comparison {
 
 // compareDeathsThere is compareDeaths of one server and of a cluster.
 func compareDeathsThere(t *testing.T, e env.Engine, p plan) comparison {
-	c := comparison{workload: workload{name: workDeathThere, why: "from the end of the dead holder's lease until a waiter has the lock", level: "waiter"}, level: 1}
+	c := comparison{workload: workload{name: workDeathThere, why: "from the end of the dead holder's lease " +
+		"until a waiter has the lock", level: "waiter"}, level: 1}
 	var meters []meter
 	c.outcomes, meters = places(t, e)
 	var waiters []locker
@@ -108,7 +111,8 @@ func compareDeathsThere(t *testing.T, e env.Engine, p plan) comparison {
 }
 
 // compareCallersThere has callers of one process take locks of one server, and of a cluster.
-func compareCallersThere(t *testing.T, e env.Engine, name string, w workload, callers int, p plan, drivers ...driver) comparison {
+func compareCallersThere(t *testing.T, e env.Engine, name string, w workload, callers int, p plan,
+	drivers ...driver) comparison {
 	c := comparison{workload: workload{name: name, why: w.why, level: w.level}, level: callers}
 	var meters []meter
 	c.outcomes, meters = places(t, e, drivers...)
@@ -116,26 +120,29 @@ func compareCallersThere(t *testing.T, e env.Engine, name string, w workload, ca
 	for i, m := range meters {
 		lockers = append(lockers, c.outcomes[i].open(t, m.server.Addr(), lease))
 	}
-	c.alternateAt(meters, p.rounds, func(n int) *sample { return w.run(meters[n], lockers[n], callers, p.round) })
+	c.alternateAt(meters, p.rounds,
+		func(n int) *sample { return w.run(meters[n], lockers[n], callers, p.round) })
 	return c
 }
 
 func (r *results) clusterGoals() (list []*goal) {
 	slower := func(c *comparison) float64 { return c.ratio(rlockPlain, rlockPlain+there, (*sample).rate) }
 	later := func(c *comparison) float64 {
-		return c.ratio(rlockPlain+there, rlockPlain, func(s *sample) float64 { return float64(s.latency.quantile(0.5)) })
+		return c.ratio(rlockPlain+there, rlockPlain,
+			func(s *sample) float64 { return float64(s.latency.quantile(0.5)) })
 	}
 	m := r.atMost(1.3)
 	for _, name := range []string{workProcessesThere, workContendedThere, workAloneThere} {
 		list = append(list, m.of(name, "one server is ≤ 1.3 × as fast", name, slower))
 	}
-	list = append(list, r.atMost(1.1).of(workAloneThere, "it loses ≤ 1.1 × what bare scripts lose", workAloneThere, func(c *comparison) float64 {
-		bare := c.ratio(floorInScripts, floorInScripts+there, (*sample).rate)
-		if bare == 0 {
-			return 0
-		}
-		return slower(c) / bare
-	}))
+	list = append(list, r.atMost(1.1).of(workAloneThere, "it loses ≤ 1.1 × what bare scripts lose",
+		workAloneThere, func(c *comparison) float64 {
+			bare := c.ratio(floorInScripts, floorInScripts+there, (*sample).rate)
+			if bare == 0 {
+				return 0
+			}
+			return slower(c) / bare
+		}))
 	return append(list,
 		m.of(workWakeUpThere, "p50 ≤ 1.3 × that of one server", workWakeUpThere, later),
 		m.of(workDeathThere, "p50 ≤ 1.3 × that of one server", workDeathThere, later))

@@ -24,10 +24,12 @@ func TestCombiningFloor(t *testing.T) {
 			return err
 		}))
 		require.NoError(t, env.Together(2*len(held), func(n int) error {
-			if taken, err := l.takes.do(t.Context(), fmt.Sprintf("job:%d", n%len(held)), "another"); err != nil || taken {
+			if taken, err := l.takes.do(t.Context(), fmt.Sprintf("job:%d", n%len(held)), "another"); err != nil ||
+				taken {
 				return fmt.Errorf("it is taken twice, or refused: %w", err)
 			}
-			if freed, err := l.frees.do(t.Context(), fmt.Sprintf("job:%d", n%len(held)), "another"); err != nil || freed {
+			if freed, err := l.frees.do(t.Context(), fmt.Sprintf("job:%d", n%len(held)), "another"); err != nil ||
+				freed {
 				return fmt.Errorf("another frees it, or is refused: %w", err)
 			}
 			return nil
@@ -63,7 +65,8 @@ func TestTuneCombiningFloor(t *testing.T) {
 			for _, locks := range []int{64, 128, 256, 512} {
 				open := openCombining(scripts, locks)
 				lockers = append(lockers, open(t, server.Addr(), lease))
-				c.outcomes = append(c.outcomes, &outcome{driver: driver{name: fmt.Sprintf("%d scripts of %d", scripts, locks)}})
+				c.outcomes = append(c.outcomes,
+					&outcome{driver: driver{name: fmt.Sprintf("%d scripts of %d", scripts, locks)}})
 			}
 		}
 		m := meter{tb: t, server: server}

@@ -9,7 +9,8 @@ import (
 
 // provenance says of what the results are, and for how long they were measured.
 func (r *results) provenance() string {
-	return fmt.Sprintf("%s Measured in %v, of %s.", r.circumstances(), time.Since(r.began).Round(time.Second), commit())
+	return fmt.Sprintf("%s Measured in %v, of %s.", r.circumstances(), time.Since(r.began).Round(time.Second),
+		commit())
 }
 
 // commit names the commit that is measured, where git can tell.
@@ -20,7 +21,8 @@ func commit() string {
 	}
 	name := "commit " + strings.TrimSpace(string(head))
 	// What a run writes itself is no change of what it measures.
-	changed, err := exec.Command("git", "status", "--porcelain", "--untracked-files=no", "--", "../..", ":!RESULTS.md", ":!*.svg", ":!../../README.md").Output()
+	changed, err := exec.Command("git", "status", "--porcelain", "--untracked-files=no", "--", "../..",
+		":!RESULTS.md", ":!*.svg", ":!../../README.md").Output()
 	if err != nil || len(changed) > 0 {
 		name += " with changes"
 	}

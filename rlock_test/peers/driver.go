@@ -69,15 +69,20 @@ const (
 func drivers() []driver {
 	return slices.DeleteFunc([]driver{
 		{floorName, "bare rueidis: SET NX PX, then a compare-and-delete script", false, false, openFloor},
-		{floorInScripts, "bare rueidis: SET NX PX in a script, then a compare-and-delete script", false, false, openFloorInScripts},
+		{floorInScripts, "bare rueidis: SET NX PX in a script, then a compare-and-delete script", false, false,
+			openFloorInScripts},
 		{rlockPlain, "as it comes", false, false, openRlock()},
 		{rlockUnfenced, "WithFence(false)", false, false, openRlock(unfenced)},
 		{rlockExtended, "WithAutoExtend(true)", false, false, openRlock(extended)},
-		{rueidisLockName + ", noloop", "KeyMajority 1, as one server is asked; NoLoopTracking, as Redis is 7.0.5 or later", true, false, openRueidislock(true)},
+		{rueidisLockName + ", noloop",
+			"KeyMajority 1, as one server is asked; NoLoopTracking, as Redis is 7.0.5 or later", true, false,
+			openRueidislock(true)},
 		{rueidisLockName + ", loop", "KeyMajority 1, without NoLoopTracking", true, false, openRueidislock(false)},
 		{bsmName, "LinearBackoff(10ms), on go-redis", true, false, openBsm},
-		{redsyncName + ", go-redis", "as it comes, but for as many tries as it takes", true, false, openRedsyncGoRedis},
-		{redsyncName + ", rueidis", "as it comes, but for as many tries as it takes", true, false, openRedsyncRueidis},
+		{redsyncName + ", go-redis", "as it comes, but for as many tries as it takes", true, false,
+			openRedsyncGoRedis},
+		{redsyncName + ", rueidis", "as it comes, but for as many tries as it takes", true, false,
+			openRedsyncRueidis},
 	}, func(d driver) bool { return !wantedDrivers.MatchString(d.name) })
 }
 

@@ -20,7 +20,8 @@ func openBsm(tb testing.TB, address string, lease time.Duration) locker {
 }
 
 func (b *bsm) acquire(ctx context.Context, key string) (holding, error) {
-	lock, err := b.client.Obtain(ctx, key, b.lease, &redislock.Options{RetryStrategy: redislock.LinearBackoff(10 * time.Millisecond)})
+	lock, err := b.client.Obtain(ctx, key, b.lease,
+		&redislock.Options{RetryStrategy: redislock.LinearBackoff(10 * time.Millisecond)})
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +29,8 @@ func (b *bsm) acquire(ctx context.Context, key string) (holding, error) {
 }
 
 func (b *bsm) acquireAll(ctx context.Context, keys []string) (holding, error) {
-	lock, err := b.client.ObtainMulti(ctx, keys, b.lease, &redislock.Options{RetryStrategy: redislock.LinearBackoff(10 * time.Millisecond)})
+	lock, err := b.client.ObtainMulti(ctx, keys, b.lease,
+		&redislock.Options{RetryStrategy: redislock.LinearBackoff(10 * time.Millisecond)})
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,8 @@ func openCombining(scripts, locks int) func(tb testing.TB, address string, lease
 	return func(tb testing.TB, address string, lease time.Duration) locker {
 		c := &combining{client: rueidisClient(tb, address), lease: strconv.FormatInt(lease.Milliseconds(), 10)}
 		c.takes = gathering{scripts: scripts, locks: locks, send: func(keys, tokens []string) ([]int64, error) {
-			return takeMany.Exec(context.Background(), c.client, keys, append([]string{c.lease}, tokens...)).AsIntSlice()
+			return takeMany.Exec(context.Background(), c.client, keys,
+				append([]string{c.lease}, tokens...)).AsIntSlice()
 		}}
 		c.frees = gathering{scripts: scripts, locks: locks, send: func(keys, tokens []string) ([]int64, error) {
 			return freeMany.Exec(context.Background(), c.client, keys, tokens).AsIntSlice()
@@ -69,7 +70,8 @@ func openCombining(scripts, locks int) func(tb testing.TB, address string, lease
 func combiningFloor() driver {
 	return driver{
 		floorCombining,
-		fmt.Sprintf("bare rueidis: as the floor in scripts, but for all locks that are wanted at the same time; of each kind %d script under way at a time, for %d locks at most", combiningScripts, combiningLocks),
+		fmt.Sprintf("bare rueidis: as the floor in scripts, but for all locks that are wanted at the same time; "+
+			"of each kind %d script under way at a time, for %d locks at most", combiningScripts, combiningLocks),
 		false, false, openCombining(combiningScripts, combiningLocks),
 	}
 }

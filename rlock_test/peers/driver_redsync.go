@@ -23,7 +23,8 @@ func openRedsyncGoRedis(tb testing.TB, address string, lease time.Duration) lock
 }
 
 func openRedsyncRueidis(tb testing.TB, address string, lease time.Duration) locker {
-	return &redSync{redsync.New(redsyncrueidis.NewPool(rueidiscompat.NewAdapter(rueidisClient(tb, address)))), lease}
+	return &redSync{redsync.New(redsyncrueidis.NewPool(rueidiscompat.NewAdapter(rueidisClient(tb, address)))),
+		lease}
 }
 
 // redsyncLock frees a mutex.

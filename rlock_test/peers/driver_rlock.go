@@ -24,7 +24,8 @@ type ours struct {
 
 func openRlock(opts ...rlock.LockerOption) func(tb testing.TB, address string, lease time.Duration) locker {
 	return func(tb testing.TB, address string, lease time.Duration) locker {
-		l, err := rlock.Open(rueidis.ClientOption{InitAddress: []string{address}}, append(opts, rlock.WithTTL(lease))...)
+		l, err := rlock.Open(rueidis.ClientOption{InitAddress: []string{address}},
+			append(opts, rlock.WithTTL(lease))...)
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -40,7 +41,8 @@ func openRlock(opts ...rlock.LockerOption) func(tb testing.TB, address string, l
 // barging is rlock as MIGRATION.md has it for the time in which processes of another library want the same
 // keys. redsync asks every 50 to 250 ms, the slowest of them; a turn lasts 10 ms.
 func barging() driver {
-	return driver{"rlock, barging", "WithBarging(300ms)", false, false, openRlock(rlock.WithBarging(300 * time.Millisecond))}
+	return driver{"rlock, barging", "WithBarging(300ms)", false, false,
+		openRlock(rlock.WithBarging(300 * time.Millisecond))}
 }
 
 func (o *ours) acquire(ctx context.Context, key string) (holding, error) {

@@ -87,20 +87,24 @@ func (s *sharing) acquire(ctx context.Context, key string) (holding, error) {
 
 func sharers(c crowd, of string) []driver {
 	list := []driver{
-		{of + ", floor", "bare rueidis: ZADD and ZREM in scripts, which remove what is over by the clock of the client, as asynq does; asks again after 1 ms", false, false, openFloorSharing(c)},
+		{of + ", floor", "bare rueidis: ZADD and ZREM in scripts, which remove what is over by the clock of the " +
+			"client, as asynq does; asks again after 1 ms", false, false, openFloorSharing(c)},
 		{of + ", rlock", "as it comes", false, false, openRlockSharing(c)},
 	}
 	if c.limit > 1 {
 		all := c
 		all.callers *= crowdedProcesses
-		list = append(list, driver{of + ", x/sync", "a semaphore of one process that has all the callers, without a server", false, true, openLocal(all)})
+		list = append(list, driver{of + ", x/sync",
+			"a semaphore of one process that has all the callers, without " +
+				"a server", false, true, openLocal(all)})
 	}
 	return list
 }
 
 // sharingDrivers are those of all crowds.
 func sharingDrivers() []driver {
-	return slices.Concat(sharers(asReaders, workReaders), sharers(asTimed, workTimed), sharers(asHolders, workPermits), sharers(asOne, workOnePermit))
+	return slices.Concat(sharers(asReaders, workReaders), sharers(asTimed, workTimed),
+		sharers(asHolders, workPermits), sharers(asOne, workOnePermit))
 }
 
 func openRlockSharing(c crowd) func(tb testing.TB, address string, lease time.Duration) locker {
@@ -156,7 +160,8 @@ func openFloorSharing(c crowd) func(tb testing.TB, address string, lease time.Du
 			for {
 				now := time.Now()
 				entered, err := enter.Exec(ctx, client, []string{key}, []string{
-					strconv.FormatInt(now.UnixMilli(), 10), strconv.Itoa(c.limit), strconv.FormatInt(now.Add(lease).UnixMilli(), 10), m.token,
+					strconv.FormatInt(now.UnixMilli(), 10), strconv.Itoa(c.limit),
+					strconv.FormatInt(now.Add(lease).UnixMilli(), 10), m.token,
 				}).AsInt64()
 				switch {
 				case err != nil:
@@ -196,6 +201,7 @@ func openLocal(c crowd) func(tb testing.TB, address string, lease time.Duration)
 // withoutServer is a lock of one process, for what contended callers of one cost without any server: to wait in a line
 // that a context can end, and to be woken.
 func withoutServer() driver {
-	return driver{syncName, "a semaphore of one permit, of one process, without a server, a lease or a fence", false, true,
+	return driver{syncName, "a semaphore of one permit, of one process, without a server, a lease or a fence",
+		false, true,
 		func(testing.TB, string, time.Duration) locker { return local{semaphore.NewWeighted(1)} }}
 }

@@ -13,28 +13,41 @@ func (r *results) uncontendedGoals() (list []*goal) {
 		combinedWanted, fewWanted    string
 		fewLatencyWanted, farLatency string
 	}{
-		{"uncontended cycle, fence off", rlockUnfenced, [4]float64{1.3, 2.2, 2.5, 2}, "≥ 1.3 / 2.2 / 2.5 / 2 × the floor with 64 / 256 / 1,024 / 4,096 callers",
-			0.8, 0.95, 1.05, "≥ 0.8 of the combining floor", "≥ 0.95 of the floor in scripts, 1–16 callers", "p50 ≤ 1.05 × the floor in scripts, 1–16 callers", "p50 ≤ 1.05 × the floor"},
-		{"uncontended cycle, fence on", rlockPlain, [4]float64{1.1, 1.7, 1.8, 1.3}, "≥ 1.1 / 1.7 / 1.8 / 1.3 × the floor with 64 / 256 / 1,024 / 4,096 callers",
-			0.65, 0.9, 1.15, "≥ 0.65 of the combining floor, which has no fences", "≥ 0.9 of the floor in scripts, 1–16 callers", "p50 ≤ 1.15 × the floor in scripts, 1–16 callers", "p50 ≤ 1.05 × the floor"},
+		{"uncontended cycle, fence off", rlockUnfenced, [4]float64{1.3, 2.2, 2.5, 2},
+			"≥ 1.3 / 2.2 / 2.5 / 2 × the floor with 64 / 256 / 1,024 / 4,096 callers",
+			0.8, 0.95, 1.05, "≥ 0.8 of the combining floor", "≥ 0.95 of the floor in scripts, 1–16 callers",
+			"p50 ≤ 1.05 × the floor in scripts, 1–16 callers", "p50 ≤ 1.05 × the floor"},
+		{"uncontended cycle, fence on", rlockPlain, [4]float64{1.1, 1.7, 1.8, 1.3},
+			"≥ 1.1 / 1.7 / 1.8 / 1.3 × the floor with 64 / 256 / 1,024 / 4,096 callers",
+			0.65, 0.9, 1.15, "≥ 0.65 of the combining floor, which has no fences",
+			"≥ 0.9 of the floor in scripts, 1–16 callers", "p50 ≤ 1.15 × the floor in scripts, 1–16 callers",
+			"p50 ≤ 1.05 × the floor"},
 	} {
 		ratioTo := func(other string, figure func(*sample) float64) func(*comparison) float64 {
 			return func(c *comparison) float64 { return c.ratio(setting.name, other, figure) }
 		}
 		add(r.atLeastEach(setting.many, setting.work, setting.manyWanted, rate(setting.name, floorName)))
-		add(r.atLeast(setting.combined).of(setting.work, setting.combinedWanted, workUncontended, onlyAt(rate(setting.name, floorCombining), manyCallers[:]...)))
-		add(r.atLeast(setting.few).of(setting.work, setting.fewWanted, workUncontended, onlyAt(rate(setting.name, floorInScripts), 1, 16)))
-		add(r.atMost(setting.fewLatency).of(setting.work, setting.fewLatencyWanted, workUncontended, onlyAt(ratioTo(floorInScripts, p50), 1, 16)))
+		add(r.atLeast(setting.combined).of(setting.work, setting.combinedWanted, workUncontended,
+			onlyAt(rate(setting.name, floorCombining), manyCallers[:]...)))
+		add(r.atLeast(setting.few).of(setting.work, setting.fewWanted, workUncontended,
+			onlyAt(rate(setting.name, floorInScripts), 1, 16)))
+		add(r.atMost(setting.fewLatency).of(setting.work, setting.fewLatencyWanted, workUncontended,
+			onlyAt(ratioTo(floorInScripts, p50), 1, 16)))
 		add(r.atMost(1).of(setting.work, "p99 ≤ the floor's", workUncontended, ratioTo(floorName, p99)))
 		for _, far := range distances {
 			work := workUncontended + ", " + far.String() + " away"
 			add(r.atMost(1.05).of(work+", "+setting.name, setting.farLatency, work, ratioTo(floorName, p50)))
 		}
 	}
-	add(r.atLeast(4).of("uncontended cycle, fence off", "≥ 4 × rueidislock at 1,024 callers", workUncontended, onlyAt(rate(rlockUnfenced, rueidisLockName), 1024)))
-	add(r.atLeast(4).of("uncontended cycle, fence off", "≥ 4 × bsm/redislock at 1,024 callers", workUncontended, onlyAt(rate(rlockUnfenced, bsmName), 1024)))
-	add(r.atMost(4).of("allocations of a cycle, fence on", "≤ 4", workUncontended, medianOf(rlockPlain, allocations)))
-	add(r.atMost(0.6).of("server time of a cycle, fence on", "≤ 0.6 of the floor's at 256 callers", workUncontended, onlyAt(func(c *comparison) float64 { return c.ratio(rlockPlain, floorName, serverTime) }, 256)))
+	add(r.atLeast(4).of("uncontended cycle, fence off", "≥ 4 × rueidislock at 1,024 callers", workUncontended,
+		onlyAt(rate(rlockUnfenced, rueidisLockName), 1024)))
+	add(r.atLeast(4).of("uncontended cycle, fence off", "≥ 4 × bsm/redislock at 1,024 callers", workUncontended,
+		onlyAt(rate(rlockUnfenced, bsmName), 1024)))
+	add(r.atMost(4).of("allocations of a cycle, fence on", "≤ 4", workUncontended,
+		medianOf(rlockPlain, allocations)))
+	add(r.atMost(0.6).of("server time of a cycle, fence on", "≤ 0.6 of the floor's at 256 callers",
+		workUncontended, onlyAt(func(c *comparison) float64 { return c.ratio(rlockPlain, floorName, serverTime) },
+			256)))
 	return list
 }
 

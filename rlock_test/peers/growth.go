@@ -32,12 +32,14 @@ type point struct {
 
 // grow measures a curve, one size after the other. do makes ready for a size, calls begin,
 // makes a number of operations, and says how many.
-func grow(t *testing.T, e env.Engine, name, says string, first, last int, do func(tb testing.TB, l *rlock.Locker, size int, begin func()) int) curve {
+func grow(t *testing.T, e env.Engine, name, says string, first, last int,
+	do func(tb testing.TB, l *rlock.Locker, size int, begin func()) int) curve {
 	c := curve{name: name, says: says}
 	for size := first; size <= last; size *= 10 {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			server := e.Start(t)
-			l, err := rlock.Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}}, rlock.WithTTL(10*time.Minute))
+			l, err := rlock.Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}},
+				rlock.WithTTL(10*time.Minute))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,9 +64,11 @@ func (c curve) title() string { return "growth with " + c.name }
 // markdown is the table of a curve.
 func (c curve) markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### %s\n\n%s\n\n| %s | each takes | server | client | scripts | allocations |\n|---|---|---|---|---|---|\n", c.title(), c.says, c.name)
+	fmt.Fprintf(&b, "### %s\n\n%s\n\n| %s | each takes | server | client | scripts | allocations "+
+		"|\n|---|---|---|---|---|---|\n", c.title(), c.says, c.name)
 	for _, p := range c.points {
-		fmt.Fprintf(&b, "| %d | %s | %s | %s | %s | %s |\n", p.size, span(p.took), span(p.serverCPU), span(p.clientCPU), short(p.scripts), short(p.allocs))
+		fmt.Fprintf(&b, "| %d | %s | %s | %s | %s | %s |\n", p.size, span(p.took), span(p.serverCPU),
+			span(p.clientCPU), short(p.scripts), short(p.allocs))
 	}
 	return b.String()
 }
@@ -72,90 +76,97 @@ func (c curve) markdown() string {
 // heldKeys is the cost of a lock among many that are held.
 func heldKeys(t *testing.T, e env.Engine, p plan) curve {
 	const says = "Constant for each lock, O(n) for all: a key on the server, an entry of a map on the client, " +
-		"and nothing that looks at the others. What shows with the last size is memory: caches of the processor, collections of garbage."
-	return grow(t, e, "locks held", says, 100, min(p.largest, 1_000_000), func(tb testing.TB, l *rlock.Locker, size int, begin func()) int {
-		keys := make([]string, size)
-		for i := range keys {
-			keys[i] = fmt.Sprintf("job:%d", i)
-		}
-		begin()
-		results, err := l.TryAcquireEach(tb.Context(), keys)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		for _, r := range results {
-			if r.Err != nil {
-				tb.Fatal(r.Err)
+		"and nothing that looks at the others. What shows with the last size is memory: caches of the processor, " +
+		"collections of garbage."
+	return grow(t, e, "locks held", says, 100, min(p.largest, 1_000_000),
+		func(tb testing.TB, l *rlock.Locker, size int, begin func()) int {
+			keys := make([]string, size)
+			for i := range keys {
+				keys[i] = fmt.Sprintf("job:%d", i)
 			}
-		}
-		return size
-	})
+			begin()
+			results, err := l.TryAcquireEach(tb.Context(), keys)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			for _, r := range results {
+				if r.Err != nil {
+					tb.Fatal(r.Err)
+				}
+			}
+			return size
+		})
 }
 
 // setSize is the cost of a key of a set.
 func setSize(t *testing.T, e env.Engine, p plan) curve {
-	const says = "Constant for each key, O(n) for a set, and two scripts whatever its size: each key is read and written once. " +
+	const says = "Constant for each key, O(n) for a set, and two scripts whatever its size: each key is read " +
+		"and written once. " +
 		"Small sets pay for the round trip."
-	return grow(t, e, "keys of a set", says, 1, min(p.largest, 10_000), func(tb testing.TB, l *rlock.Locker, size int, begin func()) int {
-		keys := make([]string, size)
-		for i := range keys {
-			keys[i] = fmt.Sprintf("{set}:%d", i)
-		}
-		rounds := max(1, 10_000/size)
-		begin()
-		for range rounds {
-			lock, err := l.AcquireAll(tb.Context(), keys)
-			if err != nil {
-				tb.Fatal(err)
+	return grow(t, e, "keys of a set", says, 1, min(p.largest, 10_000),
+		func(tb testing.TB, l *rlock.Locker, size int, begin func()) int {
+			keys := make([]string, size)
+			for i := range keys {
+				keys[i] = fmt.Sprintf("{set}:%d", i)
 			}
-			if err := lock.Release(tb.Context()); err != nil {
-				tb.Fatal(err)
+			rounds := max(1, 10_000/size)
+			begin()
+			for range rounds {
+				lock, err := l.AcquireAll(tb.Context(), keys)
+				if err != nil {
+					tb.Fatal(err)
+				}
+				if err := lock.Release(tb.Context()); err != nil {
+					tb.Fatal(err)
+				}
 			}
-		}
-		return rounds * size
-	})
+			return rounds * size
+		})
 }
 
 // waiters is the cost of a hand-over while others wait.
 func waiters(t *testing.T, e env.Engine, p plan) curve {
-	const says = "O(1) for each acquisition: only the next in line is told, and those behind it do nothing and send nothing. " +
+	const says = "O(1) for each acquisition: only the next in line is told, and those behind it do nothing and " +
+		"send nothing. " +
 		"The first waiters pay for scripts that the later ones share."
-	return grow(t, e, "waiters of one lock", says, 1, min(p.largest, 10_000), func(tb testing.TB, l *rlock.Locker, size int, begin func()) int {
-		first, err := l.Acquire(tb.Context(), "job")
-		if err != nil {
-			tb.Fatal(err)
-		}
-		ended := make(chan error, size)
-		for range size {
-			go func() {
-				lock, err := l.Acquire(tb.Context(), "job")
-				if err == nil {
-					err = lock.Release(context.Background())
-				}
-				ended <- err
-			}()
-		}
-		for l.Stats().Waiting < int64(size) {
-			time.Sleep(time.Millisecond)
-		}
-		begin()
-		if err := first.Release(tb.Context()); err != nil {
-			tb.Fatal(err)
-		}
-		for range size {
-			if err := <-ended; err != nil {
+	return grow(t, e, "waiters of one lock", says, 1, min(p.largest, 10_000),
+		func(tb testing.TB, l *rlock.Locker, size int, begin func()) int {
+			first, err := l.Acquire(tb.Context(), "job")
+			if err != nil {
 				tb.Fatal(err)
 			}
-		}
-		return size
-	})
+			ended := make(chan error, size)
+			for range size {
+				go func() {
+					lock, err := l.Acquire(tb.Context(), "job")
+					if err == nil {
+						err = lock.Release(context.Background())
+					}
+					ended <- err
+				}()
+			}
+			for l.Stats().Waiting < int64(size) {
+				time.Sleep(time.Millisecond)
+			}
+			begin()
+			if err := first.Release(tb.Context()); err != nil {
+				tb.Fatal(err)
+			}
+			for range size {
+				if err := <-ended; err != nil {
+					tb.Fatal(err)
+				}
+			}
+			return size
+		})
 }
 
 // lockers is the cost of an acquisition among Lockers that share a lock: each has a
 // client of its own, as a process would have. All of them run in one process here, so
 // that their number is not bounded by the machine.
 func lockers(t *testing.T, e env.Engine, p plan) curve {
-	const says = "O(1) scripts for each acquisition: one to join the queue, and one to release, which grants the lock to the process " +
+	const says = "O(1) scripts for each acquisition: one to join the queue, and one to release, which grants " +
+		"the lock to the process " +
 		"that waits first and tells that one. Heartbeats of the others come on top."
 	c := curve{name: "processes", says: says}
 	for n := 1; n <= min(p.largest, 64); n *= 2 {
@@ -165,9 +176,10 @@ func lockers(t *testing.T, e env.Engine, p plan) curve {
 			for i := range crowd {
 				crowd[i] = openRlock()(t, server.Addr(), lease)
 			}
-			s := meter{tb: t, server: server}.run(2*p.round, n, func(ctx context.Context, worker int, latency *latencies) error {
-				return cycle(ctx, crowd[worker], "job", 0, latency)
-			})
+			s := meter{tb: t, server: server}.run(2*p.round, n,
+				func(ctx context.Context, worker int, latency *latencies) error {
+					return cycle(ctx, crowd[worker], "job", 0, latency)
+				})
 			each := func(d time.Duration) time.Duration { return d / time.Duration(max(s.ops, 1)) }
 			c.points = append(c.points, point{
 				size: n, took: each(s.elapsed), serverCPU: each(s.serverCPU), clientCPU: each(s.clientCPU),

@@ -32,9 +32,10 @@ func setGuests() []guest {
 	keys := []string{"{set}a", "{set}b", "{set}c", "{set}d"}
 	return []guest{
 		{driver: driver{name: nobody}, keys: keys},
-		{driver{rlockPlain, "as it comes", false, false, openRlock()}, keys, func(ctx context.Context, l locker) (holding, error) {
-			return l.(setLocker).acquireAll(ctx, keys)
-		}},
+		{driver{rlockPlain, "as it comes", false, false, openRlock()}, keys,
+			func(ctx context.Context, l locker) (holding, error) {
+				return l.(setLocker).acquireAll(ctx, keys)
+			}},
 	}
 }
 
@@ -55,7 +56,8 @@ func keyOf(d driver) string {
 func pollers() []guest {
 	list := []guest{{driver: driver{name: nobody}}}
 	for _, d := range peerDrivers() {
-		list = append(list, guest{d, []string{keyOf(d)}, func(ctx context.Context, l locker) (holding, error) { return l.acquire(ctx, "job") }})
+		list = append(list, guest{d, []string{keyOf(d)},
+			func(ctx context.Context, l locker) (holding, error) { return l.acquire(ctx, "job") }})
 	}
 	return list
 }
@@ -71,7 +73,8 @@ func newcomers(host driver) []guest {
 // compareGuests measures how long a guest waits among processes, and what it costs them. The rate is
 // that of the processes, the latency the guest's. A wait that the round's end cuts off counts with its length
 // until then, so a guest who never gets the lock shows the length of the round. host is what the processes are.
-func compareGuests(t *testing.T, e env.Engine, name, why string, guests []guest, host driver, processes int, p plan) comparison {
+func compareGuests(t *testing.T, e env.Engine, name, why string, guests []guest, host driver, processes int,
+	p plan) comparison {
 	c := comparison{workload: workload{name: name, why: why, level: "processes"}, level: processes}
 	server := e.Start(t)
 	m := meter{tb: t, server: server}
@@ -128,18 +131,24 @@ func (g guest) visit(ctx context.Context, l locker) (v visit) {
 }
 
 func (r *results) guestGoals() []*goal {
-	const set, poller = "a set of 4 keys among 8 processes that want each of them", "among 8 processes that want its key"
+	const set, poller = "a set of 4 keys among 8 processes that want each of them",
+		"among 8 processes that want its key"
 	longest := func(s *sample) float64 { return s.latency.most.Seconds() }
 	p50 := func(s *sample) float64 { return s.latency.quantile(0.5).Seconds() }
 	list := []*goal{
 		r.atMost(0.2).of(set, "p50 of its waits ≤ 0.2 s", workSetGuest, medianOf(rlockPlain, p50)),
 		r.atMost(3).of(set, "its longest wait ≤ 3 s", workSetGuest, medianOf(rlockPlain, longest)),
-		r.atLeast(0.8).of(set, "they get ≥ 0.8 of what they get without it", workSetGuest, rate(rlockPlain, nobody)),
+		r.atLeast(0.8).of(set, "they get ≥ 0.8 of what they get without it", workSetGuest,
+			rate(rlockPlain, nobody)),
 	}
-	for _, d := range peerDrivers() { // each setting, because the fastest would be the one whose guest the processes hardly notice
-		list = append(list, r.atMost(1).of(d.name+" "+poller, "its longest wait ≤ 1 s", workPoller, medianOf(d.name, longest)),
-			r.atMost(1).of(d.name+" "+poller+" WithBarging", "its longest wait ≤ 1 s", workBarging, medianOf(d.name, longest)),
-			r.atMost(1).of("rlock among 8 processes of "+d.name, "its longest wait ≤ 1 s", workNewcomer+d.name, medianOf(rlockPlain, longest)))
+	// each setting, because the fastest would be the one whose guest the processes hardly notice
+	for _, d := range peerDrivers() {
+		list = append(list, r.atMost(1).of(d.name+" "+poller, "its longest wait ≤ 1 s", workPoller,
+			medianOf(d.name, longest)),
+			r.atMost(1).of(d.name+" "+poller+" WithBarging", "its longest wait ≤ 1 s", workBarging,
+				medianOf(d.name, longest)),
+			r.atMost(1).of("rlock among 8 processes of "+d.name, "its longest wait ≤ 1 s", workNewcomer+d.name,
+				medianOf(rlockPlain, longest)))
 	}
 	return list
 }

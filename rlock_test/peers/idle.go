@@ -117,13 +117,16 @@ func (i idleness) title() string { return fmt.Sprintf("idle, %d locks held and e
 func (i idleness) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n", i.title())
-	b.WriteString("| library | client, of a core | server, of a core | scripts a second | goroutines | bytes a lock | |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString(
+		"| library | client, of a core | server, of a core | scripts a second | goroutines | bytes a " +
+			"lock | |\n|---|---|---|---|---|---|---|\n")
 	for _, c := range i.costs {
 		note := ""
 		if c.hung != "" {
 			note = "**hung** " + c.hung
 		}
-		fmt.Fprintf(&b, "| %s | %.2f %% | %.2f %% | %s | %d | %s | %s |\n", c.name, 100*c.clientCPU, 100*c.serverCPU, short(c.scripts), c.goroutines, short(c.bytes), note)
+		fmt.Fprintf(&b, "| %s | %.2f %% | %.2f %% | %s | %d | %s | %s |\n", c.name, 100*c.clientCPU,
+			100*c.serverCPU, short(c.scripts), c.goroutines, short(c.bytes), note)
 	}
 	return b.String()
 }

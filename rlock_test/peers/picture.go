@@ -25,14 +25,16 @@ func (r *results) picture() string {
 		if c == nil {
 			continue
 		}
-		fmt.Fprintf(&body, `<text x="10" y="%d" class="head">%s, %d %s</text>`+"\n", y+18, c.workload.name, c.level, c.workload.level)
+		fmt.Fprintf(&body, `<text x="10" y="%d" class="head">%s, %d %s</text>`+"\n", y+18, c.workload.name, c.level,
+			c.workload.level)
 		y += headHeight
 		for _, name := range append([]string{floorName}, shown...) {
 			y = bar(&body, y, name, c.ratio(name, floorName, (*sample).rate))
 		}
 		y += 8
 	}
-	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="13">
+	return fmt.Sprintf(
+		`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="13">
 <style>.head{font-weight:bold}.ours{fill:#2b7a3f}.theirs{fill:#8a8f98}.floor{fill:#c9a227}text{fill:#444}</style>
 <rect width="100%%" height="100%%" fill="#fff"/>
 %s<text x="10" y="%d">Times the floor's throughput, which is bare rueidis; each doubling is equally long.</text>
@@ -52,7 +54,8 @@ func bar(b *strings.Builder, y int, name string, ratio float64) int {
 	}
 	length := barWidth * math.Log2(min(max(ratio, least), most)/least) / math.Log2(most/least)
 	fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="end">%s</text>`, labelWidth-8, y+14, name)
-	fmt.Fprintf(b, `<rect x="%d" y="%d" width="%.0f" height="%d" class="%s"/>`, labelWidth, y+2, max(length, 1), barHeight-4, class)
+	fmt.Fprintf(b, `<rect x="%d" y="%d" width="%.0f" height="%d" class="%s"/>`, labelWidth, y+2, max(length, 1),
+		barHeight-4, class)
 	fmt.Fprintf(b, `<text x="%.0f" y="%d">%s</text>`+"\n", labelWidth+length+6, y+14, short(ratio))
 	return y + barHeight
 }

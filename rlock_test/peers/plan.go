@@ -14,7 +14,10 @@ type plan struct {
 }
 
 var (
-	smokePlan = plan{rounds: 1, round: 20 * time.Millisecond, most: 16, idle: 100, idleFor: 100 * time.Millisecond, largest: 100}
-	quickPlan = plan{rounds: 2, round: 100 * time.Millisecond, most: 100, farthest: time.Millisecond, idle: 1000, idleFor: 5 * time.Second, largest: 10_000}
-	fullPlan  = plan{rounds: 5, round: 800 * time.Millisecond, most: 1 << 20, farthest: time.Second, idle: 10_000, idleFor: 30 * time.Second, largest: 1_000_000}
+	smokePlan = plan{rounds: 1, round: 20 * time.Millisecond, most: 16, idle: 100,
+		idleFor: 100 * time.Millisecond, largest: 100}
+	quickPlan = plan{rounds: 2, round: 100 * time.Millisecond, most: 100, farthest: time.Millisecond, idle: 1000,
+		idleFor: 5 * time.Second, largest: 10_000}
+	fullPlan = plan{rounds: 5, round: 800 * time.Millisecond, most: 1 << 20, farthest: time.Second, idle: 10_000,
+		idleFor: 30 * time.Second, largest: 1_000_000}
 )

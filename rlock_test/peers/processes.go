@@ -128,7 +128,9 @@ func recruit(t *testing.T, d driver, address string) *env.Program {
 // competing is the workload of processes that compete for one lock.
 func competing() workload {
 	return workload{
-		name: workProcesses, why: fmt.Sprintf("processes of %d callers each want the same lock, and release it at once", callersOfProcess),
+		name: workProcesses,
+		why: fmt.Sprintf("processes of %d callers each want the same lock, and release it at once",
+			callersOfProcess),
 		level: "processes", more: drivers(),
 	}
 }

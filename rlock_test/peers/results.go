@@ -50,8 +50,10 @@ func (r *results) all(workload string) (list []*comparison) {
 
 // circumstances say when, on what and with which versions the results were measured.
 func (r *results) circumstances() string {
-	return fmt.Sprintf("%s, %d processors (%s), which client and server share; %s; %s; %s; medians of %d rounds of %v.",
-		r.began.Format("2 January 2006"), runtime.NumCPU(), processor(), r.server, runtime.Version(), strings.Join(versions(), ", "),
+	return fmt.Sprintf("%s, %d processors (%s), which client and server share; %s; %s; %s; medians of %d "+
+		"rounds of %v.",
+		r.began.Format("2 January 2006"), runtime.NumCPU(), processor(), r.server, runtime.Version(),
+		strings.Join(versions(), ", "),
 		r.plan.rounds, r.plan.round)
 }
 
@@ -67,7 +69,8 @@ func versions() (list []string) {
 			continue
 		}
 		switch words[0] {
-		case "github.com/redis/rueidis", "github.com/bsm/redislock", "github.com/go-redsync/redsync/v4", "github.com/redis/go-redis/v9":
+		case "github.com/redis/rueidis", "github.com/bsm/redislock", "github.com/go-redsync/redsync/v4",
+			"github.com/redis/go-redis/v9":
 			list = append(list, strings.TrimPrefix(words[0], "github.com/")+" "+words[1])
 		}
 	}

@@ -26,7 +26,8 @@ func shared() []workload {
 			more: sharers(asReaders, workReaders),
 		},
 		{
-			name: workPermits, why: fmt.Sprintf("all callers want one of %d permits, and hold it for %v", asHolders.limit, asHolders.hold),
+			name: workPermits, why: fmt.Sprintf("all callers want one of %d permits, and hold it for %v",
+				asHolders.limit, asHolders.hold),
 			levels: []int{128}, level: "callers", fits: fits[*sharing], run: contended(asHolders.hold),
 			more: sharers(asHolders, workPermits),
 		},
@@ -37,10 +38,12 @@ func shared() []workload {
 func crowded(c crowd, name string) workload {
 	w := workload{
 		name: name + ", " + workProcesses, level: "processes", more: sharers(c, name), fits: fits[*sharing],
-		why: fmt.Sprintf("processes of %d callers each read under the same lock, and release it at once", c.callers),
+		why: fmt.Sprintf("processes of %d callers each read under the same lock, and release it at once",
+			c.callers),
 	}
 	if c.limit > 0 {
-		w.why = fmt.Sprintf("processes of %d callers each want one of %d permits, and hold it for %v", c.callers, c.limit, c.hold)
+		w.why = fmt.Sprintf("processes of %d callers each want one of %d permits, and hold it for %v", c.callers,
+			c.limit, c.hold)
 	}
 	return w
 }
@@ -54,7 +57,9 @@ func mostWait(s *sample) time.Duration { return s.read + 3*s.roundTrip + 10*time
 func compareWriters(t *testing.T, e env.Engine, processes int, p plan) comparison {
 	d := sharers(asReaders, workReaders)[1]
 	c := comparison{workload: workload{
-		name: workWriter, why: fmt.Sprintf("processes of %d callers each read under the same lock, which one caller wants whole every 20 ms", asReaders.callers),
+		name: workWriter,
+		why: fmt.Sprintf("processes of %d callers each read under the same lock, which one caller wants whole "+
+			"every 20 ms", asReaders.callers),
 		level: "processes",
 	}, level: processes, outcomes: []*outcome{{driver: d}}}
 	server := e.Start(t)

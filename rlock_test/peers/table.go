@@ -14,7 +14,10 @@ type column struct {
 
 var columns = []column{
 	{"per second", func(_ comparison, o *outcome) string { return short(o.median((*sample).rate)) }},
-	{"of the floor", func(c comparison, o *outcome) string { return ratio(o.ratio(c.outcomes[0], (*sample).rate)) }},
+	{"of the floor", func(c comparison,
+		o *outcome) string {
+		return ratio(o.ratio(c.outcomes[0], (*sample).rate))
+	}},
 	{"of the best peer", func(c comparison, o *outcome) string {
 		if best := c.best(); best != nil {
 			return ratio(o.ratio(best, (*sample).rate))

@@ -27,7 +27,8 @@ type pair struct{ holder, waiter locker }
 // trips, a release and then an acquisition, that nothing which asks a server can go below.
 // Before the release nobody uses the server for so many milliseconds.
 func compareWakeUps(t *testing.T, e env.Engine, far time.Duration, ms int, p plan) comparison {
-	c := comparison{workload: workload{name: workWakeUp, why: "a waiter on one client, a holder on another", level: wakeUpLevel, far: far}, level: ms}
+	c := comparison{workload: workload{name: workWakeUp, why: "a waiter on one client, a holder on another",
+		level: wakeUpLevel, far: far}, level: ms}
 	if far > 0 {
 		c.workload.name = fmt.Sprintf("%s, %v away", workWakeUp, far)
 	}
@@ -45,7 +46,10 @@ func compareWakeUps(t *testing.T, e env.Engine, far time.Duration, ms int, p pla
 		if _, ok := pairs[n].waiter.(*floor); ok {
 			once = pairs[n].takeTurns
 		}
-		return m.run(p.round, 1, func(ctx context.Context, _ int, l *latencies) error { return once(ctx, settled, l) })
+		return m.run(p.round, 1, func(ctx context.Context, _ int,
+			l *latencies) error {
+			return once(ctx, settled, l)
+		})
 	})
 	return c
 }

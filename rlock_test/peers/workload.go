@@ -79,7 +79,9 @@ func near() []workload {
 			levels: []int{2, 16, 128, 1000, 10_000}, level: "keys", fits: fits[setLocker], run: sets(1),
 		},
 		{
-			name: workManySets, why: fmt.Sprintf("several keys of one slot, all or none, by %d callers with sets of their own", manySets),
+			name: workManySets,
+			why: fmt.Sprintf("several keys of one slot, all or none, by %d callers with sets of their own",
+				manySets),
 			levels: []int{2, 16, 128, 1000}, level: "keys", fits: fits[setLocker], run: sets(manySets),
 		},
 		{
@@ -183,7 +185,8 @@ func batches(m meter, l locker, size int, d time.Duration) *sample {
 	})
 }
 
-func checks(ask func(ctx context.Context, l locker, key string, own holding) (bool, error)) func(meter, locker, int, time.Duration) *sample {
+func checks(ask func(ctx context.Context, l locker, key string, own holding) (bool, error)) func(meter,
+	locker, int, time.Duration) *sample {
 	return func(m meter, l locker, callers int, d time.Duration) *sample {
 		own, err := l.acquire(m.tb.Context(), "job")
 		if err != nil {

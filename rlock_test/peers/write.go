@@ -57,8 +57,10 @@ func (r *results) writeChart() error {
 // document has all results.
 func (r *results) document() string {
 	var b strings.Builder
-	b.WriteString("# Results\n\nWritten by the benchmark itself. What is measured, and how to read it, is in [README.md](README.md).\n\n")
-	fmt.Fprintf(&b, "%s\n\n![Throughput against callers](%s)\n\n![Throughput beside the floor](%s)\n\n", r.provenance(), chartFile, pictureFile)
+	b.WriteString("# Results\n\nWritten by the benchmark itself. What is measured, and how to read it, is in " +
+		"[README.md](README.md).\n\n")
+	fmt.Fprintf(&b, "%s\n\n![Throughput against callers](%s)\n\n![Throughput beside the floor](%s)\n\n",
+		r.provenance(), chartFile, pictureFile)
 	b.WriteString(settings() + "\n" + r.goals())
 	for _, s := range r.sections {
 		b.WriteString("\n" + s.markdown())
@@ -79,7 +81,8 @@ var figuresShown = []figure{
 	{"64 callers of one process want one lock: acquisitions a second", workContended, 64, rlockPlain, ""},
 	{"8 processes of 4 callers want one lock: acquisitions a second", workProcesses, 8, rlockPlain, ""},
 	{"1 caller on a free key, rlock with a fence: cycles a second", workUncontended, 1, rlockPlain, ""},
-	{"1,024 callers, each on keys of its own, without fences: cycles a second", workUncontended, 1024, rlockUnfenced, ""},
+	{"1,024 callers, each on keys of its own, without fences: cycles a second", workUncontended, 1024,
+		rlockUnfenced, ""},
 	{"the same with fences: cycles a second", workUncontended, 1024, rlockPlain, "no fences"},
 }
 
@@ -130,7 +133,8 @@ func (r *results) idleFigure() string {
 			}
 			return fmt.Sprintf("%.1f %% and %.1f %%", 100*c.clientCPU, 100*c.serverCPU)
 		}
-		return fmt.Sprintf("| %d locks held and extended, of 10 s each: share of a core, client and server | %s | %s | not done | not done |\n",
+		return fmt.Sprintf("| %d locks held and extended, of 10 s each: share of a core, client and server | %s | "+
+			"%s | not done | not done |\n",
 			idle.locks, cell(idle.costs[0]), cell(idle.costs[1]))
 	}
 	return ""

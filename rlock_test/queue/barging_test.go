@@ -24,9 +24,18 @@ func TestBarging(t *testing.T) {
 		processes int
 		acquire   func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error)
 	}{
-		"one process":       {1, func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error) { return l.Acquire(ctx, "k") }},
-		"several processes": {3, func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error) { return l.Acquire(ctx, "k") }},
-		"readers":           {2, func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error) { return l.AcquireShared(ctx, "k") }},
+		"one process": {1, func(ctx context.Context, l *rlock.Locker) (*rlock.Lock,
+			error) {
+			return l.Acquire(ctx, "k")
+		}},
+		"several processes": {3, func(ctx context.Context, l *rlock.Locker) (*rlock.Lock,
+			error) {
+			return l.Acquire(ctx, "k")
+		}},
+		"readers": {2, func(ctx context.Context, l *rlock.Locker) (*rlock.Lock,
+			error) {
+			return l.AcquireShared(ctx, "k")
+		}},
 		"permits": {2, func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error) {
 			return l.AcquirePermits(ctx, "k", 1, 2)
 		}},
@@ -133,7 +142,8 @@ func TestSetAfterBarging(t *testing.T) {
 	)
 	server := env.Start(t)
 	client := server.Client(t)
-	holder, l := env.OpenOn(t, server, rlock.WithBarging(barging)), env.OpenOn(t, server, rlock.WithBarging(barging))
+	holder, l := env.OpenOn(t, server, rlock.WithBarging(barging)),
+		env.OpenOn(t, server, rlock.WithBarging(barging))
 	var late []time.Duration // after the end of that time
 	for range rounds {
 		held := env.MustLock(t)(holder.Acquire(t.Context(), "i", rlock.WithTTL(time.Minute)))

@@ -40,7 +40,8 @@ func echo(late time.Duration) func(t *testing.T, server *env.Server, client ruei
 					continue
 				}
 				time.AfterFunc(time.Duration(rand.Int64N(int64(late)+1)), func() {
-					_ = client.Do(context.Background(), client.B().Spublish().Channel(m.Channel).Message(m.Message).Build()).Error()
+					_ = client.Do(context.Background(),
+						client.B().Spublish().Channel(m.Channel).Message(m.Message).Build()).Error()
 				})
 			case <-end:
 				return
@@ -142,7 +143,8 @@ func TestQueueUnderEverything(t *testing.T) {
 				for {
 					select {
 					case <-done:
-						t.Logf("%d acquired, %d gave up, %d lost, gap %v", got.Load(), gaveUp.Load(), lost.Load(), time.Duration(gap.Load()))
+						t.Logf("%d acquired, %d gave up, %d lost, gap %v", got.Load(), gaveUp.Load(), lost.Load(),
+							time.Duration(gap.Load()))
 						require.Positive(t, got.Load())
 						require.Zero(t, lost.Load())
 						idle(t, client, "k")

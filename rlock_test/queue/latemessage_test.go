@@ -89,7 +89,10 @@ func TestLateGrantFreesNothing(t *testing.T) {
 			},
 		},
 		"kept for a while after its release": {
-			waits: func(t *testing.T, l *rlock.Locker) *rlock.Lock { return whole(t, l, rlock.WithMinHold(5*time.Second)) },
+			waits: func(t *testing.T, l *rlock.Locker) *rlock.Lock {
+				return whole(t, l,
+					rlock.WithMinHold(5*time.Second))
+			},
 			then: func(s served) {
 				require.NoError(s.t, env.Taken(s.t, s.got).Release(s.t.Context()))
 				keeps(s)
@@ -99,7 +102,8 @@ func TestLateGrantFreesNothing(t *testing.T) {
 		"over here, and to keep others out": {
 			after: 350 * time.Millisecond, // counted off the lease here, as it is of the place
 			waits: func(t *testing.T, l *rlock.Locker) *rlock.Lock {
-				return whole(t, l, rlock.WithTTL(5*time.Second), rlock.WithMinHold(5*time.Second), rlock.WithAutoExtend(false))
+				return whole(t, l, rlock.WithTTL(5*time.Second), rlock.WithMinHold(5*time.Second),
+					rlock.WithAutoExtend(false))
 			},
 			then: func(s served) {
 				lock := env.Taken(s.t, s.got)
@@ -145,7 +149,8 @@ func TestLateGrantFreesNothing(t *testing.T) {
 			then: func(s served) {
 				lock := env.Taken(s.t, s.got)
 				same := rlock.WithToken(lock.Token())
-				other := env.MustLock(s.t)(env.NewLocker(s.t, s.client).Acquire(s.t.Context(), "k", same, rlock.WithTTL(time.Minute)))
+				other := env.MustLock(s.t)(env.NewLocker(s.t, s.client).Acquire(s.t.Context(), "k", same,
+					rlock.WithTTL(time.Minute)))
 				env.AwaitEnd(s.t, lock, rlock.ErrExpired)
 				keeps(s)
 				require.NoError(s.t, other.Release(s.t.Context()))
@@ -186,7 +191,8 @@ func TestLateGrantFreesNothing(t *testing.T) {
 		},
 		"readers, of whom one is over": {
 			waits: func(t *testing.T, l *rlock.Locker) *rlock.Lock {
-				return env.MustLock(t)(l.AcquireShared(t.Context(), "k", rlock.WithTTL(2*time.Second), rlock.WithAutoExtend(false)))
+				return env.MustLock(t)(l.AcquireShared(t.Context(), "k", rlock.WithTTL(2*time.Second),
+					rlock.WithAutoExtend(false)))
 			},
 			then: func(s served) {
 				first := env.Taken(s.t, s.got)
@@ -220,7 +226,9 @@ func TestLateGrantFreesNothing(t *testing.T) {
 			env.Each(t, func(t *testing.T, e env.Engine) {
 				t.Parallel()
 				server := e.Start(t)
-				client, l := server.Client(t), env.OpenOn(t, server, rlock.WithAutoExtend(true), rlock.WithTurn(time.Minute)) // so that a lease goes on
+				// so that a lease goes on
+				client, l := server.Client(t),
+					env.OpenOn(t, server, rlock.WithAutoExtend(true), rlock.WithTurn(time.Minute))
 				held := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "k", rlock.WithTTL(time.Minute)))
 				got := make(chan *rlock.Lock, 1)
 				go func() { got <- test.waits(t, l) }()
@@ -228,7 +236,8 @@ func TestLateGrantFreesNothing(t *testing.T) {
 				member := queued(t, client, "k")[0]
 				time.Sleep(test.after)
 				require.NoError(t, held.Release(t.Context()))
-				test.then(served{t, client, l, got, strings.SplitN(member, ":", 3)[2], func() { says(t, client, "k", member) }})
+				test.then(served{t, client, l, got, strings.SplitN(member, ":", 3)[2],
+					func() { says(t, client, "k", member) }})
 				idle(t, client, "k")
 			})
 		})
@@ -261,7 +270,8 @@ func TestGrantForAForgottenLockGoesBack(t *testing.T) {
 			require.NoError(t, held.Release(t.Context()))
 			env.Taken(t, got)
 			time.Sleep(1500 * time.Millisecond)
-			results, err := l.TryAcquireEach(t.Context(), env.Keys(4000), rlock.WithTTL(time.Minute)) // so that it looks
+			// so that it looks
+			results, err := l.TryAcquireEach(t.Context(), env.Keys(4000), rlock.WithTTL(time.Minute))
 			require.NoError(t, err)
 			require.NoError(t, results[0].Err)
 			time.Sleep(100 * time.Millisecond)

@@ -27,12 +27,13 @@ func TestPanicWhileWaiting(t *testing.T) {
 		done := make(chan any, 1)
 		go func() {
 			defer func() { done <- recover() }()
-			_, _ = b.Acquire(t.Context(), "k", rlock.WithRetry(rlock.RetryFunc(func(rlock.Attempt) (time.Duration, bool) {
-				if n.Add(1) == 3 {
-					panic("policy")
-				}
-				return 20 * time.Millisecond, true
-			})))
+			_, _ = b.Acquire(t.Context(), "k",
+				rlock.WithRetry(rlock.RetryFunc(func(rlock.Attempt) (time.Duration, bool) {
+					if n.Add(1) == 3 {
+						panic("policy")
+					}
+					return 20 * time.Millisecond, true
+				})))
 		}()
 		require.NotNil(t, env.Receive(t, done))
 		env.Soon(t, func() bool { return len(queued(t, client, "k")) == 0 }, "it has left the queue")
@@ -181,7 +182,8 @@ func TestPolicyOfTheNextTakesLong(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
 	client := server.Client(t)
-	a, b := env.NewLocker(t, client, rlock.WithTurn(time.Hour)), env.OpenOn(t, server) // nothing tells a of losses
+	// nothing tells a of losses
+	a, b := env.NewLocker(t, client, rlock.WithTurn(time.Hour)), env.OpenOn(t, server)
 	first := env.MustLock(t)(a.Acquire(t.Context(), "k", rlock.WithTTL(time.Hour)))
 	gate := env.NewGate(t)
 	var asked atomic.Int32

@@ -105,7 +105,8 @@ func TestEndOfATurnBeforeTheSubscription(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
 	client := server.Client(t)
-	a, b, c := far(t, server, 10*time.Millisecond, rlock.WithTurn(0)), env.OpenOn(t, server), env.OpenOn(t, server)
+	a, b, c := far(t, server, 10*time.Millisecond, rlock.WithTurn(0)), env.OpenOn(t, server),
+		env.OpenOn(t, server)
 	held := env.MustLock(t)(a.Acquire(t.Context(), "k"))
 	ofA := env.NextInLine(t, a, "k")
 	ofB := waits(t, client, b, "k")
@@ -139,7 +140,8 @@ func TestSubscriptionComesBack(t *testing.T) {
 func TestNoSubscriptionWithoutTheQueue(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
-	server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "resetkeys", "~k", "~rlock:fence:*", "&*", "+@all")
+	server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "resetkeys", "~k", "~rlock:fence:*", "&*",
+		"+@all")
 	option := server.Option()
 	option.Username, option.Password = "u", "secret"
 	l := env.OpenLocker(t, option, rlock.WithTurn(0))
@@ -302,7 +304,8 @@ func TestLateCopiesOfTheCallsOfASet(t *testing.T) {
 		arrives(t, client, words.([]string))
 	}
 	for i, key := range keys {
-		env.Soon(t, func() bool { return len(queued(t, client, key)) == 0 }, "the late place for "+key+" is given up")
+		env.Soon(t, func() bool { return len(queued(t, client, key)) == 0 },
+			"the late place for "+key+" is given up")
 		require.NoError(t, held[i].Release(t.Context()))
 		idle(t, client, key)
 	}

@@ -47,7 +47,8 @@ func TestPlaceAfterTheServerHadNoMemory(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t)
-		client, refused, others := server.Client(t), env.OpenOn(t, server), []*rlock.Locker{env.OpenOn(t, server), env.OpenOn(t, server), env.OpenOn(t, server)}
+		client, refused, others := server.Client(t), env.OpenOn(t, server),
+			[]*rlock.Locker{env.OpenOn(t, server), env.OpenOn(t, server), env.OpenOn(t, server)}
 		lock := env.MustLock(t)(others[0].Acquire(t.Context(), "k"))
 		next := waits(t, client, others[1], "k")
 		server.Do(t, "CONFIG", "SET", "maxmemory", "1")

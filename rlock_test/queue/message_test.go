@@ -28,7 +28,8 @@ func TestLateGrantOfAHeldLock(t *testing.T) {
 		lock := env.Taken(t, got)
 		token := env.Get(t, client, "k")
 		for _, channel := range channels(t, client) {
-			require.NoError(t, env.Do(t, client, "SPUBLISH", channel, fmt.Sprintf("30000 %d 0 1 k %s", lock.Fence(), token)).Error())
+			require.NoError(t, env.Do(t, client, "SPUBLISH", channel,
+				fmt.Sprintf("30000 %d 0 1 k %s", lock.Fence(), token)).Error())
 		}
 		time.Sleep(300 * time.Millisecond)
 		require.Equal(t, token, env.Get(t, client, "k"), "the server has freed a held lock")

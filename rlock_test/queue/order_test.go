@@ -69,7 +69,8 @@ func stands(t *testing.T, client rueidis.Client, queue, score, member string) {
 }
 
 // waits has a Locker of another process acquire a key, and returns once it stands in the queue.
-func waits(t *testing.T, client rueidis.Client, l *rlock.Locker, key string, opts ...rlock.Option) <-chan *rlock.Lock {
+func waits(t *testing.T, client rueidis.Client, l *rlock.Locker, key string,
+	opts ...rlock.Option) <-chan *rlock.Lock {
 	t.Helper()
 	return env.Enqueue(t, func() int { return len(queued(t, client, key)) }, l, key, opts...)
 }
@@ -163,7 +164,8 @@ func TestTurnsOfAProcessThatNeverWaited(t *testing.T) {
 		for i := range turns {
 			require.NoError(t, held.Release(t.Context()))
 			held = env.Taken(t, ofB[i])
-			env.Soon(t, func() bool { return len(queued(t, client, "k")) == 1 && !silent(t, client, "k") }, "a waits for its next turn, and is told of it")
+			env.Soon(t, func() bool { return len(queued(t, client, "k")) == 1 && !silent(t, client, "k") },
+				"a waits for its next turn, and is told of it")
 			require.NoError(t, held.Release(t.Context()))
 			held = env.Taken(t, ofA[i])
 			if i == 0 {
@@ -193,7 +195,8 @@ func TestQueueAfterAHolderDied(t *testing.T) {
 			key := fmt.Sprint("k", i)
 			lease := 3*time.Second + time.Duration(i)*50*time.Millisecond
 			begin := time.Now()
-			if err := env.Do(t, client, "SET", key, "stranger", "PX", fmt.Sprint(lease.Milliseconds())).Error(); err != nil {
+			if err := env.Do(t, client, "SET", key, "stranger", "PX",
+				fmt.Sprint(lease.Milliseconds())).Error(); err != nil {
 				return err
 			}
 			measured.Go(func() {
@@ -283,7 +286,8 @@ func diedBefore(t *testing.T, server *env.Server, n int, most time.Duration) {
 	require.NoError(t, env.Together(keys, func(i int) error {
 		key := fmt.Sprint("k", i)
 		begin := time.Now()
-		if err := env.Do(t, client, "SET", key, "stranger", "PX", fmt.Sprint(lease.Milliseconds())).Error(); err != nil {
+		if err := env.Do(t, client, "SET", key, "stranger", "PX",
+			fmt.Sprint(lease.Milliseconds())).Error(); err != nil {
 			return err
 		}
 		for n, l := range dead {

@@ -33,7 +33,8 @@ func places(t *testing.T, client rueidis.Client, key string) (all []place) {
 // revives puts places back into the queue of a key, which nobody of those who live owns for a second more.
 func revives(t *testing.T, client rueidis.Client, key string, all []place) {
 	t.Helper()
-	require.NoError(t, env.Do(t, client, "SET", key, "released, which the replica does not know", "PX", "1000").Error())
+	require.NoError(t, env.Do(t, client, "SET", key, "released, which the replica does not know", "PX",
+		"1000").Error())
 	for _, p := range all {
 		stands(t, client, p.queue, p.score, p.member)
 	}
@@ -68,36 +69,39 @@ func TestRevivedPlaces(t *testing.T) {
 		"whose leases have ended": {n: 2, served: func(t *testing.T, _ *rlock.Locker, got <-chan *rlock.Lock) {
 			<-env.Taken(t, got).Context().Done()
 		}},
-		"whose leases have ended unnoticed": {n: 1, served: func(t *testing.T, l *rlock.Locker, got <-chan *rlock.Lock) {
-			lock := env.Taken(t, got)
-			time.Sleep(time.Minute)
-			require.Error(t, lock.Err())
-			for i := range 2_000 { // whose registry forgets it
-				env.MustLock(t)(l.Acquire(t.Context(), "other"+strconv.Itoa(i), rlock.WithTTL(time.Hour)))
-			}
-		}},
+		"whose leases have ended unnoticed": {n: 1,
+			served: func(t *testing.T, l *rlock.Locker, got <-chan *rlock.Lock) {
+				lock := env.Taken(t, got)
+				time.Sleep(time.Minute)
+				require.Error(t, lock.Err())
+				for i := range 2_000 { // whose registry forgets it
+					env.MustLock(t)(l.Acquire(t.Context(), "other"+strconv.Itoa(i), rlock.WithTTL(time.Hour)))
+				}
+			}},
 		"that were handed on": {n: 1, served: func(t *testing.T, l *rlock.Locker, got <-chan *rlock.Lock) {
 			lock := env.Taken(t, got)
 			next := env.NextInLine(t, l, "k")
 			require.NoError(t, lock.Release(t.Context()))
 			require.NoError(t, env.Taken(t, next).Release(t.Context()))
 		}},
-		"that were handed on to another lease": {n: 1, served: func(t *testing.T, l *rlock.Locker, got <-chan *rlock.Lock) {
-			lock := env.Taken(t, got)
-			require.NotEmpty(t, lock.Token())
-			next := env.NextInLine(t, l, "k")
-			require.NoError(t, lock.Release(t.Context()))
-			require.NoError(t, env.Taken(t, next).Release(t.Context()))
-		}},
+		"that were handed on to another lease": {n: 1,
+			served: func(t *testing.T, l *rlock.Locker, got <-chan *rlock.Lock) {
+				lock := env.Taken(t, got)
+				require.NotEmpty(t, lock.Token())
+				next := env.NextInLine(t, l, "k")
+				require.NoError(t, lock.Release(t.Context()))
+				require.NoError(t, env.Taken(t, next).Release(t.Context()))
+			}},
 		"that have got another token": {n: 1, served: func(t *testing.T, l *rlock.Locker, got <-chan *rlock.Lock) {
 			lock := env.Taken(t, got)
 			require.NoError(t, lock.Extend(t.Context(), time.Second))
 			require.NoError(t, lock.Release(t.Context()))
 		}},
-		"that keep others out": {n: 1, opts: []rlock.Option{rlock.WithMinHold(5 * time.Second)}, served: func(t *testing.T, l *rlock.Locker, got <-chan *rlock.Lock) {
-			require.NoError(t, env.Taken(t, got).Release(t.Context()))
-			time.Sleep(10 * time.Second)
-		}},
+		"that keep others out": {n: 1, opts: []rlock.Option{rlock.WithMinHold(5 * time.Second)},
+			served: func(t *testing.T, l *rlock.Locker, got <-chan *rlock.Lock) {
+				require.NoError(t, env.Taken(t, got).Release(t.Context()))
+				time.Sleep(10 * time.Second)
+			}},
 		"that were detached": {n: 1, served: func(t *testing.T, l *rlock.Locker, got <-chan *rlock.Lock) {
 			lock, err := l.Attach(t.Context(), env.Detach(t, env.Taken(t, got)))
 			require.NoError(t, err)
@@ -144,7 +148,8 @@ func TestRevivedPlaces(t *testing.T) {
 func TestQueueAfterAFlush(t *testing.T) {
 	inBubble(t, func(t *testing.T, client rueidis.Client, open func() *rlock.Locker) {
 		const n = 30
-		held := env.MustLock(t)(open().Acquire(t.Context(), "k", rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true)))
+		held := env.MustLock(t)(open().Acquire(t.Context(), "k", rlock.WithTTL(time.Hour),
+			rlock.WithAutoExtend(true)))
 		served := make(chan error, n)
 		for range n {
 			got := waits(t, client, open(), "k")

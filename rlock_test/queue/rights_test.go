@@ -21,14 +21,16 @@ import (
 // A user who lacks a right for the queue works as without it.
 func TestQueueWithoutRights(t *testing.T) {
 	t.Parallel()
-	for _, denied := range []string{"-spublish", "-ssubscribe", "-pubsub|shardnumsub", "-exists", "-zadd", "-zrem", "-zrange", "-zcard", "-zrank -zscore", "resetchannels", "resetkeys ~k ~rlock:fence:*"} {
+	for _, denied := range []string{"-spublish", "-ssubscribe", "-pubsub|shardnumsub", "-exists", "-zadd",
+		"-zrem", "-zrange", "-zcard", "-zrank -zscore", "resetchannels", "resetkeys ~k ~rlock:fence:*"} {
 		t.Run(denied, func(t *testing.T) {
 			t.Parallel()
 			env.Each(t, func(t *testing.T, e env.Engine) {
 				t.Parallel()
 				server := e.Start(t)
 				client := server.Client(t)
-				server.Do(t, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret", "~*", "&*", "+@all"}, strings.Fields(denied)...)...)
+				server.Do(t, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret", "~*", "&*", "+@all"},
+					strings.Fields(denied)...)...)
 				option := server.Option()
 				option.Username, option.Password = "u", "secret"
 				a, b := env.OpenLocker(t, option), env.OpenLocker(t, option)
@@ -188,9 +190,11 @@ func TestNoPollingWithoutFences(t *testing.T) {
 		l, other := env.OpenLocker(t, option), env.OpenOn(t, server)
 		held := env.MustLock(t)(l.Acquire(t.Context(), "k"))
 		next := waits(t, client, other, "k")
-		server.Do(t, "ACL", "SETUSER", "u", "resetkeys", "~k", "~rlock:queue:*", "~rlock:waiters:*", "~rlock:holders:*",
+		server.Do(t, "ACL", "SETUSER", "u", "resetkeys", "~k", "~rlock:queue:*", "~rlock:waiters:*",
+			"~rlock:holders:*",
 			"~rlock:grant:*")
-		require.NoError(t, held.Release(t.Context()), "it cannot give the next a fence, so it passes the key on to nobody")
+		require.NoError(t, held.Release(t.Context()),
+			"it cannot give the next a fence, so it passes the key on to nobody")
 		require.NoError(t, env.Taken(t, next).Release(t.Context()))
 		_, err := l.Acquire(t.Context(), "k")
 		require.Regexp(t, env.NoPermission, err)
@@ -243,7 +247,8 @@ func TestWithQueue(t *testing.T) {
 func TestRefusedOnce(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
-	server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "resetkeys", "~k", "~rlock:fence:*", "&*", "+@all")
+	server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "resetkeys", "~k", "~rlock:fence:*", "&*",
+		"+@all")
 	option := server.Option()
 	option.Username, option.Password = "u", "secret"
 	l := env.OpenLocker(t, option)
@@ -301,7 +306,8 @@ func TestCallsGoTogetherInSpiteOfAForbiddenKey(t *testing.T) {
 		server := e.Start(t)
 		server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "resetkeys",
 			"~good*", "~rlock:*", "&*", "+@all")
-		f := &env.Faulty{Client: server.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "u", "secret" })}
+		f := &env.Faulty{Client: server.Client(t,
+			func(o *rueidis.ClientOption) { o.Username, o.Password = "u", "secret" })}
 		var together atomic.Int64
 		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			reply := run()

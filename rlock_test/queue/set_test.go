@@ -152,7 +152,8 @@ func TestASetWaitsOnce(t *testing.T) {
 		t.Parallel()
 		server := e.Start(t)
 		client := server.Client(t)
-		first, second := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "i")), env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "j"))
+		first, second := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "i")),
+			env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "j"))
 		set := acquiresAll(t, env.OpenOn(t, server), "j", "i")
 		env.Soon(
 			t, func() bool { return len(queued(t, client, "j")) == 1 }, "the set waits for the first in its way",
@@ -198,7 +199,8 @@ func TestASetOvertakesNobody(t *testing.T) {
 		keys := []string{"{set}i", "{set}j", "{set}k"}
 		queue := queueName(keys[1])
 		stands(t, client, queue, "1", "60000:nobody:dead")
-		params := gen.AcquireAllParams{Keys: append(keys[:3:3], queueName(keys[0]), queue, queueName(keys[2])), Token: "set", Locks: 3, Queued: true}
+		params := gen.AcquireAllParams{Keys: append(keys[:3:3], queueName(keys[0]), queue, queueName(keys[2])),
+			Token: "set", Locks: 3, Queued: true}
 		reply, err := gen.New().AcquireAll(t.Context(), client, params)
 		require.NoError(t, err)
 		require.Equal(t, gen.AcquireAllResult{Held: 2, Remaining: -2 * time.Millisecond}, reply)
@@ -236,7 +238,8 @@ func TestASetIsGrantedAKeyAfterALoss(t *testing.T) {
 		got, held := acquiresInOrder(t, client, env.OpenOn(t, server))
 		require.NoError(t, env.Do(t, client, "SET", "i", "another token", "PX", "60000").Error())
 		require.NoError(t, held.Release(t.Context())) // before the next heartbeat, in most cases
-		env.Soon(t, func() bool { return len(queued(t, client, "i")) == 1 && env.Get(t, client, "j") == "" }, "it waits for the first key, and has no other")
+		env.Soon(t, func() bool { return len(queued(t, client, "i")) == 1 && env.Get(t, client, "j") == "" },
+			"it waits for the first key, and has no other")
 		require.NoError(t, env.Do(t, client, "DEL", "i").Error())
 		require.NoError(t, env.Taken(t, got).Release(t.Context()))
 		idle(t, client, "i")
@@ -290,7 +293,8 @@ func TestHeartbeatsAreNoAttempts(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
 	other, l := env.OpenOn(t, server), env.OpenOn(t, server)
-	for name, acquire := range map[string]func(ctx context.Context, key string, policy rlock.Option) (*rlock.Lock, error){
+	for name, acquire := range map[string]func(ctx context.Context, key string,
+		policy rlock.Option) (*rlock.Lock, error){
 		"key": func(ctx context.Context, key string, policy rlock.Option) (*rlock.Lock, error) {
 			return l.Acquire(ctx, key, policy)
 		},
@@ -328,7 +332,8 @@ func TestASetLeavesTheWaitForAKey(t *testing.T) {
 	server := env.Start(t)
 	client := server.Client(t)
 	holder, l := env.OpenOn(t, server), env.OpenOn(t, server)
-	before := []*rlock.Locker{env.OpenOn(t, server), env.OpenOn(t, server)} // who waits behind two does not watch the key
+	// who waits behind two does not watch the key
+	before := []*rlock.Locker{env.OpenOn(t, server), env.OpenOn(t, server)}
 	var late []time.Duration
 	for n := range rounds {
 		i, j := fmt.Sprint("i", n), fmt.Sprint("j", n)

@@ -64,7 +64,8 @@ func anchor(title string) string {
 
 func TestSections(t *testing.T) {
 	t.Parallel()
-	const page = "text\n\n## One\n\n```sh\n$ a | b\nx …\n# no heading\n$ c\n```\n\n```\n$ no command\n```\n\n### Two\n\n```sh\nlost\n$ d\n```\n"
+	const page = "text\n\n## One\n\n```sh\n$ a | b\nx …\n# no heading\n$ c\n```\n\n```\n$ no " +
+		"command\n```\n\n### Two\n\n```sh\nlost\n$ d\n```\n"
 	list, hidden := sections(page)
 	require.Equal(t, []string{"lost\n"}, hidden)
 	require.Equal(t, section{"One", []command{{"a | b", "x …\n# no heading\n"}, {"c", ""}}}, list[1])

@@ -75,7 +75,8 @@ func TestCertificatesRotate(t *testing.T) {
 		require.NoError(t, err)
 		env.Certificate(t, dir, "server", &ca)
 		require.NoError(t, env.Do(t, locker.Client(), "CONFIG", "SET",
-			"tls-cert-file", filepath.Join(dir, "server.crt"), "tls-key-file", filepath.Join(dir, "server.key")).Error())
+			"tls-cert-file", filepath.Join(dir, "server.crt"), "tls-key-file",
+			filepath.Join(dir, "server.key")).Error())
 		require.NotEqual(t, before, serial())
 		require.NoError(t, lock.Extend(t.Context(), 20*time.Second))
 		require.NoError(t, lock.Release(t.Context()))

@@ -26,10 +26,12 @@ func TestRunbook(t *testing.T) {
 	list, hidden := sections(page(t))
 	require.Empty(t, hidden, "what prints this?")
 	rlock := filepath.Join(t.TempDir(), "rlock")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", rlock, "../../rlock/cmd/rlock").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", rlock,
+		"../../rlock/cmd/rlock").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	for title := range states {
-		require.True(t, slices.ContainsFunc(list, func(s section) bool { return s.title == title && len(s.commands) > 0 }),
+		require.True(t, slices.ContainsFunc(list,
+			func(s section) bool { return s.title == title && len(s.commands) > 0 }),
 			"%s has a state and no commands", title)
 	}
 	env.Each(t, func(t *testing.T, e env.Engine) {
@@ -62,7 +64,8 @@ func run(t *testing.T, tools string, surroundings []string, line string) string 
 			cmd.Env = append(cmd.Env, variable)
 		}
 	}
-	cmd.Env = append(append(cmd.Env, "PATH="+tools+string(os.PathListSeparator)+os.Getenv("PATH")), surroundings...)
+	cmd.Env = append(append(cmd.Env, "PATH="+tools+string(os.PathListSeparator)+os.Getenv("PATH")),
+		surroundings...)
 	out, _ := cmd.CombinedOutput() // a command that fails says so
 	require.NoError(t, ctx.Err(), "%s does not end: %s", line, out)
 	return string(out)
@@ -78,7 +81,8 @@ func tools(t *testing.T, e env.Engine, rlock string) string {
 	wrapper, err := os.ReadFile(e.Path)
 	require.NoError(t, err)
 	if strings.HasPrefix(string(wrapper), "#!") { // engines.sh has written it
-		require.NoError(t, os.WriteFile(target, []byte(strings.Replace(string(wrapper), `-server" "$@"`, `-cli" "$@"`, 1)), 0o700))
+		require.NoError(t, os.WriteFile(target,
+			[]byte(strings.Replace(string(wrapper), `-server" "$@"`, `-cli" "$@"`, 1)), 0o700))
 	} else {
 		name := strings.TrimSuffix(filepath.Base(e.Path), "-server") + "-cli"
 		client := filepath.Join(filepath.Dir(e.Path), name)

@@ -57,7 +57,8 @@ func dead(t *testing.T, e env.Engine) []string {
 func refused(t *testing.T, e env.Engine) []string {
 	server := e.Start(t)
 	server.Do(t, "LPUSH", "app:list", "1")
-	require.ErrorContains(t, env.ErrorOf(open(t, server, "web-3").TryAcquire(t.Context(), "app:list")), "WRONGTYPE")
+	require.ErrorContains(t, env.ErrorOf(open(t, server, "web-3").TryAcquire(t.Context(), "app:list")),
+		"WRONGTYPE")
 	return []string{url(server)}
 }
 
@@ -70,7 +71,8 @@ func open(t *testing.T, server *env.Server, owner string) *rlock.Locker {
 // stuck has web-3 hold two keys, and web-4 wait for one of them.
 func stuck(t *testing.T, e env.Engine) []string {
 	server := e.Start(t)
-	env.TakeEach(t, open(t, server, "web-3"), []string{"app:order:17", "app:order:18"}, rlock.WithAutoExtend(true))
+	env.TakeEach(t, open(t, server, "web-3"), []string{"app:order:17", "app:order:18"},
+		rlock.WithAutoExtend(true))
 	waiter := open(t, server, "web-4")
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -80,7 +82,8 @@ func stuck(t *testing.T, e env.Engine) []string {
 	}()
 	t.Cleanup(func() { cancel(); <-done })
 	env.AwaitWaiting(t, waiter, 1)
-	env.Soon(t, func() bool { return len(env.Inspect(t, waiter, "app:order:17").Waiters) == 1 }, "it stands in the queue")
+	env.Soon(t, func() bool { return len(env.Inspect(t, waiter, "app:order:17").Waiters) == 1 },
+		"it stands in the queue")
 	return []string{url(server)}
 }
 
@@ -93,7 +96,8 @@ func nightly(t *testing.T, e env.Engine) []string {
 // user makes a user with rights, whose password is secret.
 func user(t *testing.T, server *env.Server, rights string) {
 	t.Helper()
-	server.Do(t, append([]string{"ACL", "SETUSER", "app", "reset", "on", ">secret"}, strings.Fields(rights)...)...)
+	server.Do(t, append([]string{"ACL", "SETUSER", "app", "reset", "on", ">secret"},
+		strings.Fields(rights)...)...)
 }
 
 func polls(t *testing.T, e env.Engine) []string {
@@ -108,12 +112,14 @@ func full(t *testing.T, e env.Engine) []string {
 	server := e.Start(t, "--maxmemory", "4mb", "--maxmemory-policy", "noeviction")
 	client := server.Client(t)
 	for i := 0; ; i++ {
-		if err := env.Do(t, client, "SET", fmt.Sprint("filler:", i), strings.Repeat("x", 10_000)).Error(); err != nil {
+		if err := env.Do(t, client, "SET", fmt.Sprint("filler:", i),
+			strings.Repeat("x", 10_000)).Error(); err != nil {
 			require.ErrorContains(t, err, "OOM")
 			break
 		}
 	}
-	require.ErrorContains(t, env.ErrorOf(open(t, server, "web-3").TryAcquire(t.Context(), "app:order:17")), "OOM")
+	require.ErrorContains(t, env.ErrorOf(open(t, server, "web-3").TryAcquire(t.Context(), "app:order:17")),
+		"OOM")
 	return []string{url(server)}
 }
 
@@ -160,7 +166,8 @@ func crowded(t *testing.T, e env.Engine) []string {
 func sentinel(t *testing.T, e env.Engine) []string {
 	s := e.StartSentinel(t)
 	sentinels := s.Option()
-	return []string{url(s.Primary), "SENTINEL_URL=redis://" + s.Sentinels[0].Addr(), "MASTER=" + sentinels.Sentinel.MasterSet}
+	return []string{url(s.Primary), "SENTINEL_URL=redis://" + s.Sentinels[0].Addr(),
+		"MASTER=" + sentinels.Sentinel.MasterSet}
 }
 
 func cluster(t *testing.T, e env.Engine) []string {

@@ -23,7 +23,8 @@ func TestShareIsExtended(t *testing.T) {
 	l := env.OpenOn(t, server)
 	const lease = 4 * time.Second
 	dead := env.MustLock(t)(l.AcquirePermits(t.Context(), "k", 1, 2, rlock.WithTTL(lease)))
-	live := env.MustLock(t)(l.AcquirePermits(t.Context(), "k", 1, 2, rlock.WithTTL(lease), rlock.WithAutoExtend(true)))
+	live := env.MustLock(t)(l.AcquirePermits(t.Context(), "k", 1, 2, rlock.WithTTL(lease),
+		rlock.WithAutoExtend(true)))
 	env.Detach(t, dead)
 	time.Sleep(lease + lease/2)
 	require.NoError(t, live.Err())
@@ -193,7 +194,10 @@ func TestWaiterThatStandsStill(t *testing.T) {
 	}
 	hour := rlock.WithTTL(time.Hour)
 	reads := func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquireShared(t.Context(), "k", hour) }
-	permit := func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquirePermits(t.Context(), "k", 1, 4, hour) }
+	permit := func(l *rlock.Locker) (*rlock.Lock,
+		error) {
+		return l.AcquirePermits(t.Context(), "k", 1, 4, hour)
+	}
 	for name, test := range map[string]struct {
 		others, still func(l *rlock.Locker) (*rlock.Lock, error)
 	}{

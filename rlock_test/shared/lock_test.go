@@ -147,7 +147,8 @@ func TestShareIsALock(t *testing.T) {
 		require.Equal(t, []string{a.Token(), b.Token()}, []string{s.Holders[0].Token(), s.Holders[1].Token()})
 		require.Equal(t, "ann", s.Holders[0].Owner)
 		require.InDelta(t, rlock.DefaultTTL, s.Holders[0].Remaining, float64(10*time.Second))
-		for _, text := range []string{fmt.Sprintf("%v %+v %#v", s.Holders, s, s.Holders[0]), string(must(json.Marshal(s)))} {
+		for _, text := range []string{fmt.Sprintf("%v %+v %#v", s.Holders, s, s.Holders[0]),
+			string(must(json.Marshal(s)))} {
 			require.NotContains(t, text, a.Token())
 		}
 		checked, err := l.Check(ctx, "k")
@@ -227,11 +228,12 @@ func TestForceReleaseOfShares(t *testing.T) {
 	t.Parallel()
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
 		ctx, told := t.Context(), make(chan error, 3)
-		l := env.NewLocker(t, client, rlock.WithTTL(time.Hour), rlock.WithObserver(rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
-			if e.Kind == rlock.EventLost {
-				told <- e.Err
-			}
-		})))
+		l := env.NewLocker(t, client, rlock.WithTTL(time.Hour),
+			rlock.WithObserver(rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
+				if e.Kind == rlock.EventLost {
+					told <- e.Err
+				}
+			})))
 		holders := func(key string) []rlockadmin.Holder { return env.Inspect(t, l, key).Holders }
 		ends := func(locks ...*rlock.Lock) {
 			t.Helper()
@@ -261,7 +263,8 @@ func TestForceReleaseOfShares(t *testing.T) {
 		require.NoError(t, elsewhere.Release(ctx))
 
 		readers := crowd(t, l, "readers", 3)
-		alone := env.MustLock(t)(l.AcquireShared(ctx, "readers", rlock.WithUniqueToken(true), rlock.WithTTL(2*time.Hour)))
+		alone := env.MustLock(t)(l.AcquireShared(ctx, "readers", rlock.WithUniqueToken(true),
+			rlock.WithTTL(2*time.Hour)))
 		freed("readers")
 		ends(readers...)
 		require.NoError(t, alone.Verify(ctx))
@@ -278,14 +281,23 @@ func TestShareArguments(t *testing.T) {
 	l := env.OpenOn(t, server)
 	ctx := t.Context()
 	for name, call := range map[string]func() error{
-		"no limit":             func() error { return env.ErrorOf(l.AcquirePermits(ctx, "k", 1, 0)) },
-		"more than there are":  func() error { return env.ErrorOf(l.AcquirePermits(ctx, "k", 4, 3)) },
-		"no permits":           func() error { return env.ErrorOf(l.TryAcquirePermits(ctx, "k", 0, 3)) },
-		"too many":             func() error { return env.ErrorOf(l.TryAcquirePermits(ctx, "k", 1001, 3000)) },
-		"a token":              func() error { return env.ErrorOf(l.AcquireShared(ctx, "k", rlock.WithToken("t"))) },
-		"a share's token":      func() error { return env.ErrorOf(l.Acquire(ctx, "k", rlock.WithToken("rlock:share:0:1:x"))) },
-		"a shared key's value": func() error { return env.ErrorOf(l.Acquire(ctx, "k", rlock.WithToken("rlock:readers 1"))) },
-		"the holders' name":    func() error { return env.ErrorOf(l.AcquireShared(ctx, "rlock:holders:{1}:k")) },
+		"no limit":            func() error { return env.ErrorOf(l.AcquirePermits(ctx, "k", 1, 0)) },
+		"more than there are": func() error { return env.ErrorOf(l.AcquirePermits(ctx, "k", 4, 3)) },
+		"no permits":          func() error { return env.ErrorOf(l.TryAcquirePermits(ctx, "k", 0, 3)) },
+		"too many":            func() error { return env.ErrorOf(l.TryAcquirePermits(ctx, "k", 1001, 3000)) },
+		"a token": func() error {
+			return env.ErrorOf(
+				l.AcquireShared(ctx, "k", rlock.WithToken("t")))
+		},
+		"a share's token": func() error {
+			return env.ErrorOf(
+				l.Acquire(ctx, "k", rlock.WithToken("rlock:share:0:1:x")))
+		},
+		"a shared key's value": func() error {
+			return env.ErrorOf(
+				l.Acquire(ctx, "k", rlock.WithToken("rlock:readers 1")))
+		},
+		"the holders' name": func() error { return env.ErrorOf(l.AcquireShared(ctx, "rlock:holders:{1}:k")) },
 	} {
 		require.ErrorIs(t, call(), rlock.ErrInvalid, name)
 	}
@@ -305,7 +317,8 @@ func TestShareArguments(t *testing.T) {
 
 	share := env.MustLock(t)(l.AcquireShared(ctx, "k"))
 	require.Equal(t, rlockadmin.Readers, env.Inspect(t, l, "k").Mode)
-	require.ErrorIs(t, env.ErrorOf(l.TryAcquirePermits(ctx, "k", 1, 3)), rlock.ErrHeld, "permits wait for readers")
+	require.ErrorIs(t, env.ErrorOf(l.TryAcquirePermits(ctx, "k", 1, 3)), rlock.ErrHeld,
+		"permits wait for readers")
 	require.NoError(t, share.Release(ctx))
 	idle(t, l.Client())
 }
@@ -461,7 +474,8 @@ func TestWriterAmongReaders(t *testing.T) {
 			for range 4 {
 				readers.Go(func() {
 					for ctx.Err() == nil {
-						err := l.DoShared(ctx, "k", func(context.Context, *rlock.Lock) error { time.Sleep(read); reads.Add(1); return nil })
+						err := l.DoShared(ctx, "k",
+							func(context.Context, *rlock.Lock) error { time.Sleep(read); reads.Add(1); return nil })
 						if err != nil && ctx.Err() == nil {
 							t.Error(err)
 						}

@@ -127,13 +127,15 @@ func TestPermitsThatGoBackToTheServer(t *testing.T) {
 		opts []rlock.Option
 		do   func(t *testing.T, p permitLine)
 	}{
-		"its token was shown":    {time.Hour, nil, func(_ *testing.T, p permitLine) { p.a.Token() }},
-		"a token of its own":     {time.Hour, []rlock.Option{rlock.WithUniqueToken(true)}, nil},
-		"another owner":          {time.Hour, []rlock.Option{rlock.WithOwner("other")}, nil},
-		"no turns":               {0, nil, nil},
-		"the turn is over":       {time.Nanosecond, nil, nil},
-		"another lease by now":   {time.Hour, nil, func(t *testing.T, p permitLine) { require.NoError(t, p.a.Extend(t.Context(), 2*time.Hour)) }},
-		"a shorter lease by now": {time.Hour, nil, func(t *testing.T, p permitLine) { require.NoError(t, p.a.Extend(t.Context(), time.Minute)) }},
+		"its token was shown": {time.Hour, nil, func(_ *testing.T, p permitLine) { p.a.Token() }},
+		"a token of its own":  {time.Hour, []rlock.Option{rlock.WithUniqueToken(true)}, nil},
+		"another owner":       {time.Hour, []rlock.Option{rlock.WithOwner("other")}, nil},
+		"no turns":            {0, nil, nil},
+		"the turn is over":    {time.Nanosecond, nil, nil},
+		"another lease by now": {time.Hour, nil,
+			func(t *testing.T, p permitLine) { require.NoError(t, p.a.Extend(t.Context(), 2*time.Hour)) }},
+		"a shorter lease by now": {time.Hour, nil,
+			func(t *testing.T, p permitLine) { require.NoError(t, p.a.Extend(t.Context(), time.Minute)) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -167,7 +169,8 @@ func TestPermitReleasedDuringAnExtension(t *testing.T) {
 		ttl   time.Duration
 		loses bool // the answer is lost
 	}{
-		"the same lease": {time.Hour, false}, "a lost answer": {time.Hour, true}, "a longer lease": {2 * time.Hour, false}, "a shorter lease": {time.Minute, false},
+		"the same lease": {time.Hour, false}, "a lost answer": {time.Hour, true},
+		"a longer lease": {2 * time.Hour, false}, "a shorter lease": {time.Minute, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -286,7 +289,8 @@ func inQueue(t *testing.T, client rueidis.Client, key string) []string {
 // An observer that takes long when it is told that a caller has given up keeps no other caller waiting.
 func TestObserverOfACallerWhoGivesUp(t *testing.T) {
 	t.Parallel()
-	for name, acquire := range map[string]func(ctx context.Context, l *rlock.Locker, opts ...rlock.Option) (*rlock.Lock, error){
+	for name, acquire := range map[string]func(ctx context.Context, l *rlock.Locker,
+		opts ...rlock.Option) (*rlock.Lock, error){
 		"permits": func(ctx context.Context, l *rlock.Locker, opts ...rlock.Option) (*rlock.Lock, error) {
 			return l.AcquirePermits(ctx, "k", 1, 2, opts...)
 		},
@@ -372,12 +376,13 @@ func TestCallerWhoAsksPanics(t *testing.T) {
 	panicked := make(chan any, 1)
 	go func() {
 		defer func() { panicked <- recover() }()
-		_, _ = l.AcquirePermits(t.Context(), "k", 1, 2, unhurried(rlock.WithRetry(rlock.RetryFunc(func(rlock.Attempt) (time.Duration, bool) {
-			if fails.Load() {
-				panic("retry")
-			}
-			return 20 * time.Millisecond, true
-		})))...)
+		_, _ = l.AcquirePermits(t.Context(), "k", 1, 2,
+			unhurried(rlock.WithRetry(rlock.RetryFunc(func(rlock.Attempt) (time.Duration, bool) {
+				if fails.Load() {
+					panic("retry")
+				}
+				return 20 * time.Millisecond, true
+			})))...)
 	}()
 	env.AwaitWaiting(t, l, 1)
 	queued(t, server.Client(t), "k", 1)
@@ -627,7 +632,8 @@ func TestScriptsOfAGrantedPermit(t *testing.T) {
 				before = server.ScriptCalls(t)
 			}
 		}
-		require.LessOrEqual(t, server.ScriptCalls(t)-before, int64(4*times+times/2), "heartbeats come beside, if the machine is slow")
+		require.LessOrEqual(t, server.ScriptCalls(t)-before, int64(4*times+times/2),
+			"heartbeats come beside, if the machine is slow")
 		require.NoError(t, kept.Release(t.Context()))
 		idle(t, client)
 	})

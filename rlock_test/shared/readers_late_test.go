@@ -156,7 +156,8 @@ func TestReaderThatAsksPanicsTwice(t *testing.T) {
 	panicked := make(chan any, 1)
 	go func() {
 		defer func() { panicked <- recover() }()
-		_, _ = l.AcquireShared(t.Context(), "k", rlock.WithObserver(rlock.ObserverFunc(func(context.Context, rlock.Event) { panic("observer") })))
+		_, _ = l.AcquireShared(t.Context(), "k",
+			rlock.WithObserver(rlock.ObserverFunc(func(context.Context, rlock.Event) { panic("observer") })))
 	}()
 	require.Equal(t, "observer", env.Receive(t, panicked))
 	require.NoError(t, writer.Release(t.Context()))

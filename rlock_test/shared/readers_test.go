@@ -114,7 +114,8 @@ func TestReadersExtend(t *testing.T) {
 
 	locks = crowd(t, l, "d", 2, rlock.WithTTL(lease), rlock.WithAutoExtend(true))
 	first := locks[0].Deadline()
-	env.Soon(t, func() bool { return locks[0].Deadline().After(first) && locks[1].Deadline().After(first) }, "both are extended")
+	env.Soon(t, func() bool { return locks[0].Deadline().After(first) && locks[1].Deadline().After(first) },
+		"both are extended")
 	require.NoError(t, errors.Join(locks[0].Err(), locks[1].Err()))
 	require.NoError(t, locks[0].Release(ctx))
 	require.NoError(t, locks[1].Verify(ctx))
@@ -253,7 +254,8 @@ func TestReadersWithoutAnAnswer(t *testing.T) {
 			for range 20 {
 				work.Go(func() {
 					for range 5 {
-						if err := l.DoShared(t.Context(), "k", func(context.Context, *rlock.Lock) error { return nil }); err != nil {
+						if err := l.DoShared(t.Context(), "k",
+							func(context.Context, *rlock.Lock) error { return nil }); err != nil {
 							t.Error(err)
 						}
 					}

@@ -172,7 +172,8 @@ func TestScriptShareBehindManyWhoHaveDied(t *testing.T) {
 			r.joins(reader("a"))
 			require.NoError(t, r.do("DEL", key).Error())
 			require.False(t, r.write(gen.WaitHowTry, "b").Granted, dead)
-			env.Soon(t, func() bool { return r.beats(reader("a")) }, "it is the first that lives") // the first heartbeat may grant it the lock, as to any waiter
+			// the first heartbeat may grant it the lock, as to any waiter
+			env.Soon(t, func() bool { return r.beats(reader("a")) }, "it is the first that lives")
 			require.True(t, r.release(reader("a")), dead)
 		}
 		for i := range 250 {
@@ -301,7 +302,8 @@ func TestScriptDeadHolder(t *testing.T) {
 	onScripts(t, func(r raw) {
 		r.takes(share(2, 1, "dead"), 200*time.Millisecond)
 		r.takes(share(2, 1, "live"), minute)
-		for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end); time.Sleep(
+			20 * time.Millisecond) {
 			require.True(r.t, r.extend(share(2, 1, "live"), minute))
 		}
 		require.Len(r.t, r.inspect().Members, 1)
@@ -344,7 +346,8 @@ func TestScriptVoidMembers(t *testing.T) {
 func TestScriptForeignValues(t *testing.T) {
 	onScripts(t, func(r raw) {
 		for _, write := range [][]string{
-			{"ZADD", "", "1", "ann", "2", "bob"}, {"RPUSH", "", "a"}, {"SADD", "", "a"}, {"HSET", "", "a", "b"}, {"SET", "", "text"},
+			{"ZADD", "", "1", "ann", "2", "bob"}, {"RPUSH", "", "a"}, {"SADD", "", "a"}, {"HSET", "", "a", "b"},
+			{"SET", "", "text"},
 			{"SET", "", "rlock:readers x"}, {"SET", "", "rlock:shared 7"}, {"SET", "", "rlock:readers 7 "},
 			{"ZADD", "", "99999999999999", "ann"}, {"XADD", "", "1-1", "a", "b"},
 			{"SETBIT", "", "7", "1"}, {"GEOADD", "", "1", "2", "ann"}, {"PFADD", "", "a"},

@@ -31,7 +31,8 @@ func (r *report) repetitions() []repetition {
 			continue
 		}
 		again := repetition{pkg: p.pkg}
-		if tests := failed[p.pkg]; len(tests) == 0 || slices.ContainsFunc(tests, func(t *test) bool { return t.running }) {
+		if tests := failed[p.pkg]; len(tests) == 0 ||
+			slices.ContainsFunc(tests, func(t *test) bool { return t.running }) {
 			again.still = r.watch.between(p.began, p.ended)
 		} else {
 			for _, t := range tests {
@@ -53,7 +54,8 @@ func (r *report) again(p repetition) {
 	if len(p.tests) > 0 {
 		what = strings.Join(p.tests, ", ")
 	}
-	what = fmt.Sprintf("%s: %s %s ran again, as the machine stood still for %.1f s meanwhile", r.step.name, p.pkg, what, p.still.Seconds())
+	what = fmt.Sprintf("%s: %s %s ran again, as the machine stood still for %.1f s meanwhile", r.step.name,
+		p.pkg, what, p.still.Seconds())
 	fmt.Fprintln(r.w, what)
 	r.repeated = append(r.repeated, what)
 	r.order = slices.DeleteFunc(r.order, func(t *test) bool {

@@ -12,19 +12,28 @@ import (
 
 // at is a line of go test in second n, for a package or for a test of it.
 func at(n, action, pkg, name string) string {
-	return `{"Time":"2026-01-01T00:00:0` + n + `Z","Action":"` + action + `","Package":"` + pkg + `","Test":"` + name + `"}`
+	return `{"Time":"2026-01-01T00:00:0` + n + `Z","Action":"` + action + `","Package":"` + pkg + `","Test":"` +
+		name + `"}`
 }
 
 // Only what failed while the machine stood still runs again.
 func TestRepetitions(t *testing.T) {
 	t.Parallel()
 	lines := map[string][]string{
-		"the machine ran":   {at("5", "start", "p", ""), at("5", "run", "p", "TestA"), at("6", "fail", "p", "TestA"), at("6", "fail", "p", "")},
-		"it passed":         {at("1", "start", "p", ""), at("1", "run", "p", "TestA"), at("6", "pass", "p", "TestA"), at("6", "pass", "p", "")},
-		"one of two":        {at("1", "start", "p", ""), at("1", "run", "p", "TestA"), at("4", "fail", "p", "TestA"), at("5", "run", "p", "TestB"), at("6", "fail", "p", "TestB"), at("6", "fail", "p", "")},
-		"a subtest":         {at("1", "start", "p", ""), at("1", "run", "p", "TestA"), at("1", "run", "p", "TestA/x"), at("4", "fail", "p", "TestA/x"), at("4", "fail", "p", "TestA"), at("4", "fail", "p", "")},
-		"a panic":           {at("1", "start", "p", ""), at("1", "run", "p", "TestA"), at("4", "fail", "p", "TestA"), at("5", "run", "p", "TestB"), at("6", "fail", "p", "")},
-		"the package alone": {at("1", "start", "p", ""), at("1", "run", "p", "TestA"), at("2", "pass", "p", "TestA"), at("6", "fail", "p", "")},
+		"the machine ran": {at("5", "start", "p", ""), at("5", "run", "p", "TestA"),
+			at("6", "fail", "p", "TestA"), at("6", "fail", "p", "")},
+		"it passed": {at("1", "start", "p", ""), at("1", "run", "p", "TestA"),
+			at("6", "pass", "p", "TestA"), at("6", "pass", "p", "")},
+		"one of two": {at("1", "start", "p", ""), at("1", "run", "p", "TestA"),
+			at("4", "fail", "p", "TestA"), at("5", "run", "p", "TestB"), at("6", "fail", "p", "TestB"),
+			at("6", "fail", "p", "")},
+		"a subtest": {at("1", "start", "p", ""), at("1", "run", "p", "TestA"),
+			at("1", "run", "p", "TestA/x"), at("4", "fail", "p", "TestA/x"), at("4", "fail", "p", "TestA"),
+			at("4", "fail", "p", "")},
+		"a panic": {at("1", "start", "p", ""), at("1", "run", "p", "TestA"),
+			at("4", "fail", "p", "TestA"), at("5", "run", "p", "TestB"), at("6", "fail", "p", "")},
+		"the package alone": {at("1", "start", "p", ""), at("1", "run", "p", "TestA"),
+			at("2", "pass", "p", "TestA"), at("6", "fail", "p", "")},
 	}
 	for name, want := range map[string][]repetition{
 		"the machine ran":   nil,
@@ -51,7 +60,8 @@ func TestRepetitions(t *testing.T) {
 func TestArgsOfARepetition(t *testing.T) {
 	t.Parallel()
 	p := repetition{"example.test/p", []string{"TestA", "TestB"}, time.Second}
-	require.Equal(t, []string{"test", "-race", "-p=1", "-parallel=2", "-run=^(TestA|TestB)$", "example.test/p", "-args", "-states=5"},
+	require.Equal(t, []string{"test", "-race", "-p=1", "-parallel=2", "-run=^(TestA|TestB)$", "example.test/p",
+		"-args", "-states=5"},
 		p.args([]string{"test", "-race", "./p", "./q/...", "-args", "-states=5"}))
 	p.tests = nil
 	require.Equal(t, []string{"test", "-p=1", "-parallel=2", "example.test/p"}, p.args([]string{"test"}))
@@ -75,11 +85,14 @@ func TestStepRunsAgain(t *testing.T) {
 	var printed strings.Builder
 	r := newReport(&printed)
 	r.watch.note(time.Now(), time.Hour)
-	r.run(step{name: "s", dir: dir, env: []string{"GOWORK=off", "GOPROXY=off"}, args: []string{"test", "-count=1", "./p"}})
+	r.run(step{name: "s", dir: dir, env: []string{"GOWORK=off", "GOPROXY=off"},
+		args: []string{"test", "-count=1", "./p"}})
 	r.byEngine["redis"] = &counts{}
 	require.False(t, r.summary(1))
 	require.Equal(t, "2 passed, 1 failed", lastLine(printed.String()))
-	require.Contains(t, printed.String(), "repeated s: example.test/suite/p TestOnce, TestBad ran again, as the machine stood still for 3600.0 s meanwhile\n")
+	require.Contains(t, printed.String(),
+		"repeated s: example.test/suite/p TestOnce, TestBad ran again, as the machine stood still for 3600.0 s "+
+			"meanwhile\n")
 	require.Equal(t, most, strings.Count(printed.String(), "it is bad"))
 }
 
@@ -91,8 +104,9 @@ func TestBetween(t *testing.T) {
 		stalls []time.Duration // one in each second
 		want   time.Duration
 	}{
-		"none":            {},
-		"a busy machine":  {stalls: []time.Duration{0, 126 * time.Millisecond, 90 * time.Millisecond, 0, 99 * time.Millisecond}},
+		"none": {},
+		"a busy machine": {stalls: []time.Duration{0, 126 * time.Millisecond, 90 * time.Millisecond, 0,
+			99 * time.Millisecond}},
 		"a long one":      {[]time.Duration{0, 0, longStall, 0, 0}, longStall},
 		"many short ones": {[]time.Duration{leastStall, leastStall, leastStall, leastStall, 0}, 4 * leastStall},
 	} {

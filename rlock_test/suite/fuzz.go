@@ -8,7 +8,8 @@ import (
 )
 
 // hung says what go test leaves out where a fuzzer's process has ended.
-const hung = "It panicked, or go test ended it because the case took more than 10 seconds, be it for a busy machine. Run the case as a test.\n"
+const hung = "It panicked, or go test ended it because the case took more than 10 seconds, be it for a busy " +
+	"machine. Run the case as a test.\n"
 
 // timed says what a failure means that Go before 1.27 at times reports when the time is over.
 const timed = "It has found nothing: this is a flaw of Go before 1.27, see go.dev/issue/75804.\n"
@@ -20,12 +21,14 @@ func (r *report) endFuzzer(t *test) {
 	}
 	fmt.Fprint(r.w, t.fuzzed)
 	if t.outcome == "pass" && !strings.Contains(t.fuzzed, "execs: ") {
-		r.leftOut = append(r.leftOut, t.name+": new cases, because the committed ones took all of its time; give it more, such as FUZZTIME=1m")
+		r.leftOut = append(r.leftOut,
+			t.name+": new cases, because the committed ones took all of its time; give it more, such as FUZZTIME=1m")
 	}
 	if strings.Contains(t.output.String(), "hung or terminated unexpectedly") {
 		t.output.WriteString(hung)
 	}
-	if strings.Contains(t.output.String(), "    context deadline exceeded\n") && !strings.Contains(t.output.String(), "Failing input written to ") {
+	if strings.Contains(t.output.String(), "    context deadline exceeded\n") &&
+		!strings.Contains(t.output.String(), "Failing input written to ") {
 		t.output.WriteString(timed)
 	}
 	for line := range strings.Lines(t.output.String()) {
@@ -38,7 +41,8 @@ func (r *report) endFuzzer(t *test) {
 		if err != nil {
 			text = []byte(err.Error())
 		}
-		t.output.WriteString("The case is " + filepath.ToSlash(file) + ":\n" + strings.TrimSpace(string(text)) + "\n")
+		t.output.WriteString("The case is " + filepath.ToSlash(file) + ":\n" + strings.TrimSpace(string(text)) +
+			"\n")
 		return
 	}
 }

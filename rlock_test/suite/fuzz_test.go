@@ -29,10 +29,14 @@ func TestFuzzerFails(t *testing.T) {
 	}
 	for _, fresh := range []bool{true, false} {
 		var printed strings.Builder
-		require.False(t, run(&printed, []step{{name: "FuzzA", dir: dir, env: []string{"GOWORK=off", "GOPROXY=off"}, fuzz: "./a", fresh: fresh,
-			args: []string{"test", "-run=^$", "-fuzz=FuzzA$", "-fuzztime=1m", "./a"}}}, "", 0))
-		require.Regexp(t, `The case is .*/a/testdata/fuzz/FuzzA/[0-9a-f]{16}:\ngo test fuzz v1\nstring\(".{3,}"\)\n`, printed.String())
-		require.Equal(t, fresh, strings.Contains(printed.String(), "cases are in "+filepath.Join(os.TempDir(), "fuzz")), printed.String())
+		require.False(t, run(&printed,
+			[]step{{name: "FuzzA", dir: dir, env: []string{"GOWORK=off", "GOPROXY=off"}, fuzz: "./a", fresh: fresh,
+				args: []string{"test", "-run=^$", "-fuzz=FuzzA$", "-fuzztime=1m", "./a"}}}, "", 0))
+		require.Regexp(t,
+			`The case is .*/a/testdata/fuzz/FuzzA/[0-9a-f]{16}:\ngo test fuzz v1\nstring\(".{3,}"\)\n`,
+			printed.String())
+		require.Equal(t, fresh, strings.Contains(printed.String(),
+			"cases are in "+filepath.Join(os.TempDir(), "fuzz")), printed.String())
 		require.NoError(t, os.RemoveAll(filepath.Join(dir, "a", "testdata")))
 	}
 }
@@ -51,12 +55,14 @@ func TestFuzzerTells(t *testing.T) {
 	require.NotContains(t, printed.String(), "execs: 7")
 	require.NotContains(t, printed.String(), "left out")
 
-	r, printed = told(t, step{name: "FuzzA"}, nil, begun, said("10s, gathering baseline coverage: 7/9 completed"),
+	r, printed = told(t, step{name: "FuzzA"}, nil, begun,
+		said("10s, gathering baseline coverage: 7/9 completed"),
 		`{"Action":"pass","Package":"p","Test":"FuzzA"}`, `{"Action":"pass","Package":"p"}`)
 	require.True(t, r.summary(0))
 	require.Contains(t, printed.String(), "left out of FuzzA: new cases")
 
-	r, printed = told(t, step{name: "FuzzA", dir: t.TempDir(), fuzz: "a"}, errors.New("exit status 1"), begun, said("3s, execs: 7"),
+	r, printed = told(t, step{name: "FuzzA", dir: t.TempDir(), fuzz: "a"}, errors.New("exit status 1"), begun,
+		said("3s, execs: 7"),
 		`{"Action":"output","Package":"p","Test":"FuzzA","Output":"    fuzzing process hung or terminated unexpectedly: exit status 2\n"}`,
 		`{"Action":"output","Package":"p","Test":"FuzzA","Output":"    Failing input written to testdata/fuzz/FuzzA/17\n"}`,
 		`{"Action":"fail","Package":"p","Test":"FuzzA"}`, `{"Action":"fail","Package":"p"}`)

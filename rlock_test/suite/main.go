@@ -41,8 +41,11 @@ func main() {
 	flag.StringVar((*string)(&o.set), "set", string(normal), "what to run: quick, test, ci or all")
 	flag.DurationVar(&o.duration, "duration", time.Minute, "how long the histories under faults take")
 	flag.Uint64Var(&o.seed, "seed", 0, "what they are drawn from; 0 draws one")
-	flag.StringVar(&o.fuzztime, "fuzztime", "", "how long each fuzzer looks, such as 10m, or at how many cases, such as 5000x; each has a number of its own without it")
-	flag.BoolVar(&o.known, "known", false, "fuzzers begin with what earlier runs left in the build cache too, as make fuzz has it")
+	flag.StringVar(&o.fuzztime, "fuzztime", "",
+		"how long each fuzzer looks, such as 10m, or at how many cases, such as 5000x; each has a number of its "+
+			"own without it")
+	flag.BoolVar(&o.known, "known", false,
+		"fuzzers begin with what earlier runs left in the build cache too, as make fuzz has it")
 	only := flag.String("step", "", "run only the steps whose names begin so")
 	flag.Parse()
 	if !slices.Contains([]set{quick, normal, change, all}, o.set) {
@@ -94,7 +97,8 @@ func (r *report) run(s step) {
 		needs.Dir, needs.Env = s.dir, append(os.Environ(), s.env...)
 		needs.Stdout, needs.Stderr = r.w, r.w
 		if err := needs.Run(); err != nil {
-			r.leftOut = append(r.leftOut, fmt.Sprintf("the suite: the step %s, because of %s: %v", s.name, strings.Join(s.needs, " "), err))
+			r.leftOut = append(r.leftOut,
+				fmt.Sprintf("the suite: the step %s, because of %s: %v", s.name, strings.Join(s.needs, " "), err))
 			return
 		}
 	}

@@ -126,7 +126,8 @@ func (r *report) take(e event) {
 		case strings.HasPrefix(e.Output, "=== "): // RUN, PAUSE, CONT, ATTR …
 		case strings.HasPrefix(e.Output, "fuzz: elapsed: "):
 			t.fuzzed = e.Output
-		case t.outcome != "" && t.name != "": // such as a panic, which go test gives to the test that it has named last
+		// such as a panic, which go test gives to the test that it has named last
+		case t.outcome != "" && t.name != "":
 			r.find(e.Package, "").output.WriteString(e.Output)
 		default:
 			t.output.WriteString(e.Output)
@@ -310,7 +311,8 @@ func (r *report) summary(engines int) bool {
 	}
 	if servers < engines {
 		r.total.failed++
-		r.failed = append(r.failed, fmt.Sprintf("tests ran on %d servers, and there are %d to test with", servers, engines))
+		r.failed = append(r.failed, fmt.Sprintf("tests ran on %d servers, and there are %d to test with", servers,
+			engines))
 	}
 	fmt.Fprintln(r.w)
 	for _, what := range r.skipped {

@@ -58,7 +58,8 @@ func TestCounts(t *testing.T) {
 		`{"Action":"pass","Package":"p","Elapsed":1.5}`,
 		`{"Action":"skip","Package":"empty"}`)
 	require.True(t, r.summary(2))
-	require.Equal(t, map[string]*counts{"redis-7.0.15": {passed: 2}, "valkey-8.1.1": {passed: 1}, noServer: {passed: 1}}, r.byEngine)
+	require.Equal(t, map[string]*counts{"redis-7.0.15": {passed: 2}, "valkey-8.1.1": {passed: 1},
+		noServer: {passed: 1}}, r.byEngine)
 	require.Contains(t, printed.String(), "ok   p 1.5s\n")
 	require.Equal(t, "4 passed, 0 failed", lastLine(printed.String()))
 	require.False(t, r.summary(3), "a server that no test ran on")
@@ -70,7 +71,8 @@ func TestFailures(t *testing.T) {
 	run := `{"Action":"run","Package":"p","Test":"TestA"}`
 	pass := `{"Action":"pass","Package":"p","Test":"TestA"}`
 	failed := `{"Action":"fail","Package":"p"}`
-	skip := []string{run, `{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:7: not today\n"}`,
+	skip := []string{run,
+		`{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:7: not today\n"}`,
 		`{"Action":"skip","Package":"p","Test":"TestA"}`, `{"Action":"pass","Package":"p"}`}
 	for name, c := range map[string]struct {
 		lines []string
@@ -81,29 +83,38 @@ func TestFailures(t *testing.T) {
 		"test": {lines: []string{run, `{"Action":"run","Package":"p","Test":"TestA/sub"}`,
 			`{"Action":"output","Package":"p","Test":"TestA/sub","Output":"=== RUN   TestA/sub\n"}`,
 			`{"Action":"output","Package":"p","Test":"TestA/sub","Output":"    a_test.go:7: broken\n"}`,
-			`{"Action":"fail","Package":"p","Test":"TestA/sub"}`, `{"Action":"fail","Package":"p","Test":"TestA"}`, failed},
+			`{"Action":"fail","Package":"p","Test":"TestA/sub"}`, `{"Action":"fail","Package":"p","Test":"TestA"}`,
+			failed},
 			err: os.ErrInvalid, shown: "FAIL p TestA/sub\n    a_test.go:7: broken\n", last: "0 passed, 1 failed"},
-		"test that did not end": {lines: []string{run, `{"Action":"output","Package":"p","Test":"TestA","Output":"panic: timed out\n"}`, failed},
+		"test that did not end": {lines: []string{run,
+			`{"Action":"output","Package":"p","Test":"TestA","Output":"panic: timed out\n"}`, failed},
 			err: os.ErrInvalid, shown: "FAIL p TestA\npanic: timed out\n", last: "0 passed, 1 failed"},
-		"tests that did not run": {lines: []string{run, `{"Action":"output","Package":"p","Test":"TestA","Output":"panic: broken\n"}`,
-			`{"Action":"run","Package":"p","Test":"TestB"}`, `{"Action":"output","Package":"p","Test":"TestB","Output":"=== PAUSE TestB\n"}`, failed},
-			err: os.ErrInvalid, shown: "failed s: p TestA\nfailed s: p: 1 tests had not run when it ended\n", last: "0 passed, 2 failed"},
-		"end of time after a test has passed": {lines: []string{`{"Action":"run","Package":"p","Test":"TestB"}`, run, pass,
+		"tests that did not run": {lines: []string{run,
+			`{"Action":"output","Package":"p","Test":"TestA","Output":"panic: broken\n"}`,
+			`{"Action":"run","Package":"p","Test":"TestB"}`,
+			`{"Action":"output","Package":"p","Test":"TestB","Output":"=== PAUSE TestB\n"}`, failed},
+			err: os.ErrInvalid, shown: "failed s: p TestA\nfailed s: p: 1 tests had not run when it ended\n",
+			last: "0 passed, 2 failed"},
+		"end of time after a test has passed": {lines: []string{`{"Action":"run","Package":"p","Test":"TestB"}`,
+			run, pass,
 			`{"Action":"output","Package":"p","Test":"TestA","Output":"panic: test timed out\n"}`, failed},
 			err: os.ErrInvalid, shown: "panic: test timed out\nFAIL p 0.0s\n", last: "1 passed, 1 failed"},
 		"end of time before a test is known to have passed": {lines: []string{`{"Action":"run","Package":"p","Test":"TestB"}`, run,
 			`{"Action":"output","Package":"p","Test":"TestA","Output":"--- PASS: TestA (1.00s)\n"}`,
 			`{"Action":"output","Package":"p","Test":"TestA","Output":"panic: test timed out\n"}`, pass, failed},
 			err: os.ErrInvalid, shown: "panic: test timed out\nFAIL p 0.0s\n", last: "1 passed, 1 failed"},
-		"package": {lines: []string{run, pass, `{"Action":"output","Package":"p","Output":"found unexpected goroutines\n"}`,
+		"package": {lines: []string{run, pass,
+			`{"Action":"output","Package":"p","Output":"found unexpected goroutines\n"}`,
 			`{"Action":"output","Package":"p","Output":"FAIL\tp\t1.0s\n"}`, failed},
 			err: os.ErrInvalid, shown: "found unexpected goroutines\nFAIL p 0.0s\n", last: "1 passed, 1 failed"},
 		"build": {lines: []string{`{"ImportPath":"p [p.test]","Action":"build-output","Output":"p/a_test.go:3: undefined\n"}`,
 			`{"ImportPath":"p [p.test]","Action":"build-fail"}`, `{"Action":"start","Package":"p"}`, failed},
 			err: os.ErrInvalid, shown: "p/a_test.go:3: undefined\n", last: "0 passed, 1 failed"},
-		"go":      {lines: []string{"go: no such flag"}, err: os.ErrInvalid, shown: "go: no such flag", last: "0 passed, 1 failed"},
+		"go": {lines: []string{"go: no such flag"}, err: os.ErrInvalid, shown: "go: no such flag",
+			last: "0 passed, 1 failed"},
 		"nothing": {shown: "no test ran", last: "0 passed, 1 failed"},
-		"skip":    {lines: skip, shown: "failed s: p TestA: not today, which must run\n", last: "0 passed, 1 failed"},
+		"skip": {lines: skip, shown: "failed s: p TestA: not today, which must run\n",
+			last: "0 passed, 1 failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -143,9 +154,11 @@ func TestEveryStepRuns(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"go.mod":            "module example.test/suite\n\ngo 1.25.0\n",
-		"bad/bad_test.go":   "package bad\n\nimport \"testing\"\n\nfunc TestBad(t *testing.T) { t.Fatal(\"it is bad\") }\n",
-		"good/good_test.go": "package good\n\nimport \"testing\"\n\nfunc TestGood(t *testing.T) { t.Attr(\"engine\", \"redis-1\") }\n",
+		"go.mod": "module example.test/suite\n\ngo 1.25.0\n",
+		"bad/bad_test.go": "package bad\n\nimport \"testing\"\n\nfunc TestBad(t *testing.T) { t.Fatal(\"it is " +
+			"bad\") }\n",
+		"good/good_test.go": "package good\n\nimport \"testing\"\n\nfunc TestGood(t *testing.T) { " +
+			"t.Attr(\"engine\", \"redis-1\") }\n",
 	} {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
@@ -156,12 +169,15 @@ func TestEveryStepRuns(t *testing.T) {
 	env := []string{"GOWORK=off", "GOPROXY=off"}
 	require.False(t, run(&printed, []step{
 		{name: "first", dir: dir, env: env, args: append(args, "./bad")},
-		{name: "second", dir: dir, env: env, args: append(args, "./good"), prepare: []string{"go", "no-such-command"}, unprepared: []string{"-v"}},
+		{name: "second", dir: dir, env: env, args: append(args, "./good"),
+			prepare: []string{"go", "no-such-command"}, unprepared: []string{"-v"}},
 		{name: "third", dir: dir, env: env, args: append(args, "./bad"), needs: []string{"go", "no-such-command"}},
 		{name: "fourth", dir: dir, env: env, args: append(args, "./good"), needs: []string{"go", "version"}},
 	}, "", 1))
-	require.Contains(t, printed.String(), "left out of the suite: the step third, because of go no-such-command: exit status 2\n")
-	require.Contains(t, printed.String(), "left out of second: run with -v, because of go no-such-command: exit status 2\n")
+	require.Contains(t, printed.String(),
+		"left out of the suite: the step third, because of go no-such-command: exit status 2\n")
+	require.Contains(t, printed.String(),
+		"left out of second: run with -v, because of go no-such-command: exit status 2\n")
 	require.Contains(t, printed.String(), "it is bad")
 	require.Contains(t, printed.String(), "failed first: example.test/suite/bad TestBad\n")
 	require.Equal(t, "2 passed, 1 failed", lastLine(printed.String()))
@@ -192,7 +208,8 @@ func TestSmallerSets(t *testing.T) {
 	t.Parallel()
 	left := steps(options{set: quick})[0].less
 	for _, p := range append(slices.Clone(beside), alone...) {
-		require.NotEqual(t, slices.Contains(quickly, p), slices.Contains(strings.FieldsFunc(left, func(r rune) bool { return r == ' ' || r == ',' }), p), p)
+		require.NotEqual(t, slices.Contains(quickly, p),
+			slices.Contains(strings.FieldsFunc(left, func(r rune) bool { return r == ' ' || r == ',' }), p), p)
 	}
 	for _, p := range slices.Concat(quickly, unraced, computing) {
 		require.Contains(t, beside, p, "make test does not run it")
@@ -200,7 +217,8 @@ func TestSmallerSets(t *testing.T) {
 	for _, of := range []set{change, all} {
 		race := steps(options{set: of})[0]
 		require.Contains(t, race.args, "-race")
-		require.Empty(t, slices.DeleteFunc(slices.Clone(race.args), func(arg string) bool { return !strings.HasPrefix(arg, "./generator") || arg == try }))
+		require.Empty(t, slices.DeleteFunc(slices.Clone(race.args),
+			func(arg string) bool { return !strings.HasPrefix(arg, "./generator") || arg == try }))
 	}
 	declared := testsBelow(t, filepath.Join("..", ".."))
 	for _, name := range slow {
@@ -240,7 +258,8 @@ func testsBelow(t *testing.T, root string) map[string]bool {
 		}
 		text, err := os.ReadFile(path)
 		for line := range strings.Lines(string(text)) {
-			if name, ok := strings.CutPrefix(line, "func "); ok && (strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Fuzz")) {
+			if name, ok := strings.CutPrefix(line, "func "); ok &&
+				(strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Fuzz")) {
 				name, _, _ = strings.Cut(name, "(")
 				tests[name] = true
 			}
@@ -287,30 +306,31 @@ func TestEveryFuzzerRuns(t *testing.T) {
 func TestNothingRacesInTheGenerator(t *testing.T) {
 	t.Parallel()
 	starts := 0
-	require.NoError(t, filepath.WalkDir(filepath.Join("..", "..", "generator"), func(path string, entry os.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		if filepath.Base(filepath.Dir(path)) == filepath.Base(try) {
-			return nil
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.GoStmt:
-				starts++
-			case *ast.SelectorExpr:
-				if n.Sel.Name == "Go" {
-					starts++
-				}
+	require.NoError(t, filepath.WalkDir(filepath.Join("..", "..", "generator"),
+		func(path string, entry os.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
 			}
-			return true
-		})
-		return nil
-	}))
+			if filepath.Base(filepath.Dir(path)) == filepath.Base(try) {
+				return nil
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.GoStmt:
+					starts++
+				case *ast.SelectorExpr:
+					if n.Sel.Name == "Go" {
+						starts++
+					}
+				}
+				return true
+			})
+			return nil
+		}))
 	require.Zero(t, starts, "the race step leaves out packages that start goroutines: see computing in steps.go")
 }
 

@@ -85,10 +85,13 @@ const (
 // beside are all other packages. Their tests wait for servers and leases more than they compute, so four
 // packages run at a time, and sixteen tests of each: those that take long first.
 var beside = append([]string{
-	"./rlock_test/failure", "./rlock_test/generator", explorer, "./generator/redislua", "./rlock_test/api", "./rlock/internal/notify", "./rlock",
+	"./rlock_test/failure", "./rlock_test/generator", explorer, "./generator/redislua", "./rlock_test/api",
+	"./rlock/internal/notify", "./rlock",
 	"./rlock_test/observe", "./rlock_test/waiting", "./rlock_test/queue", "./rlock_test/shared",
-	"./rlock_test/topology", "./rlock_test/backends", oracle, "./rlock_test/fuzz", try, "./rlock_test/command", "./rlock_test/runbook",
-	"./rlock_test/corpus/...", "./rlock_test/demo", "./rlock_test/examples/...", "./rlock_test/env", "./rlock_test/importer", platforms, "./rlock_test/suite",
+	"./rlock_test/topology", "./rlock_test/backends", oracle, "./rlock_test/fuzz", try, "./rlock_test/command",
+	"./rlock_test/runbook",
+	"./rlock_test/corpus/...", "./rlock_test/demo", "./rlock_test/examples/...", "./rlock_test/env",
+	"./rlock_test/importer", platforms, "./rlock_test/suite",
 }, core...)
 
 // computing are packages that compute for minutes and start no goroutine for it, but for try. The race
@@ -97,22 +100,29 @@ var computing = []string{"./generator/redislua", "./generator/...", oracle}
 
 // quickly are the packages of make quick.
 var quickly = append([]string{
-	"./rlock_test/failure", explorer, "./generator/redislua", "./rlock_test/api", "./rlock/internal/notify", "./rlock",
+	"./rlock_test/failure", explorer, "./generator/redislua", "./rlock_test/api", "./rlock/internal/notify",
+	"./rlock",
 	"./rlock_test/waiting", "./rlock_test/queue", "./rlock_test/shared",
 }, core...)
 
 // slow are the tests of them that make quick leaves to make test.
 var slow = append([]string{
 	// They compute for seconds, or build programs.
-	"TestInit", "TestWatch", "TestWatchWaitsForRest", "TestExitCodes", "TestTypesCompile", "TestContributingExample", "FuzzGenerator",
+	"TestInit", "TestWatch", "TestWatchWaitsForRest", "TestExitCodes", "TestTypesCompile",
+	"TestContributingExample", "FuzzGenerator",
 	// They wait for leases, timeouts or failovers: six seconds and more, or many times a few.
-	"TestExtendBesideARenewal", "TestRenewalsOfManyKinds", "TestEmbeddedFaultsAreThoseOfServers", "TestScriptFlushIsInvisible",
+	"TestExtendBesideARenewal", "TestRenewalsOfManyKinds", "TestEmbeddedFaultsAreThoseOfServers",
+	"TestScriptFlushIsInvisible",
 	"TestUnansweredReleaseWithMinHold", "TestAutoExtendOutlastsRefusals", "TestLossIsNoticedByTheExtension",
 	"TestGaveUpWhereverTheContextEnds", "TestFailedReleaseAfterALostExtension", "TestAutoExtendOverASlowNetwork",
-	"TestShortenedWithoutAnAnswer", "TestCallsOfASilentServer", "TestFailedReleaseIsFinishedInTheBackground", "TestExtendKeepsItsTTL",
-	"TestClusterFailover", "TestDemotedPrimary", "TestRenewalsOfForbiddenKeys", "TestServerForgetsWhoHolds", "TestServerTakesNoWrites",
-	"TestBlackHole", "TestQueueUnderEverything", "TestAfterBarging", "TestReadersExtend", "TestListenOnACluster", "TestRecheck",
-	"TestListenAfterAFailover", "TestInvalidationsThatHearNothing", "TestSilentDeathOfConnections", "TestFirstCallAfterASilentDeath",
+	"TestShortenedWithoutAnAnswer", "TestCallsOfASilentServer", "TestFailedReleaseIsFinishedInTheBackground",
+	"TestExtendKeepsItsTTL",
+	"TestClusterFailover", "TestDemotedPrimary", "TestRenewalsOfForbiddenKeys", "TestServerForgetsWhoHolds",
+	"TestServerTakesNoWrites",
+	"TestBlackHole", "TestQueueUnderEverything", "TestAfterBarging", "TestReadersExtend", "TestListenOnACluster",
+	"TestRecheck",
+	"TestListenAfterAFailover", "TestInvalidationsThatHearNothing", "TestSilentDeathOfConnections",
+	"TestFirstCallAfterASilentDeath",
 	"TestCancelledCallsOfASilentServer", "TestObserverEndsACall", "TestReleaseOfAnExpiredLockWithoutAnAnswer",
 	"TestLengtheningWithoutAnAnswer", "TestShortenedLeaseIsExtendedAtOnce", "TestNextTermWaitsForASlowLeader",
 	"TestOutageEndsWithThePolicy", "TestAnyKeyWorksAndShows",
@@ -121,7 +131,8 @@ var slow = append([]string{
 // unraced are packages whose tests show what scripts, programs and the tests' own tools do. There is little
 // in them that the race detector sees, so make ci does not run them again with it.
 var unraced = []string{
-	platforms, "./gen/...", "./rlock_test/generator", "./rlock_test/corpus/...", "./rlock_test/demo", "./rlock_test/examples/...",
+	platforms, "./gen/...", "./rlock_test/generator", "./rlock_test/corpus/...", "./rlock_test/demo",
+	"./rlock_test/examples/...",
 	"./rlock_test/env", "./rlock_test/importer", "./rlock_test/suite",
 }
 
@@ -168,7 +179,8 @@ func steps(o options) []step {
 		return quickSteps()
 	case normal:
 		return []step{
-			{name: "tests", short: true, args: append([]string{"test", "-short", "-count=1", "-p=4", "-parallel=16"}, beside...)},
+			{name: "tests", short: true,
+				args: append([]string{"test", "-short", "-count=1", "-p=4", "-parallel=16"}, beside...)},
 			{name: "cost", short: true, args: []string{"test", "-short", "-count=1", cost}},
 			{name: "crowds", short: true, args: []string{"test", "-short", "-count=1", crowds}},
 		}
@@ -182,7 +194,8 @@ func steps(o options) []step {
 // quickSteps are what one runs after each edit.
 func quickSteps() []step {
 	return []step{{name: "quick", short: true,
-		args: append([]string{"test", "-short", "-count=1", "-p=4", "-parallel=24", "-skip=^(" + strings.Join(slow, "|") + ")$"}, quickly...),
+		args: append([]string{"test", "-short", "-count=1", "-p=4", "-parallel=24",
+			"-skip=^(" + strings.Join(slow, "|") + ")$"}, quickly...),
 		less: fmt.Sprintf("make quick, for make test: the packages %s, and the tests %s",
 			strings.Join(append(without(beside, quickly), alone...), " "), strings.Join(slow, ", "))}}
 }
@@ -190,7 +203,8 @@ func quickSteps() []step {
 // changeSteps are what make test has not run, as far as there is time for it before a change is taken in.
 func changeSteps(o options) []step {
 	steps := []step{{name: "race", short: true,
-		args: append([]string{"test", "-race", "-short", "-count=1", "-parallel=8", "-timeout=20m", "-skip=^(" + strings.Join(explored, "|") + ")$"},
+		args: append([]string{"test", "-race", "-short", "-count=1", "-parallel=8", "-timeout=20m",
+			"-skip=^(" + strings.Join(explored, "|") + ")$"},
 			without(beside, slices.Concat(computing, unraced))...)}}
 	steps = append(steps, moduleSteps()...)
 	steps = append(steps, chaosStep(time.Second, o.seed)) // each topology once
@@ -200,7 +214,8 @@ func changeSteps(o options) []step {
 			less = append(less, s.name)
 		}
 	}
-	steps[0].less = "make ci, for make test-all: the race detector on the other servers, and the steps " + strings.Join(less, ", ")
+	steps[0].less = "make ci, for make test-all: the race detector on the other servers, and the steps " +
+		strings.Join(less, ", ")
 	return steps
 }
 
@@ -211,7 +226,8 @@ func moduleSteps() []step {
 		{name: "rlockprom", dir: "rlock/rlockprom", args: []string{"test", "-race", "-count=1", "./..."}},
 		{name: "rlockotel", dir: "rlock/rlockotel", args: []string{"test", "-race", "-count=1", "./..."}},
 		{name: "rlockmongo", dir: "rlock/rlockmongo", args: []string{"test", "-race", "-count=1", "./..."}},
-		{name: "mongo", dir: "rlock_test/mongo", args: []string{"test", "-race", "-count=1", "-timeout=20m", "./..."},
+		{name: "mongo", dir: "rlock_test/mongo",
+			args:    []string{"test", "-race", "-count=1", "-timeout=20m", "./..."},
 			prepare: []string{"sh", "-c", mongodb}, unprepared: []string{"-skip=TestBackend/MongoDB"}},
 		{name: "metrics", dir: "rlock_test/metrics", args: []string{"test", "-count=1", "./..."},
 			prepare: []string{"sh", "-c", prometheus}, unprepared: []string{"-skip=TestPrometheus"}},
@@ -220,20 +236,23 @@ func moduleSteps() []step {
 			prepare: []string{"npm", "ci"}, unprepared: []string{"-skip=//npm|TestTable/npm"}},
 		{name: "goredis", dir: "rlock_test/goredis", args: []string{"test", "-race", "-count=1", "./..."}},
 		{name: "gocron", dir: "rlock_test/examples/gocron", args: []string{"test", "-race", "-count=1", "./..."}},
-		{name: "certmagic", dir: "rlock_test/examples/certmagic", args: []string{"test", "-race", "-count=1", "./..."}},
+		{name: "certmagic", dir: "rlock_test/examples/certmagic",
+			args: []string{"test", "-race", "-count=1", "./..."}},
 		{name: "peers", dir: "rlock_test/peers", args: []string{"test", "-count=1"}},
 	}
 }
 
 // chaosStep has histories under faults.
 func chaosStep(duration time.Duration, seed uint64) step {
-	return step{name: "chaos", dir: "rlock_test/chaos", args: []string{"test", "-race", "-count=1", "-timeout=0", "./...",
-		"-args", "-duration=" + duration.String(), fmt.Sprint("-seed=", seed)}}
+	return step{name: "chaos", dir: "rlock_test/chaos",
+		args: []string{"test", "-race", "-count=1", "-timeout=0", "./...",
+			"-args", "-duration=" + duration.String(), fmt.Sprint("-seed=", seed)}}
 }
 
 func allSteps(o options) []step {
 	steps := []step{
-		{name: "race", args: append([]string{"test", "-race", "-count=1", "-parallel=8", "-timeout=20m"}, without(beside, slices.Concat(computing, []string{platforms}))...)},
+		{name: "race", args: append([]string{"test", "-race", "-count=1", "-parallel=8", "-timeout=20m"},
+			without(beside, slices.Concat(computing, []string{platforms}))...)},
 		{name: "race, cost", args: []string{"test", "-race", "-count=1", "-timeout=20m", cost}},
 		{name: "race, crowds", args: []string{"test", "-race", "-count=1", "-timeout=20m", crowds}},
 		// What is counted in allocations and milliseconds is not itself under the race detector.
@@ -242,10 +261,13 @@ func allSteps(o options) []step {
 			args: []string{"test", "-count=1", "-p=1", "-run=Budget|Schedules|TestLoad$", "./rlock/...", cost},
 		},
 		// Some kernels run no programs of 32 bits. The step platforms builds and vets for 386 there too.
-		{name: "386", env: []string{"GOARCH=386", "CGO_ENABLED=0"}, args: append([]string{"test", "-count=1"}, core...),
+		{name: "386", env: []string{"GOARCH=386", "CGO_ENABLED=0"},
+			args:  append([]string{"test", "-count=1"}, core...),
 			needs: []string{"go", "test", "-run=^$", "errors"}},
-		{name: "oldest Go, examples", env: []string{"GOTOOLCHAIN=" + oldest}, args: append([]string{"test", "-count=1", "-run=^Example"}, core...)},
-		{name: "oldest Go", env: []string{"GOTOOLCHAIN=" + oldestTested, "GOFLAGS=-trimpath"}, args: []string{"test", "-count=1", "./rlock/...", "./rlock_test/importer"}},
+		{name: "oldest Go, examples", env: []string{"GOTOOLCHAIN=" + oldest},
+			args: append([]string{"test", "-count=1", "-run=^Example"}, core...)},
+		{name: "oldest Go", env: []string{"GOTOOLCHAIN=" + oldestTested, "GOFLAGS=-trimpath"},
+			args: []string{"test", "-count=1", "./rlock/...", "./rlock_test/importer"}},
 		{name: "generator", args: append([]string{"test", "-count=1", "-timeout=40m"}, computing...)},
 		// Every order of what can happen in the queue between processes, for more than a million worlds.
 		{name: "explorer", args: []string{"test", "-count=1", "-timeout=30m", explorer, "-args", "-states=50000"}},
@@ -257,8 +279,9 @@ func allSteps(o options) []step {
 	steps = append(steps, moduleSteps()...)
 	steps = append(steps, chaosStep(o.duration, o.seed))
 	for _, f := range fuzzers {
-		steps = append(steps, step{name: f.name, fuzz: f.pkg, fresh: !o.known, args: []string{"test", "-run=^$", "-fuzz=" + f.name + "$",
-			"-fuzztime=" + cmp.Or(o.fuzztime, fmt.Sprint(f.cases, "x")), "-fuzzminimizetime=10x", f.pkg}})
+		steps = append(steps, step{name: f.name, fuzz: f.pkg, fresh: !o.known,
+			args: []string{"test", "-run=^$", "-fuzz=" + f.name + "$",
+				"-fuzztime=" + cmp.Or(o.fuzztime, fmt.Sprint(f.cases, "x")), "-fuzzminimizetime=10x", f.pkg}})
 	}
 	return steps
 }

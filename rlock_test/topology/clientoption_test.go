@@ -33,7 +33,8 @@ func TestProbeFindsALifetime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			option := start(t)
-			for lifetime, want := range map[time.Duration]rlock.ProbeSeverity{0: rlock.ProbeNote, time.Hour: rlock.ProbeFault} {
+			for lifetime, want := range map[time.Duration]rlock.ProbeSeverity{0: rlock.ProbeNote,
+				time.Hour: rlock.ProbeFault} {
 				option.ConnLifetime = lifetime
 				client, err := rueidis.NewClient(option)
 				require.NoError(t, err)

@@ -59,7 +59,8 @@ func TestCluster(t *testing.T) {
 			var facts *rlock.ArgumentError
 			require.ErrorAs(t, err, &facts)
 			require.Equal(t, "keys", facts.Argument)
-			require.EqualError(t, err, `rlock: keys: "a" (slot 15495) and "b" (slot 3300) are in different slots of the cluster; give them the same {hash tag}, or see WithCrossSlot`)
+			require.EqualError(t, err,
+				`rlock: keys: "a" (slot 15495) and "b" (slot 3300) are in different slots of the cluster; give them the same {hash tag}, or see WithCrossSlot`)
 			require.Empty(t, env.Get(t, client, "a"))
 		})
 		t.Run("a client that does not know of the cluster", func(t *testing.T) {
@@ -90,7 +91,8 @@ func TestCluster(t *testing.T) {
 		t.Run("extended in one pipeline", func(t *testing.T) {
 			var locks []*rlock.Lock
 			for i := range 30 {
-				lock, err := locker.Acquire(t.Context(), fmt.Sprintf("held:%d", i), rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))
+				lock, err := locker.Acquire(t.Context(), fmt.Sprintf("held:%d", i), rlock.WithTTL(3*time.Second),
+					rlock.WithAutoExtend(true))
 				require.NoError(t, err)
 				locks = append(locks, lock)
 			}
@@ -122,7 +124,8 @@ func TestSlots(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		client := e.StartCluster(t).Client(t)
 		keys := []string{
-			"a", "foo", "123456789", "{a}b", "a{b}c", "{}a", "{", "}", "}{a}", "{a", "a}", "{a}{b}", "{{a}}", "\x00\xff", "ключ",
+			"a", "foo", "123456789", "{a}b", "a{b}c", "{}a", "{", "}", "}{a}", "{a", "a}", "{a}{b}", "{{a}}",
+			"\x00\xff", "ключ",
 			"rlock:fence:{0}", "rlock:fence:{16383}",
 		}
 		for range 1000 {
@@ -155,7 +158,8 @@ func TestSilentNodeCostsOthersNothing(t *testing.T) {
 		tag := "{" + keyOn(t, c, 0) + "}"
 		set, err := locker.AcquireAll(t.Context(), []string{tag + "1", tag + "2"})
 		require.NoError(t, err)
-		silentSet, err := locker.AcquireAll(t.Context(), []string{"{" + silent.Key() + "}1", "{" + silent.Key() + "}2"})
+		silentSet, err := locker.AcquireAll(t.Context(),
+			[]string{"{" + silent.Key() + "}1", "{" + silent.Key() + "}2"})
 		require.NoError(t, err)
 		c.Nodes[1].Stop()
 		defer c.Nodes[1].Cont()

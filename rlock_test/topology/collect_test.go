@@ -30,7 +30,8 @@ func TestCrossSlotSetBesideASilentNode(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 		defer cancel()
 		go func() { _, _ = l.AcquireAll(ctx, []string{healthy, silent}, rlock.WithTTL(time.Hour)) }()
-		env.Soon(t, func() bool { return len(queuedAt(t, cluster.Nodes[2], silent)) == 1 }, "the set has the first key, and waits for the other")
+		env.Soon(t, func() bool { return len(queuedAt(t, cluster.Nodes[2], silent)) == 1 },
+			"the set has the first key, and waits for the other")
 		cluster.Nodes[2].Stop()
 		t.Cleanup(cluster.Nodes[2].Cont)
 		wait, end := context.WithTimeout(t.Context(), 8*time.Second)
@@ -75,7 +76,8 @@ func TestCrossSlotSetLosesItsFirstKey(t *testing.T) {
 			if gives {
 				require.ErrorIs(t, env.Receive(t, got), context.Canceled)
 			}
-			env.Soon(t, func() bool { return env.Get(t, direct, "a") == "" && env.Get(t, direct, "c") == "" }, "it has no other")
+			env.Soon(t, func() bool { return env.Get(t, direct, "a") == "" && env.Get(t, direct, "c") == "" },
+				"it has no other")
 			if !gives {
 				require.NoError(t, env.Do(t, direct, "DEL", "b").Error())
 				require.NoError(t, env.Receive(t, got))

@@ -121,7 +121,8 @@ func nothingAt(t *testing.T, nodes []*env.Server, tags ...string) {
 			t.Logf("left are %q", left())
 		}
 	}()
-	require.Eventually(t, func() bool { return len(left()) == 0 }, 25*time.Second, 2*time.Millisecond, "neither locks nor places are left")
+	require.Eventually(t, func() bool { return len(left()) == 0 }, 25*time.Second, 2*time.Millisecond,
+		"neither locks nor places are left")
 }
 
 // On a cluster the calls of one slot go together, those of several slots never, and a lost reply leaves nothing.
@@ -282,11 +283,13 @@ func TestClusterManyCallsWhileTheirSlotMoves(t *testing.T) {
 			}
 			for range 2 * shared {
 				again(func() {
-					limit := []time.Duration{40 * time.Millisecond, time.Second}[rand.IntN(2)] // a busy machine takes longer than the first
+					// a busy machine takes longer than the first
+					limit := []time.Duration{40 * time.Millisecond, time.Second}[rand.IntN(2)]
 					ctx, cancel := context.WithTimeout(t.Context(), rand.N(limit))
 					defer cancel()
 					n := rand.IntN(shared)
-					lock, err := locker.Acquire(ctx, fmt.Sprintf("{%s}shared%d", tag, n), rlock.WithTTL(time.Hour)) // it must not end by itself
+					// it must not end by itself
+					lock, err := locker.Acquire(ctx, fmt.Sprintf("{%s}shared%d", tag, n), rlock.WithTTL(time.Hour))
 					if err != nil {
 						if !errors.Is(err, context.DeadlineExceeded) {
 							t.Error(err)
@@ -401,9 +404,12 @@ func TestClusterManyCallsAreToldTheSame(t *testing.T) {
 				keys := tagged(tag, 96)
 				var held []*rlock.Lock
 				for i := 0; i < len(keys); i += 10 {
-					held = append(held, env.MustLock(t)(env.NewLocker(t, cluster.Client(t)).TryAcquire(t.Context(), keys[i], rlock.WithTTL(time.Minute))))
+					held = append(held,
+						env.MustLock(t)(env.NewLocker(t, cluster.Client(t)).TryAcquire(t.Context(), keys[i],
+							rlock.WithTTL(time.Minute))))
 				}
-				f, calls := countingOn(t, cluster, func(o *rueidis.ClientOption) { o.Username, o.Password = "app", "secret" })
+				f, calls := countingOn(t, cluster,
+					func(o *rueidis.ClientOption) { o.Username, o.Password = "app", "secret" })
 				try := func(locker *rlock.Locker, i int) string {
 					lock, err := locker.TryAcquire(t.Context(), keys[i], rlock.WithFence(i%3 > 0))
 					if err == nil {
@@ -447,7 +453,8 @@ func TestClusterManyCallsAfterAFailover(t *testing.T) {
 		t.Parallel()
 		cluster := e.StartReplicatedCluster(t)
 		tag := keyOn(t, cluster, 1)
-		f, calls := countingOn(t, cluster, func(o *rueidis.ClientOption) { o.ClusterOption.ShardsRefreshInterval = time.Second })
+		f, calls := countingOn(t, cluster,
+			func(o *rueidis.ClientOption) { o.ClusterOption.ShardsRefreshInterval = time.Second })
 		locker := env.NewLocker(t, f, rlock.WithTTL(3*time.Second))
 		var (
 			promoted atomic.Bool
@@ -494,7 +501,8 @@ func TestClusterManyCallsGoOnAtTheNewPrimary(t *testing.T) {
 		t.Parallel()
 		cluster := e.StartReplicatedCluster(t)
 		tag := keyOn(t, cluster, 1)
-		client := cluster.Client(t, func(o *rueidis.ClientOption) { o.ClusterOption.ShardsRefreshInterval = time.Second })
+		client := cluster.Client(t,
+			func(o *rueidis.ClientOption) { o.ClusterOption.ShardsRefreshInterval = time.Second })
 		locker := env.NewLocker(t, client)
 		again, stop := repeating()
 		defer stop()
@@ -520,7 +528,8 @@ func TestClusterManyCallsGoOnAtTheNewPrimary(t *testing.T) {
 		found := time.Now()
 		lock := env.MustLock(t)(locker.Acquire(t.Context(), "{"+tag+"}new"))
 		t.Logf("acquired after %v", time.Since(found))
-		require.Less(t, time.Since(found), 5*time.Second, "calls that wait for the old primary would keep it for eight")
+		require.Less(t, time.Since(found), 5*time.Second,
+			"calls that wait for the old primary would keep it for eight")
 		require.NoError(t, lock.Release(t.Context()))
 		t.Logf("released after %v", time.Since(found))
 		require.Less(t, time.Since(found), 5*time.Second)

@@ -102,7 +102,8 @@ func TestCrossSlot(t *testing.T) {
 			require.ErrorAs(t, err, &facts)
 			require.Equal(t, "a", facts.Key)
 			require.Greater(t, facts.Remaining, 59*time.Minute)
-			require.True(t, slices.IsSortedFunc(order, func(a, b string) int { return int(redislua.Slot(a)) - int(redislua.Slot(b)) }), order)
+			require.True(t, slices.IsSortedFunc(order,
+				func(a, b string) int { return int(redislua.Slot(a)) - int(redislua.Slot(b)) }), order)
 			require.Len(t, order, 3)
 			for _, key := range []string{"b", "c", "{a}2"} {
 				require.Empty(t, env.Get(t, direct, key), "freed by the time that the call returns")
@@ -348,7 +349,8 @@ func TestCrossSlotFences(t *testing.T) {
 		}
 		ahead := func(key string) {
 			t.Helper()
-			counters, err := direct.Nodes()[nodeOf(t, direct, key)].Do(t.Context(), direct.B().Arbitrary("KEYS", "rlock:fence:*").Build()).AsStrSlice()
+			counters, err := direct.Nodes()[nodeOf(t, direct, key)].Do(t.Context(),
+				direct.B().Arbitrary("KEYS", "rlock:fence:*").Build()).AsStrSlice()
 			require.NoError(t, err)
 			for _, counter := range counters {
 				if redislua.Slot(counter) == redislua.Slot(key) {
@@ -385,7 +387,8 @@ func TestCrossSlotFences(t *testing.T) {
 func nodeOf(t testing.TB, client rueidis.Client, key string) string {
 	t.Helper()
 	for addr, node := range client.Nodes() {
-		if err := node.Do(t.Context(), node.B().Get().Key(key).Build()).Error(); err == nil || rueidis.IsRedisNil(err) {
+		if err := node.Do(t.Context(), node.B().Get().Key(key).Build()).Error(); err == nil ||
+			rueidis.IsRedisNil(err) {
 			return addr
 		}
 	}
@@ -413,7 +416,8 @@ func TestCrossSlotOnOneServer(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, lock.Extend(t.Context(), time.Minute))
 		require.NoError(t, lock.Release(t.Context()))
-		require.LessOrEqual(t, server.ScriptCalls(t)-before, int64(6), "three calls, by the SHA1 and then by the text")
+		require.LessOrEqual(t, server.ScriptCalls(t)-before, int64(6),
+			"three calls, by the SHA1 and then by the text")
 	})
 }
 
@@ -473,7 +477,8 @@ func TestCrossSlotSetGivesBack(t *testing.T) {
 			return len(queuedAt(t, node, key))
 		}
 		collects := func() {
-			failed <- env.ErrorOf(locker.AcquireAll(ctx, []string{"b", "c", "a"}, rlock.WithCrossSlot(true), rlock.WithTTL(time.Minute)))
+			failed <- env.ErrorOf(locker.AcquireAll(ctx, []string{"b", "c", "a"}, rlock.WithCrossSlot(true),
+				rlock.WithTTL(time.Minute)))
 		}
 		c := env.CollectsInOrder(t, waiters, collects, openOn(t, cluster), "b", "c")
 		require.NotEmpty(t, env.Get(t, direct, "b"))
@@ -549,19 +554,20 @@ func TestLeadOnACluster(t *testing.T) {
 		}()
 		owners := []string{"a", "b", "c"}
 		require.NoError(t, env.Together(len(owners), func(i int) error {
-			return env.NewLocker(t, c.Client(t)).Lead(t.Context(), "leader", func(_ context.Context, lock *rlock.Lock) error {
-				defer leading.Add(-1)
-				if leading.Add(1) > 1 || lock.Fence() <= last.Swap(lock.Fence()) {
-					t.Error("two leaders, or a term that is not later")
-				}
-				for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-					if _, saw := seen.Load(owners[i]); saw {
-						return nil
+			return env.NewLocker(t, c.Client(t)).Lead(t.Context(), "leader",
+				func(_ context.Context, lock *rlock.Lock) error {
+					defer leading.Add(-1)
+					if leading.Add(1) > 1 || lock.Fence() <= last.Swap(lock.Fence()) {
+						t.Error("two leaders, or a term that is not later")
 					}
-				}
-				t.Errorf("who looks on has not seen %q", owners[i])
-				return nil
-			}, rlock.WithOwner(owners[i]))
+					for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+						if _, saw := seen.Load(owners[i]); saw {
+							return nil
+						}
+					}
+					t.Errorf("who looks on has not seen %q", owners[i])
+					return nil
+				}, rlock.WithOwner(owners[i]))
 		}))
 		cancel()
 		env.Receive(t, looked)

@@ -88,7 +88,8 @@ func TestClusterPrimaryIsKilledUnderLoad(t *testing.T) {
 		require.Less(t, time.Since(began), 1500*time.Millisecond+5*late, keys)
 		time.Sleep(5 * time.Millisecond)
 	}
-	t.Logf("the replica took over after %v; what was given up is free %v later", began.Sub(killed), time.Since(began))
+	t.Logf("the replica took over after %v; what was given up is free %v later", began.Sub(killed),
+		time.Since(began))
 	before := [...]int{ofDead.counted(), ofOther.counted()}
 	time.Sleep(6 * time.Second)
 	require.Greater(t, ofDead.counted(), before[0], "callers of its keys go on")

@@ -17,7 +17,8 @@ func takesLong(t *testing.T, l *rlock.Locker, keys ...string) []*rlock.Lock {
 	t.Helper()
 	var locks []*rlock.Lock
 	for _, key := range keys {
-		locks = append(locks, env.MustLock(t)(l.Acquire(t.Context(), key, rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true))))
+		locks = append(locks,
+			env.MustLock(t)(l.Acquire(t.Context(), key, rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true))))
 	}
 	time.Sleep(200 * time.Millisecond)
 	return locks
@@ -38,13 +39,16 @@ func TestClusterLossIsNoticed(t *testing.T) {
 		start  func(e env.Engine, tb testing.TB) *env.Cluster
 		option func(o *rueidis.ClientOption)
 	}{
-		"primaries": {func(e env.Engine, tb testing.TB) *env.Cluster { return e.StartCluster(tb) }, func(*rueidis.ClientOption) {}},
-		"replicas": {func(e env.Engine, tb testing.TB) *env.Cluster { return e.StartReplicatedCluster(tb) }, func(o *rueidis.ClientOption) {
-			o.SendToReplicas = func(command rueidis.Completed) bool { return command.IsReadOnly() }
-		}},
-		"all keys are tracked": {func(e env.Engine, tb testing.TB) *env.Cluster { return e.StartCluster(tb) }, func(o *rueidis.ClientOption) {
-			o.ClientTrackingOptions = []string{"PREFIX", "key", "BCAST"} // CLIENT CACHING is refused then
-		}},
+		"primaries": {func(e env.Engine, tb testing.TB) *env.Cluster { return e.StartCluster(tb) },
+			func(*rueidis.ClientOption) {}},
+		"replicas": {func(e env.Engine, tb testing.TB) *env.Cluster { return e.StartReplicatedCluster(tb) },
+			func(o *rueidis.ClientOption) {
+				o.SendToReplicas = func(command rueidis.Completed) bool { return command.IsReadOnly() }
+			}},
+		"all keys are tracked": {func(e env.Engine, tb testing.TB) *env.Cluster { return e.StartCluster(tb) },
+			func(o *rueidis.ClientOption) {
+				o.ClientTrackingOptions = []string{"PREFIX", "key", "BCAST"} // CLIENT CACHING is refused then
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -72,7 +76,8 @@ func TestClusterLossIsNoticed(t *testing.T) {
 
 					lock = takesLong(t, holder, key)[0]
 					node.Do(t, "PEXPIRE", key, "5000")
-					env.Soon(t, func() bool { return env.TTL(t, client, key) > time.Minute }, "the holder extends the lease that somebody has shortened")
+					env.Soon(t, func() bool { return env.TTL(t, client, key) > time.Minute },
+						"the holder extends the lease that somebody has shortened")
 					require.NoError(t, lock.Release(t.Context()))
 				}
 			})
@@ -87,7 +92,8 @@ func TestClusterLossOfMany(t *testing.T) {
 		cluster := e.StartCluster(t)
 		holder := openOn(t, cluster)
 		locks := takesLong(t, holder, env.Keys(300)...)
-		set := env.MustLock(t)(holder.AcquireAll(t.Context(), []string{"{s}a", "{s}b"}, rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true)))
+		set := env.MustLock(t)(holder.AcquireAll(t.Context(), []string{"{s}a", "{s}b"}, rlock.WithTTL(time.Hour),
+			rlock.WithAutoExtend(true)))
 		time.Sleep(200 * time.Millisecond)
 		for _, lock := range append(locks, set) {
 			require.NoError(t, lock.Err())
@@ -150,7 +156,8 @@ func TestClusterLossBesideASilentNode(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				cluster := e.StartCluster(t)
-				option := rueidis.ClientOption{InitAddress: cluster.Addrs(), ConnWriteTimeout: 2 * time.Second} // it connects again after that
+				// it connects again after that
+				option := rueidis.ClientOption{InitAddress: cluster.Addrs(), ConnWriteTimeout: 2 * time.Second}
 				locks := takesLong(t, open(t, option), env.Keys(60)...)
 				cluster.Nodes[2].Stop()
 				t.Cleanup(cluster.Nodes[2].Cont)
@@ -184,12 +191,14 @@ func TestCrossSlotLossBesideASilentNode(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
-		for name, connects := range map[string]time.Duration{"just silent": 200 * time.Millisecond, "the client connects to it": 4 * time.Second} {
+		for name, connects := range map[string]time.Duration{"just silent": 200 * time.Millisecond,
+			"the client connects to it": 4 * time.Second} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				cluster := e.StartCluster(t)
 				option := rueidis.ClientOption{InitAddress: cluster.Addrs(), ConnWriteTimeout: 2 * time.Second}
-				l := env.OpenLocker(t, option, rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true), rlock.WithCrossSlot(true))
+				l := env.OpenLocker(t, option, rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true),
+					rlock.WithCrossSlot(true))
 				var sets []*rlock.Lock
 				for n := range 4 {
 					keys := []string{keyFrom(cluster, 0, 1000*n), keyFrom(cluster, 1, 1000*n), keyFrom(cluster, 2, 1000*n)}

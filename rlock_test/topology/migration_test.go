@@ -82,7 +82,8 @@ func acquireWhileASlotMoves(t *testing.T, cluster *env.Cluster) {
 // A release that was refused can be called again.
 func releaseWhileASlotMoves(t *testing.T, cluster *env.Cluster) {
 	client := cluster.Client(t)
-	set, err := env.NewLocker(t, client).AcquireAll(t.Context(), []string{"{foo}1", "{foo}2"}, rlock.WithTTL(rlock.NoExpiry))
+	set, err := env.NewLocker(t, client).AcquireAll(t.Context(), []string{"{foo}1", "{foo}2"},
+		rlock.WithTTL(rlock.NoExpiry))
 	require.NoError(t, err)
 	m := env.SplitSlot(t, cluster, "{foo}2")
 	env.Surfaces(t, "TRYAGAIN", func(ctx context.Context) error { return set.Release(ctx) })
@@ -122,7 +123,8 @@ func acquireInALostSlot(t *testing.T, cluster *env.Cluster) {
 	held, err := locker.Acquire(t.Context(), "{b}held", rlock.WithTTL(time.Minute))
 	require.NoError(t, err)
 	node.Do(t, "CLUSTER", "DELSLOTS", slot)
-	env.Surfaces(t, "CLUSTERDOWN", func(ctx context.Context) error { return env.ErrorOf(locker.TryAcquire(ctx, "{b}job")) })
+	env.Surfaces(t, "CLUSTERDOWN",
+		func(ctx context.Context) error { return env.ErrorOf(locker.TryAcquire(ctx, "{b}job")) })
 	env.Surfaces(t, "CLUSTERDOWN", func(ctx context.Context) error { return held.Extend(ctx, time.Hour) })
 	require.NoError(t, held.Err(), "an error is not a loss")
 	other, err := locker.Acquire(t.Context(), "c")

@@ -58,7 +58,8 @@ func openOn(t *testing.T, c *env.Cluster, opts ...rlock.LockerOption) *rlock.Loc
 }
 
 // waitsAt has a Locker acquire a key, and returns once it stands in the queue of the node.
-func waitsAt(t *testing.T, node *env.Server, l *rlock.Locker, key string, opts ...rlock.Option) <-chan *rlock.Lock {
+func waitsAt(t *testing.T, node *env.Server, l *rlock.Locker, key string,
+	opts ...rlock.Option) <-chan *rlock.Lock {
 	t.Helper()
 	return env.Enqueue(t, func() int { return len(queuedAt(t, node, key)) }, l, key, opts...)
 }
@@ -77,7 +78,8 @@ func TestClusterGrantIsPushed(t *testing.T) {
 			require.Empty(t, channelsAt(t, node), "nobody waits")
 			for pushed := false; !pushed; {
 				got := waitsAt(t, node, b, key)
-				env.Soon(t, func() bool { return len(channelsAt(t, node)) == 1 }, "it listens") // its place may come before
+				// its place may come before
+				env.Soon(t, func() bool { return len(channelsAt(t, node)) == 1 }, "it listens")
 				before := node.ScriptCalls(t)
 				require.NoError(t, held.Release(t.Context()))
 				next := env.Taken(t, got)
@@ -109,7 +111,8 @@ func TestClusterQueue(t *testing.T) {
 			require.NoError(t, held.Release(t.Context()))
 			held = env.Taken(t, got[i])
 			require.Greater(t, held.Fence(), fence)
-			env.Soon(t, func() bool { return len(queuedAt(t, cluster.Nodes[1], key)) == len(got)-1-i }, "the others stand in the queue")
+			env.Soon(t, func() bool { return len(queuedAt(t, cluster.Nodes[1], key)) == len(got)-1-i },
+				"the others stand in the queue")
 		}
 		require.NoError(t, held.Release(t.Context()))
 		require.Empty(t, queueAt(t, cluster.Nodes[1], key))
@@ -192,7 +195,8 @@ func TestClusterQueueCosts(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		rate := float64(scripts()-before) / time.Since(began).Seconds() / float64(len(keys))
 		t.Logf("%.2f scripts a second for each that waits", rate)
-		require.Less(t, rate, 2.1, "two on average: an interval is drawn from 450 to 550 ms, and some end at the same time")
+		require.Less(t, rate, 2.1, "two on average: an interval is drawn from 450 to 550 ms, and some end at the "+
+			"same time")
 		for i, lock := range locks {
 			require.NoError(t, lock.Release(t.Context()))
 			require.NoError(t, env.Taken(t, got[i]).Release(t.Context()))

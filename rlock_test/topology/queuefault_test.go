@@ -70,7 +70,8 @@ func TestClusterQueueFailover(t *testing.T) {
 					return text == "master"
 				}, "the replica is promoted")
 				began := time.Now()
-				if err := held.Release(t.Context()); err != nil { // the client has not found the new primary yet: it goes on in the background
+				// the client has not found the new primary yet: it goes on in the background
+				if err := held.Release(t.Context()); err != nil {
 					require.NotEqual(t, "the primary is demoted", name)
 				}
 				released := time.Now()
@@ -147,10 +148,12 @@ func TestClusterQueueWithoutRights(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		cluster := e.StartCluster(t)
-		for i, denied := range []string{"-spublish", "-ssubscribe", "-pubsub|shardnumsub", "-zadd", "-zrem", "-sunsubscribe", "resetchannels", "resetkeys ~key* ~rlock:fence:*"} {
+		for i, denied := range []string{"-spublish", "-ssubscribe", "-pubsub|shardnumsub", "-zadd", "-zrem",
+			"-sunsubscribe", "resetchannels", "resetkeys ~key* ~rlock:fence:*"} {
 			t.Run(denied, func(t *testing.T) {
 				for _, node := range cluster.Nodes {
-					node.Do(t, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret", "~*", "&*", "+@all"}, strings.Fields(denied)...)...)
+					node.Do(t, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret", "~*", "&*", "+@all"},
+						strings.Fields(denied)...)...)
 				}
 				option := rueidis.ClientOption{InitAddress: cluster.Addrs(), Username: "u", Password: "secret"}
 				a, b := env.OpenLocker(t, option), env.OpenLocker(t, option)
@@ -201,7 +204,8 @@ func TestClusterCloseWhileQueued(t *testing.T) { // counts goroutines: not in pa
 		for range keys {
 			require.True(t, errors.Is(env.Receive(t, failed), rlock.ErrClosed))
 		}
-		for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; time.Sleep(
+			10 * time.Millisecond) {
 			require.True(t, time.Now().Before(end), "goroutines are left")
 		}
 		for _, node := range cluster.Nodes {

@@ -20,7 +20,8 @@ import (
 
 // moveOf is the move of a key's slot from the last node to the first.
 func moveOf(c *env.Cluster, key string) *env.SlotMove {
-	return &env.SlotMove{Cluster: c, From: c.Nodes[2], To: c.Nodes[0], Slot: strconv.Itoa(int(redislua.Slot(key)))}
+	return &env.SlotMove{Cluster: c, From: c.Nodes[2], To: c.Nodes[0],
+		Slot: strconv.Itoa(int(redislua.Slot(key)))}
 }
 
 // isPushed waits until a grant of a key at a node costs one script, that of the release: its waiter
@@ -54,7 +55,8 @@ func TestClusterQueueMoves(t *testing.T) {
 		m.Begin(t)
 		m.Carry(t)
 		m.End(t)
-		env.Soon(t, func() bool { return len(channelsAt(t, m.To)) == 1 && len(channelsAt(t, m.From)) == 0 }, "it listens at the new node")
+		env.Soon(t, func() bool { return len(channelsAt(t, m.To)) == 1 && len(channelsAt(t, m.From)) == 0 },
+			"it listens at the new node")
 		require.Equal(t, 1, listenersAt(t, m.To))
 		env.Soon(t, func() bool { return listenersAt(t, m.From) == 0 }, "it leaves the old one")
 		require.NoError(t, held.Release(t.Context()))

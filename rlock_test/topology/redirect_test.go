@@ -20,9 +20,11 @@ func TestSlotMoves(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		cluster := e.StartCluster(t)
-		m := &env.SlotMove{Cluster: cluster, From: cluster.Nodes[2], To: cluster.Nodes[0], Slot: strconv.Itoa(int(redislua.Slot("a")))}
+		m := &env.SlotMove{Cluster: cluster, From: cluster.Nodes[2], To: cluster.Nodes[0],
+			Slot: strconv.Itoa(int(redislua.Slot("a")))}
 		locker, rival := env.NewLocker(t, cluster.Client(t)), env.NewLocker(t, cluster.Client(t))
-		extended, err := locker.Acquire(t.Context(), "{a}extended", rlock.WithTTL(6*time.Second), rlock.WithAutoExtend(true))
+		extended, err := locker.Acquire(t.Context(), "{a}extended", rlock.WithTTL(6*time.Second),
+			rlock.WithAutoExtend(true))
 		require.NoError(t, err)
 		var locks []*rlock.Lock
 		for _, keys := range [][]string{{"{a}1"}, {"{a}2"}, {"{a}3", "{a}4"}} {
@@ -72,7 +74,8 @@ func TestFreeLockOfASlotThatMoves(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		cluster := e.StartCluster(t)
-		m := &env.SlotMove{Cluster: cluster, From: cluster.Nodes[2], To: cluster.Nodes[0], Slot: strconv.Itoa(int(redislua.Slot("a")))}
+		m := &env.SlotMove{Cluster: cluster, From: cluster.Nodes[2], To: cluster.Nodes[0],
+			Slot: strconv.Itoa(int(redislua.Slot("a")))}
 		locker := env.NewLocker(t, cluster.Client(t))
 		first, err := locker.TryAcquire(t.Context(), "{a}first")
 		require.NoError(t, err)

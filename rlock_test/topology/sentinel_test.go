@@ -158,7 +158,8 @@ func TestFailover(t *testing.T) {
 		require.Greater(t, next.Fence(), lost.Fence(), "the counter was lost")
 		require.ErrorIs(t, lost.Release(t.Context()), rlock.ErrNotHeld)
 
-		env.Soon(t, func() bool { return env.TTL(t, direct, "kept") > 14*time.Second }, "it is extended on the new primary")
+		env.Soon(t, func() bool { return env.TTL(t, direct, "kept") > 14*time.Second },
+			"it is extended on the new primary")
 		require.NoError(t, kept.Err())
 		require.NoError(t, kept.Release(t.Context()))
 		require.Greater(t, env.Receive(t, waiters["kept"]).Fence(), kept.Fence())

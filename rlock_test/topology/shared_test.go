@@ -13,7 +13,8 @@ import (
 )
 
 // inTheBackground makes a call that waits, and returns its lock once it has it.
-func inTheBackground(t *testing.T, acquire func(ctx context.Context) (*rlock.Lock, error)) <-chan *rlock.Lock {
+func inTheBackground(t *testing.T,
+	acquire func(ctx context.Context) (*rlock.Lock, error)) <-chan *rlock.Lock {
 	t.Helper()
 	got := make(chan *rlock.Lock, 1)
 	go func() {
@@ -46,7 +47,8 @@ func TestClusterShares(t *testing.T) {
 			alone := rlock.WithUniqueToken(true) // joins no reader of its Locker
 			_, err := a.TryAcquireShared(ctx, key, alone)
 			require.ErrorIs(t, err, rlock.ErrHeld, "a writer waits")
-			reader := inTheBackground(t, func(ctx context.Context) (*rlock.Lock, error) { return b.AcquireShared(ctx, key, alone) })
+			reader := inTheBackground(t,
+				func(ctx context.Context) (*rlock.Lock, error) { return b.AcquireShared(ctx, key, alone) })
 			env.Soon(t, func() bool { return len(queuedAt(t, node, key)) == 2 }, "the reader waits behind the writer")
 			require.NoError(t, one.Release(ctx))
 			require.NoError(t, two.Release(ctx))
@@ -59,7 +61,8 @@ func TestClusterShares(t *testing.T) {
 
 			first := env.MustLock(t)(a.AcquirePermits(ctx, key, 1, 2))
 			second := env.MustLock(t)(b.AcquirePermits(ctx, key, 1, 2))
-			third := inTheBackground(t, func(ctx context.Context) (*rlock.Lock, error) { return c.AcquirePermits(ctx, key, 1, 2) })
+			third := inTheBackground(t,
+				func(ctx context.Context) (*rlock.Lock, error) { return c.AcquirePermits(ctx, key, 1, 2) })
 			env.Soon(t, func() bool { return len(queuedAt(t, node, key)) == 1 }, "there is no permit left")
 			require.NoError(t, first.Release(ctx))
 			next := env.Taken(t, third)
@@ -87,7 +90,8 @@ func TestSharesOfASlotThatMoves(t *testing.T) {
 		a, b := openOn(t, cluster), openOn(t, cluster)
 		ctx, key := t.Context(), keyOn(t, cluster, 2)
 		m := moveOf(cluster, key)
-		extended := env.MustLock(t)(a.AcquirePermits(ctx, key, 1, 3, rlock.WithTTL(15*time.Second), rlock.WithAutoExtend(true)))
+		extended := env.MustLock(t)(a.AcquirePermits(ctx, key, 1, 3, rlock.WithTTL(15*time.Second),
+			rlock.WithAutoExtend(true)))
 		stays := env.MustLock(t)(b.AcquirePermits(ctx, key, 1, 3))
 		leaves := env.MustLock(t)(b.AcquirePermits(ctx, key, 1, 3))
 		held := func() {
@@ -100,7 +104,10 @@ func TestSharesOfASlotThatMoves(t *testing.T) {
 		}
 		m.Begin(t)
 		held()
-		got := inTheBackground(t, func(ctx context.Context) (*rlock.Lock, error) { return a.AcquirePermits(ctx, key, 1, 3) })
+		got := inTheBackground(t, func(ctx context.Context) (*rlock.Lock,
+			error) {
+			return a.AcquirePermits(ctx, key, 1, 3)
+		})
 		m.Carry(t)
 		held()
 		released := make(chan error, 1)
@@ -138,7 +145,8 @@ func TestSharesAfterAFailover(t *testing.T) {
 		permits := env.MustLock(t)(holder.AcquirePermits(ctx, "permits", 2, 2))
 		lost := env.MustLock(t)(holder.AcquireShared(ctx, "lost"))
 		writer := outlives(t, rival, "kept")
-		permit := inTheBackground(t, func(ctx context.Context) (*rlock.Lock, error) { return rival.AcquirePermits(ctx, "permits", 1, 2) })
+		permit := inTheBackground(t,
+			func(ctx context.Context) (*rlock.Lock, error) { return rival.AcquirePermits(ctx, "permits", 1, 2) })
 		env.Soon(t, func() bool { return rival.Stats().Waiting == 2 }, "both wait")
 		values := map[string]string{}
 		for _, key := range []string{"kept", "permits", "lost"} {
@@ -160,7 +168,8 @@ func TestSharesAfterAFailover(t *testing.T) {
 		require.NoError(t, again.Release(ctx))
 
 		renewed := holder.Stats().Extended
-		env.Soon(t, func() bool { return holder.Stats().Extended > renewed }, "they are extended on the new primary")
+		env.Soon(t, func() bool { return holder.Stats().Extended > renewed },
+			"they are extended on the new primary")
 		require.NoError(t, errors.Join(kept.Err(), permits.Err()))
 		for _, lock := range []*rlock.Lock{kept, permits} {
 			err := lock.Verify(ctx)

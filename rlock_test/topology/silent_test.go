@@ -117,7 +117,8 @@ func TestCrossSlotReleaseBesideASilentNode(t *testing.T) {
 		cluster := e.StartCluster(t)
 		l := openOn(t, cluster, rlock.WithTTL(time.Hour), rlock.WithCrossSlot(true))
 		two, one := "{"+keyOn(t, cluster, 0)+"}", keyOn(t, cluster, 1)
-		lock := env.MustLock(t)(l.AcquireAll(t.Context(), []string{two + "1", two + "2", one, keyOn(t, cluster, 2)}))
+		lock := env.MustLock(t)(l.AcquireAll(t.Context(),
+			[]string{two + "1", two + "2", one, keyOn(t, cluster, 2)}))
 		cluster.Nodes[2].Stop()
 		t.Cleanup(cluster.Nodes[2].Cont)
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)

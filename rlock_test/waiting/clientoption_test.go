@@ -39,11 +39,14 @@ var clientOptions = map[string]struct {
 	}, true, nil},
 	"tracking of a prefix that does not cover": {func(o *rueidis.ClientOption) {
 		o.ClientTrackingOptions = []string{"BCAST", "PREFIX", "other"}
-	}, false, map[string]rlock.ProbeSeverity{"cache": rlock.ProbeFault, "waiting": rlock.ProbeFault, "held": rlock.ProbeFault}},
+	}, false, map[string]rlock.ProbeSeverity{"cache": rlock.ProbeFault, "waiting": rlock.ProbeFault,
+		"held": rlock.ProbeFault}},
 	"no cache": {func(o *rueidis.ClientOption) { o.DisableCache = true }, false,
-		map[string]rlock.ProbeSeverity{"cache": rlock.ProbeNote, "waiting": rlock.ProbeNote, "held": rlock.ProbeNote}},
+		map[string]rlock.ProbeSeverity{"cache": rlock.ProbeNote, "waiting": rlock.ProbeNote,
+			"held": rlock.ProbeNote}},
 	"RESP2": {func(o *rueidis.ClientOption) { o.DisableCache, o.AlwaysRESP2 = true, true }, false,
-		map[string]rlock.ProbeSeverity{"cache": rlock.ProbeNote, "waiting": rlock.ProbeNote, "held": rlock.ProbeNote, "protocol": rlock.ProbeNote}},
+		map[string]rlock.ProbeSeverity{"cache": rlock.ProbeNote, "waiting": rlock.ProbeNote,
+			"held": rlock.ProbeNote, "protocol": rlock.ProbeNote}},
 }
 
 // Whatever the options of the client, an extended lock ends when its key is deleted,
@@ -124,7 +127,8 @@ func TestReadsFromReplicas(t *testing.T) {
 			_, port, err := net.SplitHostPort(env.NewProxy(t, "127.0.0.1:1").Addr())
 			require.NoError(t, err)
 			pair.Replica.Do(t, "REPLICAOF", "127.0.0.1", port)
-			lock, err := locker.Acquire(t.Context(), "job:kept", rlock.WithTTL(9*time.Second), rlock.WithAutoExtend(true))
+			lock, err := locker.Acquire(t.Context(), "job:kept", rlock.WithTTL(9*time.Second),
+				rlock.WithAutoExtend(true))
 			require.NoError(t, err)
 			first := lock.Deadline()
 			for n := 0; n < 20 || lock.Deadline().Equal(first); n++ { // until it is extended, too

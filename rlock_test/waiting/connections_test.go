@@ -41,7 +41,8 @@ func TestWaitersShareConnections(t *testing.T) {
 		}
 		env.AwaitWaiting(t, waiting, 2*waiters)
 		server.AwaitTracked(t, waiters+1)
-		require.LessOrEqual(t, server.Connections(t, "waiting"), 4, "what a client opens for everything that it sends")
+		require.LessOrEqual(t, server.Connections(t, "waiting"), 4,
+			"what a client opens for everything that it sends")
 		another, err := waiting.Acquire(t.Context(), "another")
 		require.NoError(t, err)
 		require.NoError(t, another.Release(t.Context()))

@@ -35,9 +35,10 @@ func TestExpiryAmongThousandsOfKeys(t *testing.T) {
 			"pushed": {env.OpenOn(t, server), func(locker *rlock.Locker, key string) (*rlock.Lock, error) {
 				return locker.Acquire(t.Context(), key)
 			}},
-			"polled": {env.NewLocker(t, server.Client(t)), func(locker *rlock.Locker, key string) (*rlock.Lock, error) {
-				return locker.Acquire(t.Context(), key)
-			}},
+			"polled": {env.NewLocker(t, server.Client(t)),
+				func(locker *rlock.Locker, key string) (*rlock.Lock, error) {
+					return locker.Acquire(t.Context(), key)
+				}},
 			"a set": {env.OpenOn(t, server), func(locker *rlock.Locker, key string) (*rlock.Lock, error) {
 				return locker.AcquireAll(t.Context(), []string{key + ":free", key})
 			}},

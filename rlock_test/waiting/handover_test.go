@@ -58,7 +58,8 @@ func TestTurnsEnd(t *testing.T) {
 func TestReleasedHandleLeavesItsSuccessorAlone(t *testing.T) {
 	t.Parallel()
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := env.NewLocker(t, client, rlock.WithAutoExtend(true), rlock.WithTurn(time.Hour), rlock.WithFence(false))
+		locker := env.NewLocker(t, client, rlock.WithAutoExtend(true), rlock.WithTurn(time.Hour),
+			rlock.WithFence(false))
 		first, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		waiters := make(chan *rlock.Lock, 1)
@@ -256,7 +257,8 @@ func TestTokenOfALockThatHasExpired(t *testing.T) {
 	for range 5 {
 		first := env.MustLock(t)(locker.Acquire(t.Context(), "k", rlock.WithTTL(3*time.Second)))
 		env.Soon(t, func() bool { return first.Err() != nil }, "it ends")
-		again := env.MustLock(t)(locker.Acquire(t.Context(), "k", rlock.WithToken(first.Token()), rlock.WithTTL(time.Hour)))
+		again := env.MustLock(t)(locker.Acquire(t.Context(), "k", rlock.WithToken(first.Token()),
+			rlock.WithTTL(time.Hour)))
 		require.ErrorIs(t, env.ErrorOf(locker.TryAcquire(t.Context(), "k")), rlock.ErrHeld)
 		require.Equal(t, first.Token(), env.Get(t, client, "k"))
 		require.NoError(t, again.Release(t.Context()))

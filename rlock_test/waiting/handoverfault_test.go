@@ -27,7 +27,10 @@ func TestHandOverThatGoesWrong(t *testing.T) {
 				run()
 				return env.NoReply()
 			},
-			"it does not arrive": func(*env.Faulty, func() rueidis.RedisResult) rueidis.RedisResult { return env.NoReply() },
+			"it does not arrive": func(*env.Faulty,
+				func() rueidis.RedisResult) rueidis.RedisResult {
+				return env.NoReply()
+			},
 			"it is refused": func(f *env.Faulty, _ func() rueidis.RedisResult) rueidis.RedisResult {
 				return f.Refuse("OOM command not allowed")
 			},
@@ -145,7 +148,8 @@ func TestReleaseToOneWhoGivesUp(t *testing.T) {
 	for name, another := range map[string]bool{"nobody else": false, "another behind": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithUniqueToken(true), rlock.WithTTL(time.Minute))
+			f, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithUniqueToken(true),
+				rlock.WithTTL(time.Minute))
 			lock, err := locker.Acquire(t.Context(), "job")
 			require.NoError(t, err)
 			ctx, giveUp := context.WithCancel(t.Context())
@@ -199,7 +203,8 @@ func TestLineGoesOnWhileTheServerIsAsked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTurn(turn), rlock.WithAutoExtend(true), rlock.WithTTL(time.Minute))
+			f, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTurn(turn), rlock.WithAutoExtend(true),
+				rlock.WithTTL(time.Minute))
 			lock, err := locker.Acquire(t.Context(), "job")
 			require.NoError(t, err)
 			pass := func() {

@@ -97,7 +97,8 @@ func TestOverlappingExtensionsAreNotHandedOn(t *testing.T) {
 			switch {
 			case env.IsExtendTo(words, "3600000") && first1.CompareAndSwap(false, true):
 				sent.Pass()
-			case env.Calls(words, gen.ExtendSHA1) && !env.IsExtendTo(words, "3600000") && first2.CompareAndSwap(false, true):
+			case env.Calls(words, gen.ExtendSHA1) && !env.IsExtendTo(words, "3600000") &&
+				first2.CompareAndSwap(false, true):
 				reply := run()
 				ran2.Pass()
 				return reply

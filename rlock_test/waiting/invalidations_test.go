@@ -15,7 +15,8 @@ import (
 
 // waits has a stranger hold a key until locker has waited for held, and returns how long after that
 // locker has it, for 20 seconds at most.
-func waits(t *testing.T, server *env.Server, locker *rlock.Locker, key string, held time.Duration) (late time.Duration, lock *rlock.Lock) {
+func waits(t *testing.T, server *env.Server, locker *rlock.Locker, key string,
+	held time.Duration) (late time.Duration, lock *rlock.Lock) {
 	t.Helper()
 	server.Do(t, "SET", key, "stranger", "PX", "60000")
 	got := env.NextInLine(t, locker, key)
@@ -65,7 +66,9 @@ func TestInvalidationsThatHearNothing(t *testing.T) {
 			},
 			"given to another client": func(t *testing.T) *rlock.Locker {
 				hook := rlock.NewInvalidations()
-				env.NewLocker(t, server.Client(t, func(o *rueidis.ClientOption) { o.OnInvalidations = hook.OnInvalidations }), rlock.WithInvalidations(hook))
+				env.NewLocker(t, server.Client(t,
+					func(o *rueidis.ClientOption) { o.OnInvalidations = hook.OnInvalidations }),
+					rlock.WithInvalidations(hook))
 				return env.NewLocker(t, server.Client(t), rlock.WithInvalidations(hook))
 			},
 			"of a client that is closed": func(t *testing.T) *rlock.Locker {
@@ -90,7 +93,8 @@ func TestInvalidationsThatHearNothing(t *testing.T) {
 			},
 			"of a client without a cache": func(t *testing.T) *rlock.Locker {
 				hook := rlock.NewInvalidations()
-				client := server.Client(t, func(o *rueidis.ClientOption) { o.DisableCache, o.OnInvalidations = true, hook.OnInvalidations })
+				client := server.Client(t,
+					func(o *rueidis.ClientOption) { o.DisableCache, o.OnInvalidations = true, hook.OnInvalidations })
 				return env.NewLocker(t, client, rlock.WithInvalidations(hook))
 			},
 			"of a client that tracks other keys, after Probe": func(t *testing.T) *rlock.Locker {
@@ -133,7 +137,8 @@ func TestLockersShareAHook(t *testing.T) {
 		wire := func(o *rueidis.ClientOption) { o.OnInvalidations = hook.OnInvalidations }
 		one, other := e.Start(t), e.Start(t)
 		client := one.Client(t, wire)
-		first, second := env.NewLocker(t, client, rlock.WithInvalidations(hook)), env.NewLocker(t, client, rlock.WithInvalidations(hook))
+		first, second := env.NewLocker(t, client, rlock.WithInvalidations(hook)),
+			env.NewLocker(t, client, rlock.WithInvalidations(hook))
 		elsewhere := env.NewLocker(t, other.Client(t, wire), rlock.WithInvalidations(hook))
 		for i, locker := range []*rlock.Locker{first, second, elsewhere} { // each hears something
 			waits(t, []*env.Server{one, one, other}[i], locker, "warm", time.Second)
@@ -197,7 +202,8 @@ func TestNewWithInvalidations(t *testing.T) {
 		require.NoError(t, held.Release(t.Context()))
 		lock := env.Taken(t, got)
 		require.NoError(t, lock.Release(t.Context()))
-		env.Soon(t, func() bool { return seen.Load() > 0 }, "its own function is told, though the grant may come before")
+		env.Soon(t, func() bool { return seen.Load() > 0 },
+			"its own function is told, though the grant may come before")
 		require.LessOrEqual(t, lock.Attempts(), 3)
 	})
 }

@@ -31,7 +31,8 @@ func TestNobodyIsStranded(t *testing.T) {
 		// next look of one's own is an hour away.
 		"push": func() *rlock.Locker { return env.OpenOn(t, server, rlock.WithRetry(rlock.Fixed(time.Hour))) },
 		"poll": func() *rlock.Locker {
-			return env.NewLocker(t, server.Client(t), rlock.WithRetry(rlock.Exponential(time.Millisecond, 8*time.Millisecond)))
+			return env.NewLocker(t, server.Client(t),
+				rlock.WithRetry(rlock.Exponential(time.Millisecond, 8*time.Millisecond)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

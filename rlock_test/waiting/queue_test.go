@@ -125,7 +125,8 @@ func TestAttemptsAskTheServer(t *testing.T) {
 		require.Zero(t, second.Attempts())
 		require.Zero(t, env.Receive(t, events).Attempts)
 		require.NoError(t, second.Release(t.Context()))
-		require.Equal(t, rlock.Stats{Acquired: 2, Attempts: 1, Contended: 1, HandedOver: 1, Released: 2}, env.WithoutTimes(locker.Stats()))
+		require.Equal(t, rlock.Stats{Acquired: 2, Attempts: 1, Contended: 1, HandedOver: 1, Released: 2},
+			env.WithoutTimes(locker.Stats()))
 	})
 }
 
@@ -182,9 +183,10 @@ func TestWhatTheLineKnows(t *testing.T) {
 			first <- err
 		}()
 		env.AwaitWaiting(t, locker, 1)
-		_, err := locker.Acquire(t.Context(), "job", rlock.WithRetry(rlock.RetryFunc(func(a rlock.Attempt) (time.Duration, bool) {
-			return 0, false
-		})))
+		_, err := locker.Acquire(t.Context(), "job",
+			rlock.WithRetry(rlock.RetryFunc(func(a rlock.Attempt) (time.Duration, bool) {
+				return 0, false
+			})))
 		var facts *rlock.AcquireError
 		require.ErrorAs(t, err, &facts)
 		require.ErrorIs(t, err, rlock.ErrHeld)
@@ -340,17 +342,18 @@ func TestContendedHandOvers(t *testing.T) {
 				require.NoError(t, env.Together(clients*workers, func(i int) error {
 					for round := range rounds {
 						n := (i + round) % keys
-						err := lockers[i%clients].Do(ctx, fmt.Sprintf("%s:%d", name, n), func(_ context.Context, lock *rlock.Lock) error {
-							if inside[n].Add(1) != 1 {
-								return fmt.Errorf("two holders of %d", n)
-							}
-							defer inside[n].Add(-1)
-							if lock.Fence() <= fences[n] {
-								return fmt.Errorf("the fence of %d fell", n)
-							}
-							fences[n] = lock.Fence()
-							return nil
-						})
+						err := lockers[i%clients].Do(ctx, fmt.Sprintf("%s:%d", name, n),
+							func(_ context.Context, lock *rlock.Lock) error {
+								if inside[n].Add(1) != 1 {
+									return fmt.Errorf("two holders of %d", n)
+								}
+								defer inside[n].Add(-1)
+								if lock.Fence() <= fences[n] {
+									return fmt.Errorf("the fence of %d fell", n)
+								}
+								fences[n] = lock.Fence()
+								return nil
+							})
 						if err != nil {
 							return err
 						}
@@ -382,7 +385,8 @@ func TestWaiterBehindAHolderWhoseKeyIsGone(t *testing.T) {
 				},
 			} {
 				for policy, retry := range map[string]rlock.Retry{
-					"default": rlock.DefaultRetry(), "fixed": rlock.Fixed(100 * time.Millisecond), "slow": rlock.Fixed(time.Hour),
+					"default": rlock.DefaultRetry(), "fixed": rlock.Fixed(100 * time.Millisecond),
+					"slow": rlock.Fixed(time.Hour),
 				} {
 					t.Run(way+", "+what+", "+policy, func(t *testing.T) {
 						locker, key := open(t), way+what+policy

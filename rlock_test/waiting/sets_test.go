@@ -73,7 +73,8 @@ func TestCollectingDoesNotDeadlock(t *testing.T) {
 			group.Go(func() { // they collect a, b and c while d is held
 				keys := slices.Clone(names)
 				slices.SortFunc(keys, func(a, b string) int { return int(a[0]+byte(i))%5 - int(b[0]+byte(i))%5 })
-				if err := lockers[i%2].DoAll(ctx, keys, func(context.Context, *rlock.Lock) error { return nil }); err != nil {
+				if err := lockers[i%2].DoAll(ctx, keys,
+					func(context.Context, *rlock.Lock) error { return nil }); err != nil {
 					t.Error(err)
 				}
 			})
@@ -82,7 +83,8 @@ func TestCollectingDoesNotDeadlock(t *testing.T) {
 		defer stop()
 		_, err = env.OpenOn(t, server).AcquireAll(short, []string{"d", "0"}) // collects 0
 		require.ErrorIs(t, err, rlock.ErrGaveUp)
-		env.Soon(t, func() bool { return env.Get(t, server.Client(t), "0") == "" }, "what was collected is free again")
+		env.Soon(t, func() bool { return env.Get(t, server.Client(t), "0") == "" },
+			"what was collected is free again")
 		start := time.Now()
 		inner, err := lockers[0].AcquireAll(ctx, []string{"b", "c"}, rlock.WithTTL(time.Minute))
 		require.NoError(t, err, fmt.Sprintf("after %v", time.Since(start)))

@@ -131,8 +131,9 @@ func Analyze(s *script.Script) *Facts {
 
 func analyze(s *script.Script, fence Source) (facts *Facts) {
 	a := &analyzer{
-		interned: interned{contexts: map[contextKey]*context{}, envs: map[envKey]*env{}, sites: map[siteKey]*site{}},
-		script:   s, names: resolve(s),
+		interned: interned{contexts: map[contextKey]*context{}, envs: map[envKey]*env{},
+			sites: map[siteKey]*site{}},
+		script: s, names: resolve(s),
 		facts: &Facts{
 			Needed: map[script.Pos]int{}, Compared: map[int]bool{}, Fences: map[Source]bool{},
 			Errors: map[script.Pos]Value{},
@@ -154,7 +155,9 @@ func analyze(s *script.Script, fence Source) (facts *Facts) {
 		case overrun:
 			f.Overrun = &r.misuse
 		default:
-			f.Overrun = &Misuse{fmt.Sprintf("the generator cannot follow this script, which is a fault of the generator: please report it with the script (%v); until it is mended, write what stands here in another way", r), s.Tokens.Line(max(a.line, 1))}
+			f.Overrun = &Misuse{fmt.Sprintf("the generator cannot follow this script, which is a fault of the "+
+				"generator: please report it with the script (%v); until it is mended, write what stands here in "+
+				"another way", r), s.Tokens.Line(max(a.line, 1))}
 		}
 	}()
 	a.follow()
@@ -164,7 +167,8 @@ func analyze(s *script.Script, fence Source) (facts *Facts) {
 
 func (a *analyzer) follow() {
 	main := a.names.main
-	st := &state{frame: make([]Value, main.slots), cells: map[cell]held{}, heap: map[*site]*Table{}, lengths: map[count]int{}, protocol: resp2}
+	st := &state{frame: make([]Value, main.slots), cells: map[cell]held{}, heap: map[*site]*Table{},
+		lengths: map[count]int{}, protocol: resp2}
 	root := a.interned.context(nil, nil)
 	a.run = &run{fn: main, env: a.interned.env(main, root, nil)}
 	st.run = a.run
@@ -219,7 +223,8 @@ func (a *analyzer) argsTable() *Table {
 func (a *analyzer) step(at int) {
 	a.line = at
 	if a.steps++; a.steps > mostSteps {
-		a.stop(at, "the script is too much to follow: its calls and loops, each within another, are too many; call a helper from fewer places, or split the script")
+		a.stop(at, "the script is too much to follow: its calls and loops, each within another, are too many; "+
+			"call a helper from fewer places, or split the script")
 	}
 }
 

@@ -71,7 +71,8 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 		l := a.next(st, n, x)
 		behind := !args.at(1).equal(vNil) // next(t, k) is nil where k is the last
 		if behind || x.mayBe(func(k Kind) bool { r, ok := k.(Ref); return ok && st.heap[r.site].mayBeEmpty() }) {
-			return List{Items: l.Items[:1], Rest: l.Items[1], Open: true, lone: true} // behind the last there is a nil alone
+			// behind the last there is a nil alone
+			return List{Items: l.Items[:1], Rest: l.Items[1], Open: true, lone: true}
 		}
 		return l
 	case "ipairs.next": // behind the last item there is none
@@ -119,7 +120,8 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 	case "pcall":
 		return a.protected(st, n, x, args.from(1), func(raised Value) Value { return raised })
 	case "xpcall":
-		return a.protected(st, n, x, List{}, func(raised Value) Value { return a.handle(st, n, args.at(1), raised) })
+		return a.protected(st, n, x, List{},
+			func(raised Value) Value { return a.handle(st, n, args.at(1), raised) })
 	case "collectgarbage", "gcinfo":
 		a.random(n, name)
 		return one(Of(Number{Class: Fraction}))
@@ -142,8 +144,10 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 	case library == "bit":
 		return one(a.counting(args, Integer, false))
 	case library == "cjson" && member != "new":
-		if to := args.at(0); member == "encode_invalid_numbers" && !to.equal(vNil) && !to.equal(Of(Bool{})) && !to.equal(Of(Str{S: "off"})) && !to.equal(Of(Str{S: "null"})) {
-			a.misuse(n, "cjson.encode_invalid_numbers lets cjson.encode write what is no JSON, in this script and in all that run after it; send a text or cjson.null in place of such a number")
+		if to := args.at(0); member == "encode_invalid_numbers" && !to.equal(vNil) && !to.equal(Of(Bool{})) &&
+			!to.equal(Of(Str{S: "off"})) && !to.equal(Of(Str{S: "null"})) {
+			a.misuse(n, "cjson.encode_invalid_numbers lets cjson.encode write what is no JSON, in this script and in "+
+				"all that run after it; send a text or cjson.null in place of such a number")
 		}
 		return List{Rest: Of(Number{Class: Integer}, Bool{V: true}, Bool{}, Text{Class: Label}), Open: true}
 	}
@@ -164,7 +168,8 @@ func (a *analyzer) assert(st *state, n ast.Expr, args List) List {
 	}
 	// A method and a metatable's __call hand over something else before what stands in the call.
 	direct := a.callees[n].equal(Of(Builtin{"assert"}))
-	if call, ok := n.(*ast.FuncCallExpr); ok && direct && call.Func != nil && len(call.Args) > 0 && a.steady(call.Args[0], call.Args[1:]...) {
+	if call, ok := n.(*ast.FuncCallExpr); ok && direct && call.Func != nil && len(call.Args) > 0 &&
+		a.steady(call.Args[0], call.Args[1:]...) {
 		switch call.Args[0].(type) {
 		case *ast.RelationalOpExpr, *ast.LogicalOpExpr, *ast.UnaryNotOpExpr: // which are tests of their own
 		default:
@@ -192,7 +197,8 @@ func (a *analyzer) throw(st *state, n ast.Expr, v Value) {
 	a.did.raised = true
 	a.mayRaise(st)
 	if i := len(a.caught); i > 0 {
-		a.caught[i-1].thrown = Join(a.caught[i-1].thrown, v.filter(func(k Kind) bool { return TypeOf(k) != "string" }))
+		a.caught[i-1].thrown = Join(a.caught[i-1].thrown,
+			v.filter(func(k Kind) bool { return TypeOf(k) != "string" }))
 	}
 	a.facts.Raised = append(a.facts.Raised, Raise{v, a.script.Pos(n), Heap{st.clone().heap}})
 }
@@ -211,12 +217,15 @@ func (a *analyzer) raisable(st *state, n ast.Expr, v Value) {
 		t := table(k)
 		return t != nil && t.Meta.Bottom() && !t.field("err").mayBe(canConcat)
 	}):
-		a.misuse(n, "a table without err is raised, on which the servers crash; raise error({err = 'CODE text'}), or a string")
+		a.misuse(n, "a table without err is raised, on which the servers crash; raise error({err = 'CODE text'}), "+
+			"or a string")
 	case v.mayBe(func(k Kind) bool {
 		t := table(k)
-		return t != nil && (a.handler(st, t.Meta, "__index").mayBe(truthy) || a.handler(st, t.Meta, "__newindex").mayBe(truthy))
+		return t != nil && (a.handler(st, t.Meta, "__index").mayBe(truthy) ||
+			a.handler(st, t.Meta, "__newindex").mayBe(truthy))
 	}):
-		a.misuse(n, "a table is raised whose metatable has __index or __newindex, which the server asks for err, source and line outside of any pcall; raise one without, as in error({err = 'CODE text'})")
+		a.misuse(n, "a table is raised whose metatable has __index or __newindex, which the server asks for err, "+
+			"source and line outside of any pcall; raise one without, as in error({err = 'CODE text'})")
 	}
 }
 
@@ -310,7 +319,8 @@ func (a *analyzer) handle(st *state, n ast.Expr, handler, raised Value) Value {
 		st.joinShared(failed.state)
 	}
 	if !failed.thrown.Bottom() {
-		a.misuse(n, "the handler of xpcall raises a value that is no text, which Lua hands to the handler again; let it return the value")
+		a.misuse(n, "the handler of xpcall raises a value that is no text, which Lua hands to the handler again; "+
+			"let it return the value")
 	}
 	if v.Bottom() || did.raised || !a.quietHandler(st, handler, raised) {
 		v = Join(v, Of(Raised{Script: true}))

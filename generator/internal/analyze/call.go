@@ -32,7 +32,8 @@ func (a *analyzer) callExpr(st *state, n *ast.FuncCallExpr) List {
 	}
 	result := a.call(st, n, callee, args)
 	a.mayRaise(st)
-	if callee.All(func(k Kind) bool { return k == Kind(Command{}) }) { // redis.pcall answers an error, and goes on
+	// redis.pcall answers an error, and goes on
+	if callee.All(func(k Kind) bool { return k == Kind(Command{}) }) {
 		for _, arg := range n.Args { // with anything else an error was raised
 			if a.steady(arg, n.Args...) {
 				a.narrow(st, arg, sendable)
@@ -103,7 +104,8 @@ func (a *analyzer) callKind(st *state, n ast.Expr, k Kind, args List) (List, boo
 		if t == nil || t.Meta.Bottom() {
 			return List{}, false
 		}
-		callee := a.handler(st, t.Meta, "__call").filter(func(k Kind) bool { return !isRef(k) }) // Lua 5.1 calls no table for a table
+		// Lua 5.1 calls no table for a table
+		callee := a.handler(st, t.Meta, "__call").filter(func(k Kind) bool { return !isRef(k) })
 		with := args
 		with.Items = slices.Concat([]Value{Of(k)}, args.Items)
 		with.pos = nil
@@ -154,7 +156,8 @@ func (a *analyzer) invoke(st *state, n ast.Expr, c Closure, args List) List {
 			return l
 		}
 		// It has called itself: once more, with all that is known by now.
-		widest := &recursion{args: again.args, result: joinLists(again.result, result), exit: joinStates(again.exit.clone(), exit.clone()), used: true}
+		widest := &recursion{args: again.args, result: joinLists(again.result, result),
+			exit: joinStates(again.exit.clone(), exit.clone()), used: true}
 		if again.entry != nil {
 			entry = joinStates(entry, again.entry)
 		}
@@ -209,10 +212,12 @@ func (a *analyzer) leave(st *state, result *List, exit *state) List {
 }
 
 // runOnce follows the body of a function once.
-func (a *analyzer) runOnce(st, caller *state, n ast.Expr, c Closure, args List, again *recursion) (result, live *List, exit *state) {
+func (a *analyzer) runOnce(st, caller *state, n ast.Expr, c Closure, args List, again *recursion) (result,
+	live *List, exit *state) {
 	r := &run{
-		fn: c.fn, outer: a.run, args: args, caller: caller, again: again, recursive: again.used || again.entry != nil,
-		env: a.interned.env(c.fn, a.interned.context(a.run.env.context, n), c.env),
+		fn: c.fn, outer: a.run, args: args, caller: caller, again: again,
+		recursive: again.used || again.entry != nil,
+		env:       a.interned.env(c.fn, a.interned.context(a.run.env.context, n), c.env),
 	}
 	a.run = r
 	a.reach.entered[c.fn] = true
@@ -266,7 +271,8 @@ func (a *analyzer) argTable(st *state, r *run) {
 }
 
 // protected follows pcall and xpcall. answer tells what is answered for an error that was raised.
-func (a *analyzer) protected(st *state, n ast.Expr, callee Value, args List, answer func(raised Value) Value) List {
+func (a *analyzer) protected(st *state, n ast.Expr, callee Value, args List,
+	answer func(raised Value) Value) List {
 	id := a.pcall(n)
 	a.did.answered = true
 	st.age(func(call int) bool { return call == id })
@@ -313,7 +319,12 @@ func (a *analyzer) protected(st *state, n ast.Expr, callee Value, args List, ans
 // makes of that without an error. caught is its parameter that has an error of Lua's or of a command,
 // if there is one.
 func (a *analyzer) neverRaises(st *state, fn *function, caught *variable) bool {
-	plain := func(v Value) bool { k, _ := v.only(); r, ok := k.(Ref); return ok && st.heap[r.site].Meta.Bottom() }
+	plain := func(v Value) bool {
+		k, _ := v.only()
+		r,
+			ok := k.(Ref)
+		return ok && st.heap[r.site].Meta.Bottom()
+	}
 	if len(fn.stmts) != 1 || !plain(a.keys) || !plain(a.args) || a.deep() {
 		return false
 	}
@@ -352,7 +363,8 @@ func (a *analyzer) quiet(e ast.Expr, caught *variable) bool {
 			return false
 		}
 		variable := a.names.uses[object]
-		return variable == nil && (object.Value == "KEYS" || object.Value == "ARGV") || variable != nil && variable == caught
+		return variable == nil && (object.Value == "KEYS" || object.Value == "ARGV") ||
+			variable != nil && variable == caught
 	case *ast.TableExpr:
 		return !slices.ContainsFunc(e.Fields, func(f *ast.Field) bool {
 			_, named := f.Key.(*ast.StringExpr)
@@ -363,7 +375,8 @@ func (a *analyzer) quiet(e ast.Expr, caught *variable) bool {
 			return a.makesReply(of) && a.allQuiet(e.Args, caught)
 		}
 		called, isName := e.Func.(*ast.IdentExpr)
-		return isName && a.names.uses[called] == nil && called.Value == "tostring" && len(e.Args) == 1 && a.plainText(e.Args[0], caught)
+		return isName && a.names.uses[called] == nil && called.Value == "tostring" && len(e.Args) == 1 &&
+			a.plainText(e.Args[0], caught)
 	case *ast.StringConcatOpExpr:
 		return a.joinable(e.Lhs, caught) && a.joinable(e.Rhs, caught)
 	}
@@ -375,7 +388,8 @@ func (a *analyzer) quiet(e ast.Expr, caught *variable) bool {
 func (a *analyzer) makesReply(e *ast.AttrGetExpr) bool {
 	object, isName := e.Object.(*ast.IdentExpr)
 	name, isText := e.Key.(*ast.StringExpr)
-	return isName && isText && a.names.uses[object] == nil && object.Value == "redis" && (name.Value == "error_reply" || name.Value == "status_reply")
+	return isName && isText && a.names.uses[object] == nil && object.Value == "redis" &&
+		(name.Value == "error_reply" || name.Value == "status_reply")
 }
 
 // plainText reports whether tostring of an expression calls no function of the script's.

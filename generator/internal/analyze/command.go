@@ -12,7 +12,8 @@ import (
 func (a *analyzer) command(st *state, n ast.Expr, protected bool, args List) Value {
 	a.mayRaise(st)
 	if args.cut {
-		a.misuse(n, "a gap or a nil inside an unpacked list may end it there, so that the command gets only the words before it; give each of them a value, as in v or ''")
+		a.misuse(n, "a gap or a nil inside an unpacked list may end it there, so that the command gets only the "+
+			"words before it; give each of them a value, as in v or ''")
 	}
 	args = args.atLeast(fewest(args))
 	words := make([]Word, 0, len(args.Items)+1)
@@ -34,7 +35,8 @@ func (a *analyzer) command(st *state, n ast.Expr, protected bool, args List) Val
 			a.useAll(w.Value)
 		}
 	}
-	c := &Call{Node: n, Pos: a.script.Pos(n), Words: words, Progress: st.progress, Heap: Heap{st.heap}, context: a.run.env.context.id}
+	c := &Call{Node: n, Pos: a.script.Pos(n), Words: words, Progress: st.progress, Heap: Heap{st.heap},
+		context: a.run.env.context.id}
 	names, known := c.Names()
 	a.record(c)
 
@@ -92,7 +94,8 @@ func fewest(args List) int {
 // them.
 func errorFields() map[string]Value {
 	return map[string]Value{
-		"err": Of(Text{Class: Wording}), "source": Of(Text{Class: Built}, Nil{}), "line": Of(Text{Class: Built}, Nil{}),
+		"err": Of(Text{Class: Wording}), "source": Of(Text{Class: Built}, Nil{}),
+		"line":                      Of(Text{Class: Built}, Nil{}),
 		"ignore_error_stats_update": Of(Bool{V: true}, Nil{}),
 	}
 }
@@ -104,7 +107,8 @@ var rawError = &Table{Exact: true, Fields: errorFields()}
 // it was when it was raised.
 func (a *analyzer) keepError(n ast.Expr, k Kind, changed string) {
 	if raised, ok := k.(Raised); ok && raised.Raw {
-		a.misuse(n, "the error that xpcall hands to its handler "+changed+", which is not followed; make a table of your own, as in {err = tostring(e.err)}")
+		a.misuse(n, "the error that xpcall hands to its handler "+changed+
+			", which is not followed; make a table of your own, as in {err = tostring(e.err)}")
 	}
 }
 

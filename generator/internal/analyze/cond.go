@@ -262,7 +262,8 @@ func (a *analyzer) relation(st *state, n *ast.RelationalOpExpr) (Value, *state, 
 		a.narrowTo(yes, n.Lhs, n.Rhs, right, true)
 		a.narrowTo(yes, n.Rhs, n.Lhs, left, true)
 		a.narrowType(yes, n, left, right, true)
-		if a.nothingThere(left.filter(falsy)) && !right.mayBe(truthy) || a.nothingThere(right.filter(falsy)) && !left.mayBe(truthy) {
+		if a.nothingThere(left.filter(falsy)) && !right.mayBe(truthy) ||
+			a.nothingThere(right.filter(falsy)) && !left.mayBe(truthy) {
 			yes.pass()
 		}
 	}

@@ -133,7 +133,8 @@ func meet(k, l Kind) Kind {
 		}
 	case Num:
 		n, counted := k.(Number)
-		if _, ok := k.(Num); !ok && (l.F != 0 || counted && n.Class == Binary) { // -0 is equal to 0, and has another text
+		// -0 is equal to 0, and has another text
+		if _, ok := k.(Num); !ok && (l.F != 0 || counted && n.Class == Binary) {
 			return Num{F: l.F}
 		}
 	case Key:

@@ -173,7 +173,8 @@ func constant(text string) Value {
 	if f, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(f, 0) && !math.IsNaN(f) {
 		return Of(Num{F: f})
 	}
-	if n, err := strconv.ParseUint(strings.TrimPrefix(strings.TrimPrefix(text, "0x"), "0X"), 16, 64); err == nil {
+	if n, err := strconv.ParseUint(strings.TrimPrefix(strings.TrimPrefix(text, "0x"), "0X"), 16,
+		64); err == nil {
 		return Of(Num{F: float64(n)})
 	}
 	return Of(Number{Class: Any})
@@ -225,7 +226,8 @@ func (a *analyzer) table(st *state, n *ast.TableExpr) Value {
 		if field.Key != nil {
 			key = a.late(st, field.Key, key)
 			if listed && mayIndex(key, false) {
-				indexed = append(indexed, func() { t = joinTables(t, t.set(forgotten(key), forgotten(v), a.script.Pos(field.Key))) })
+				indexed = append(indexed,
+					func() { t = joinTables(t, t.set(forgotten(key), forgotten(v), a.script.Pos(field.Key))) })
 				continue
 			}
 			t = t.set(key, v, a.script.Pos(field.Key))
@@ -271,7 +273,8 @@ func (t *Table) with(values List, pos script.Pos, ordered bool) *Table {
 	if values.Open {
 		u.Exact, u.Rest, u.Names = false, Join(u.Rest, present(values.Rest)), Join(u.Names, anyIndex)
 	}
-	if values.Rest.mayBe(Vanishes) || !ordered && (values.Rest.mayBe(isAbsent) || followed(values.Items, values.Open) >= 0) {
+	if values.Rest.mayBe(Vanishes) ||
+		!ordered && (values.Rest.mayBe(isAbsent) || followed(values.Items, values.Open) >= 0) {
 		u.Gap = u.Gap.first(Gap{pos, true})
 	}
 	return &u
@@ -293,7 +296,8 @@ func (a *analyzer) inOrder(st *state, exprs []ast.Expr) bool {
 		k, one := list.only()
 		ref, isTable := k.(Ref)
 		index, constant := a.constantOf(st, field.Key)
-		if !known || !one || !isTable || st.heap[ref.site] == nil || st.heap[ref.site].Gap != (Gap{}) || !constant || index <= last {
+		if !known || !one || !isTable || st.heap[ref.site] == nil || st.heap[ref.site].Gap != (Gap{}) ||
+			!constant || index <= last {
 			return false
 		}
 		last = index

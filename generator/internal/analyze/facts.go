@@ -274,7 +274,8 @@ func joinLists(a, b *List) *List {
 		return a
 	}
 	n := min(len(a.Items), len(b.Items))
-	j := &List{cut: a.cut || b.cut, Open: a.Open || b.Open || len(a.Items) != len(b.Items), Rest: Join(a.Rest, b.Rest)}
+	j := &List{cut: a.cut || b.cut, Open: a.Open || b.Open || len(a.Items) != len(b.Items),
+		Rest: Join(a.Rest, b.Rest)}
 	most, bounded := a.most()
 	other, also := b.most()
 	j.lone = j.Open && bounded && also && max(most, other) == n+1
@@ -298,7 +299,8 @@ func (l *List) equal(m *List) bool {
 	if l == nil || m == nil {
 		return l == m
 	}
-	if l.Open != m.Open || l.lone != m.lone || len(l.Items) != len(m.Items) || !l.Rest.equal(m.Rest) || (l.first == nil) != (m.first == nil) || l.first != nil && !l.first.equal(*m.first) {
+	if l.Open != m.Open || l.lone != m.lone || len(l.Items) != len(m.Items) || !l.Rest.equal(m.Rest) ||
+		(l.first == nil) != (m.first == nil) || l.first != nil && !l.first.equal(*m.first) {
 		return false
 	}
 	for i := range l.Items {

@@ -14,7 +14,8 @@ func (a *analyzer) finish() {
 		f.Calls = append(f.Calls, c)
 	}
 	slices.SortFunc(f.Calls, func(c, d *Call) int {
-		return cmp.Or(cmp.Compare(c.Pos.Line, d.Pos.Line), cmp.Compare(c.Pos.Column, d.Pos.Column), cmp.Compare(c.context, d.context))
+		return cmp.Or(cmp.Compare(c.Pos.Line, d.Pos.Line), cmp.Compare(c.Pos.Column, d.Pos.Column),
+			cmp.Compare(c.context, d.context))
 	})
 	a.judge()
 	for _, t := range a.tests {
@@ -24,7 +25,8 @@ func (a *analyzer) finish() {
 		f.Tests = append(f.Tests, *t)
 	}
 	slices.SortFunc(f.Tests, func(t, u Test) int {
-		return cmp.Or(cmp.Compare(t.Pos.Line, u.Pos.Line), cmp.Compare(t.Pos.Column, u.Pos.Column), cmp.Compare(t.Operator, u.Operator))
+		return cmp.Or(cmp.Compare(t.Pos.Line, u.Pos.Line), cmp.Compare(t.Pos.Column, u.Pos.Column),
+			cmp.Compare(t.Operator, u.Operator))
 	})
 	for u := range a.unknown {
 		f.Unknown = append(f.Unknown, u)
@@ -54,7 +56,8 @@ func (a *analyzer) uncallable() {
 		if a.alreadyFound(at) {
 			continue
 		}
-		a.misuse(at, "what is "+what+" here is "+DescribeValue(v)+", which is an error whenever it is reached; mend its spelling, or give it a value before")
+		a.misuse(at, "what is "+what+" here is "+DescribeValue(v)+
+			", which is an error whenever it is reached; mend its spelling, or give it a value before")
 	}
 }
 

@@ -18,14 +18,18 @@ type Gap struct {
 // Why says what leaves the gap, and how to leave none.
 func (g Gap) Why(s *script.Script) string {
 	if g.Nil {
-		return fmt.Sprintf("%s may give it a nil; use false, which keeps its place, or append only what is there: if v then list[#list + 1] = v end", s.Line(g.Pos))
+		return fmt.Sprintf("%s may give it a nil; use false, which keeps its place, or append only what is there: "+
+			"if v then list[#list + 1] = v end", s.Line(g.Pos))
 	}
-	return fmt.Sprintf("%s may store behind the place after the last, or below 1; append with list[#list + 1] = …, or store in every run of a loop from 1", s.Line(g.Pos))
+	return fmt.Sprintf("%s may store behind the place after the last, or below 1; append with list[#list + 1] "+
+		"= …, or store in every run of a loop from 1", s.Line(g.Pos))
 }
 
 // first returns the gap that stands first in the text.
 func (g Gap) first(h Gap) Gap {
-	if g == (Gap{}) || h != (Gap{}) && cmp.Or(cmp.Compare(h.Pos.Line, g.Pos.Line), cmp.Compare(h.Pos.Column, g.Pos.Column), cmp.Compare(bit(h.Nil), bit(g.Nil))) < 0 {
+	if g == (Gap{}) || h != (Gap{}) &&
+		cmp.Or(cmp.Compare(h.Pos.Line, g.Pos.Line), cmp.Compare(h.Pos.Column, g.Pos.Column),
+			cmp.Compare(bit(h.Nil), bit(g.Nil))) < 0 {
 		return h
 	}
 	return g

@@ -83,7 +83,8 @@ func (a *analyzer) candidate(callers, read Value) {
 		return
 	}
 	for _, k := range read.kinds {
-		if r, ok := k.(Read); ok && r.Number && r.Key == a.script.Guard.Key && (r.Command == "get" || r.Command == "hget") {
+		if r, ok := k.(Read); ok && r.Number && r.Key == a.script.Guard.Key &&
+			(r.Command == "get" || r.Command == "hget") {
 			a.facts.Fences[r.Source] = true
 		}
 	}
@@ -150,7 +151,8 @@ func (a *analyzer) storesFence(name string, words []Word) (stores, keeps bool) {
 			}
 		}
 		return stores, keeps
-	case slices.Contains([]string{"hincrby", "hincrbyfloat", "hsetnx", "hdel"}, name) && source.Command == "hget":
+	case slices.Contains([]string{"hincrby", "hincrbyfloat", "hsetnx", "hdel"}, name) &&
+		source.Command == "hget":
 		for i, w := range words[2:] {
 			field, constant := w.Str()
 			if (i == 0 || name == "hdel") && (w.Open || !constant || field == source.Field) {

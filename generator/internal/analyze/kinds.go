@@ -160,7 +160,8 @@ const (
 
 // String returns the unit as a message names it.
 func (u Unit) String() string {
-	return [...]string{"a number", "a duration in milliseconds", "a duration in seconds", "a time in milliseconds since 1970", "a time in seconds since 1970",
+	return [...]string{"a number", "a duration in milliseconds", "a duration in seconds",
+		"a time in milliseconds since 1970", "a time in seconds since 1970",
 		"a duration in microseconds", "a time in microseconds since 1970",
 		"a unit that cannot be told any more"}[u]
 }
@@ -176,7 +177,8 @@ func (k sortKey) compare(l sortKey) int {
 	if c := cmp.Compare(k.rank, l.rank); c != 0 {
 		return c
 	}
-	return cmp.Or(cmp.Compare(k.a, l.a), cmp.Compare(k.b, l.b), cmp.Compare(k.f, l.f), cmp.Compare(k.s, l.s), cmp.Compare(k.t, l.t))
+	return cmp.Or(cmp.Compare(k.a, l.a), cmp.Compare(k.b, l.b), cmp.Compare(k.f, l.f), cmp.Compare(k.s, l.s),
+		cmp.Compare(k.t, l.t))
 }
 
 func bit(b bool) int {
@@ -205,14 +207,16 @@ func (k Num) key() sortKey {
 }
 func (k Empty) key() sortKey { return sortKey{rank: 7, a: k.Index} }
 func (k Text) key() sortKey {
-	return sortKey{rank: 8, a: int(k.Class), b: int(k.Unit)<<1 | bit(k.Undefined), f: float64(k.Start), s: k.Code}
+	return sortKey{rank: 8, a: int(k.Class), b: int(k.Unit)<<1 | bit(k.Undefined), f: float64(k.Start),
+		s: k.Code}
 }
 func (k Number) key() sortKey {
 	within := 0
 	if k.Within != nil {
 		within = k.Within.id
 	}
-	return sortKey{rank: 9, a: int(k.Class), b: int(k.Unit)<<1 | bit(k.Undefined), f: float64(within)*1e6 + float64(k.Spare)*1e3 + float64(k.Least)}
+	return sortKey{rank: 9, a: int(k.Class), b: int(k.Unit)<<1 | bit(k.Undefined),
+		f: float64(within)*1e6 + float64(k.Spare)*1e3 + float64(k.Least)}
 }
 func (k Key) key() sortKey { return sortKey{rank: 10, a: k.Index} }
 func (k Arg) key() sortKey {

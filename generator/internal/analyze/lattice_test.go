@@ -24,12 +24,15 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	s, findings := script.Parse("x.lua", []byte("-- mode: write\n-- guard: KEYS[1] fenced by ARGV[1]\n-- KEYS[1] k key\n-- KEYS[2..] more key\n"+
-		"-- ARGV[1] fence int\n-- ARGV[2] left duration?\n-- ARGV[3] flag bool\n-- ARGV[4..] rest string\n-- returns: none\nredis.call('DEL', KEYS[1])\n"))
+	s, findings := script.Parse("x.lua",
+		[]byte("-- mode: write\n-- guard: KEYS[1] fenced by ARGV[1]\n-- KEYS[1] k key\n-- KEYS[2..] more key\n"+
+			"-- ARGV[1] fence int\n-- ARGV[2] left duration?\n-- ARGV[3] flag bool\n-- ARGV[4..] rest string\n-- "+
+			"returns: none\nredis.call('DEL', KEYS[1])\n"))
 	require.Empty(t, findings)
 	a := &analyzer{
-		interned: interned{contexts: map[contextKey]*context{}, envs: map[envKey]*env{}, sites: map[siteKey]*site{}},
-		script:   s, names: resolve(s),
+		interned: interned{contexts: map[contextKey]*context{}, envs: map[envKey]*env{},
+			sites: map[siteKey]*site{}},
+		script: s, names: resolve(s),
 		facts: &Facts{
 			Needed: map[script.Pos]int{}, Compared: map[int]bool{}, Fences: map[Source]bool{},
 			Errors: map[script.Pos]Value{},
@@ -52,7 +55,8 @@ func newWorld(t *testing.T) *world {
 
 // state makes one in which every table is known.
 func (w *world) state() *state {
-	st := &state{frame: []Value{w.value(), w.value()}, cells: map[cell]held{}, heap: map[*site]*Table{}, lengths: map[count]int{}, protocol: resp2, progress: Progress(w.IntN(4))}
+	st := &state{frame: []Value{w.value(), w.value()}, cells: map[cell]held{}, heap: map[*site]*Table{},
+		lengths: map[count]int{}, protocol: resp2, progress: Progress(w.IntN(4))}
 	w.a.keys, w.a.args = w.a.global(st, "KEYS", w.a.keysTable()), w.a.global(st, "ARGV", w.a.argsTable())
 	for _, at := range w.sites {
 		st.heap[at] = w.table()
@@ -62,7 +66,8 @@ func (w *world) state() *state {
 }
 
 func (w *world) source() Source {
-	return Source{Command: []string{"", "get", "hget"}[w.IntN(3)], Key: w.IntN(3), Field: []string{"", "fence"}[w.IntN(2)]}
+	return Source{Command: []string{"", "get", "hget"}[w.IntN(3)], Key: w.IntN(3),
+		Field: []string{"", "fence"}[w.IntN(2)]}
 }
 
 // kind makes one of any sort. A new sort of kind must be made here as well, as kindNames
@@ -191,7 +196,8 @@ func TestJoinOfTables(t *testing.T) {
 		require.True(t, joinTables(x, x).equal(x), "not idempotent")
 		joined, index := joinTables(x, y), w.value()
 		for _, part := range []*Table{x, y} {
-			require.True(t, known(part.get(index), joined.get(index)), "%s: %v is more than %v", index.kinds, part.get(index), joined.get(index))
+			require.True(t, known(part.get(index), joined.get(index)), "%s: %v is more than %v", index.kinds,
+				part.get(index), joined.get(index))
 		}
 	}
 }
@@ -283,7 +289,8 @@ func TestTablesKeepWhatIsStored(t *testing.T) {
 		}
 		for _, exact := range []Kind{Str{S: "f1"}, Num{F: 1}} {
 			if !mayEqual(k, exact) { // another place
-				require.True(t, known(table.get(Of(exact)), after.get(Of(exact))), "%v is lost at %v", table.get(Of(exact)), exact)
+				require.True(t, known(table.get(Of(exact)), after.get(Of(exact))), "%v is lost at %v",
+					table.get(Of(exact)), exact)
 			}
 		}
 	}
@@ -293,7 +300,8 @@ func TestTablesKeepWhatIsStored(t *testing.T) {
 func callables() []string {
 	var all []string
 	for name := range globals {
-		if _, library := members[name]; !library && name != "KEYS" && name != "ARGV" && name != "_G" && name != "_VERSION" {
+		if _, library := members[name]; !library && name != "KEYS" && name != "ARGV" && name != "_G" &&
+			name != "_VERSION" {
 			all = append(all, name)
 		}
 	}
@@ -335,7 +343,8 @@ func TestTransferFunctions(t *testing.T) {
 			less, all := st.clone(), st.clone()
 			call(less, x, y)
 			call(all, Join(x, more), y)
-			require.False(t, !less.dead && all.dead, "%s(%v) raises an error, and with less it does not: %v", name, Join(x, more), x)
+			require.False(t, !less.dead && all.dead, "%s(%v) raises an error, and with less it does not: %v", name,
+				Join(x, more), x)
 		}
 	}
 }
@@ -363,7 +372,8 @@ func TestAnyNumberOfArguments(t *testing.T) {
 // A fault of the generator is a finding that names the script, in place of a stack.
 func TestFaultIsAFinding(t *testing.T) {
 	t.Parallel()
-	s, findings := script.Parse("x.lua", []byte("-- mode: write\n-- KEYS[1] k key\n-- returns: none\nredis.call('DEL', KEYS[1])\n"))
+	s, findings := script.Parse("x.lua",
+		[]byte("-- mode: write\n-- KEYS[1] k key\n-- returns: none\nredis.call('DEL', KEYS[1])\n"))
 	require.Empty(t, findings)
 	call := &ast.FuncCallStmt{Expr: &ast.FuncCallExpr{}} // of nothing, which no text has
 	call.SetLine(4)

@@ -262,7 +262,10 @@ func (a *analyzer) counted(st *state, exprs []ast.Expr) List {
 
 // forgetHidden forgets the hidden places of an assignment of n values.
 func (a *analyzer) forgetHidden(st *state, n int) {
-	maps.DeleteFunc(st.lengths, func(c count, _ int) bool { return c.run == a.run && -2*n <= c.slot && c.slot < 0 })
+	maps.DeleteFunc(st.lengths, func(c count, _ int) bool {
+		return c.run == a.run && -2*n <= c.slot &&
+			c.slot < 0
+	})
 }
 
 // startCount notes a loop's own counter where it begins with a constant.
@@ -272,7 +275,8 @@ func (s *state) startCount(at place, first Value) {
 		return
 	}
 	for site, t := range s.heap {
-		if length, exact := t.exactly(); exact && t.Origin == Made && len(t.Fields) == 0 && -farthest <= n-length && n-length <= farthest {
+		if length, exact := t.exactly(); exact && t.Origin == Made && len(t.Fields) == 0 && -farthest <= n-length &&
+			n-length <= farthest {
 			s.lengths[count{at, site}] = n - length
 		}
 	}
@@ -331,7 +335,8 @@ func (a *analyzer) notBeyond(st *state, number, limit ast.Expr) {
 		return
 	}
 	v := a.read(st, a.names.uses[name])
-	if _, exact := st.heap[ref.site].exactly(); exact || v.mayBe(func(k Kind) bool { n, ok := k.(Num); return ok && n.F < 1 }) {
+	if _, exact := st.heap[ref.site].exactly(); exact ||
+		v.mayBe(func(k Kind) bool { n, ok := k.(Num); return ok && n.F < 1 }) {
 		return
 	}
 	behind := v.All(func(k Kind) bool { _, ok := k.(Num); return ok }) && st.heap[ref.site].Origin == Made
@@ -398,7 +403,8 @@ func (a *analyzer) mayShrink(st *state, lists Value, exprs []ast.Expr) bool {
 func (a *analyzer) calm(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.FuncCallExpr:
-		return a.callees[e].All(func(k Kind) bool { _, is := k.(Command); return is }) && !slices.ContainsFunc(e.Args, func(arg ast.Expr) bool { return !a.calm(arg) })
+		return a.callees[e].All(func(k Kind) bool { _, is := k.(Command); return is }) &&
+			!slices.ContainsFunc(e.Args, func(arg ast.Expr) bool { return !a.calm(arg) })
 	case *ast.AttrGetExpr:
 		return a.callFree(e)
 	case *ast.IdentExpr, *ast.FunctionExpr, *ast.Comma3Expr, ast.ConstExpr:

@@ -17,7 +17,8 @@ func (a *analyzer) stringCall(st *state, n ast.Expr, name string, args List) Lis
 	case "byte":
 		return List{Rest: Of(Number{Class: Integer}), Open: true}
 	case "find":
-		return List{Items: []Value{Of(Number{Class: Integer}, Nil{})}, Rest: Of(Number{Class: Integer}, Text{Class: Built}), Open: true}
+		return List{Items: []Value{Of(Number{Class: Integer}, Nil{})},
+			Rest: Of(Number{Class: Integer}, Text{Class: Built}), Open: true}
 	case "match":
 		return captures(hasPlaces(args.at(1)), onlyDigits(args.at(1), true), a.rewritten(args.at(0)))
 	case "gmatch", "gfind":
@@ -41,7 +42,8 @@ func (a *analyzer) stringCall(st *state, n ast.Expr, name string, args List) Lis
 				a.perhaps(st, n, Of(k), List{Rest: captured, Open: true})
 			}
 		}
-		return List{Items: []Value{Of(Text{Class: Built, Unit: a.rewritten(args.at(0), args.at(2))}), Of(Number{Class: Integer})}}
+		return List{Items: []Value{Of(Text{Class: Built, Unit: a.rewritten(args.at(0), args.at(2))}),
+			Of(Number{Class: Integer})}}
 	case "lower", "upper":
 		return one(args.at(0).each(func(k Kind) Value {
 			switch text, known := constantText(k); {
@@ -134,7 +136,8 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 				return &u
 			}
 			// Those behind a place that is certainly there each come one place forward.
-			if at, known := whole(args.at(1)); known && len(args.Items) == 2 && !args.Open && t.gapless() && 1 <= at && at <= t.sure() {
+			if at, known := whole(args.at(1)); known && len(args.Items) == 2 && !args.Open && t.gapless() && 1 <= at &&
+				at <= t.sure() {
 				u.Items, u.Pairs = slices.Delete(slices.Clone(t.Items), at-1, at), nil
 				return &u
 			}
@@ -174,7 +177,8 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 			called := a.call(st, n, args.at(1), l)
 			return called.at(0)
 		})
-		return List{Rest: present(found), Open: true, lone: true} // nothing where the function has answered nothing, or nil
+		// nothing where the function has answered nothing, or nil
+		return List{Rest: present(found), Open: true, lone: true}
 	}
 	return List{}
 }
@@ -303,7 +307,8 @@ func (a *analyzer) statusReply(st *state, n ast.Expr, args List) Value {
 		reply = a.alloc(st, n, 1, &Table{Exact: true, Fields: map[string]Value{"ok": word}})
 	}
 	if !word.equal(v) || args.Open || len(args.Items) != 1 {
-		reply = Join(reply, a.alloc(st, n, 4, &Table{Exact: true, Fields: map[string]Value{"err": Of(Text{Class: Wording})}}))
+		reply = Join(reply, a.alloc(st, n, 4,
+			&Table{Exact: true, Fields: map[string]Value{"err": Of(Text{Class: Wording})}}))
 	}
 	return reply
 }
@@ -331,7 +336,8 @@ func (a *analyzer) redisCall(st *state, n ast.Expr, name string, args List) List
 		return List{}
 	case "set_repl":
 		if f, known := args.at(0).Num(); !known || f != replication["redis.REPL_ALL"] {
-			a.misuse(n, "redis.set_repl may keep what is written from here on from replicas, or from the log of the server, so that it is gone after a failover or a restart; leave it out, or pass redis.REPL_ALL")
+			a.misuse(n, "redis.set_repl may keep what is written from here on from replicas, or from the log of the "+
+				"server, so that it is gone after a failover or a restart; leave it out, or pass redis.REPL_ALL")
 		}
 		return List{}
 	case "replicate_commands", "acl_check_cmd", "breakpoint":

@@ -23,7 +23,8 @@ func (a *analyzer) removed(st *state, list Value, args List) List {
 				at, known = whole(args.at(1))
 			}
 			switch length, exact := t.exactly(); {
-			case exact && known && 1 <= at && at <= length, len(args.Items) > 1 && known && 1 <= at && t.gapless() && at <= t.sure():
+			case exact && known && 1 <= at && at <= length,
+				len(args.Items) > 1 && known && 1 <= at && t.gapless() && at <= t.sure():
 				item = t.Items[at-1]
 			default:
 				certain = false
@@ -58,7 +59,8 @@ func (a *analyzer) storeAll(n ast.Expr, x Value, st *state, order bool) {
 func (a *analyzer) insert(st *state, n ast.Expr, x Value, args List) {
 	args = args.atLeast(2)
 	if count := len(args.Items); !args.Open && (count < 2 || count > 3) {
-		a.misuse(n, "table.insert takes a list and a value, with a place between them or not, so that this is an error whenever it is reached; write table.insert(list, v)")
+		a.misuse(n, "table.insert takes a list and a value, with a place between them or not, so that this is an "+
+			"error whenever it is reached; write table.insert(list, v)")
 		st.dead = true
 		return
 	}
@@ -181,7 +183,8 @@ func (a *analyzer) compared(st *state, n ast.Expr, list, by, items Value) Value 
 	beyond := trusted(vNil)
 	l := a.call(st, n, by, List{Items: []Value{Join(items, beyond), Join(items, beyond)}})
 	if slices.ContainsFunc(a.facts.Random[random:], func(u Use) bool { return u.Name == "math.random" }) {
-		a.misuse(n, "the comparison of table.sort may answer differently each time, on which Lua loses elements of the list; give each element a number that decides before the list is sorted")
+		a.misuse(n, "the comparison of table.sort may answer differently each time, on which Lua loses elements "+
+			"of the list; give each element a number that decides before the list is sorted")
 	}
 	if !st.dead {
 		answers := st.clone()

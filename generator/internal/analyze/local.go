@@ -61,7 +61,8 @@ func (a *analyzer) write(st *state, v *variable, value Value) {
 // stands for both from now on.
 func (a *analyzer) alloc(st *state, node any, part int, t *Table) Value {
 	at := a.site(node, a.run.env.context, part)
-	if old := st.heap[at]; old != nil && (a.run.recursive || old.many || a.reachable(st, at)) || a.run.recursive {
+	if old := st.heap[at]; old != nil && (a.run.recursive || old.many || a.reachable(st, at)) ||
+		a.run.recursive {
 		j := t
 		if old != nil {
 			j = joinTables(old, t)
@@ -107,7 +108,8 @@ func (a *analyzer) reachable(st *state, at *site) bool {
 		return true
 	}
 	for r := a.run; r != nil; r = r.outer {
-		if in(r.varargs.all()) || r.caller != nil && slices.ContainsFunc(r.caller.frame, in) || r.result != nil && in(r.result.all()) {
+		if in(r.varargs.all()) || r.caller != nil && slices.ContainsFunc(r.caller.frame, in) ||
+			r.result != nil && in(r.result.all()) {
 			return true
 		}
 	}

@@ -166,13 +166,15 @@ func (a *analyzer) becomesMeta(st *state, n ast.Expr, meta Value) {
 
 // metaStored finds what makes the tables weak of which a table is the metatable already.
 func (a *analyzer) metaStored(target ast.Expr, r Ref, key, v Value) {
-	if a.metas[r.site] && v.mayBe(truthy) && key.mayBe(func(k Kind) bool { return mayEqual(k, Str{S: "__mode"}) }) {
+	if a.metas[r.site] && v.mayBe(truthy) &&
+		key.mayBe(func(k Kind) bool { return mayEqual(k, Str{S: "__mode"}) }) {
 		a.weak(target)
 	}
 }
 
 func (a *analyzer) weak(n ast.Expr) {
-	a.misuse(n, "a metatable has __mode here, or may have it, so that elements of its tables are gone at times that nobody knows; write its fields by their names, and leave __mode out")
+	a.misuse(n, "a metatable has __mode here, or may have it, so that elements of its tables are gone at times "+
+		"that nobody knows; write its fields by their names, and leave __mode out")
 }
 
 func (a *analyzer) setMeta(st *state, n ast.Expr, x, meta Value) {

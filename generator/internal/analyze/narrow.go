@@ -100,7 +100,8 @@ func (a *analyzer) become(st *state, e ast.Expr, to func(Value) Value) {
 func (a *analyzer) isIndex(st *state, e ast.Expr, list, index Value, to func(Value) Value) {
 	k, one := list.only()
 	ref, isTable := k.(Ref)
-	if _, name := e.(*ast.IdentExpr); !name || !one || !isTable || !st.heap[ref.site].gapless() || !st.heap[ref.site].Meta.Bottom() || !to(Join(absent, vNil)).Bottom() {
+	if _, name := e.(*ast.IdentExpr); !name || !one || !isTable || !st.heap[ref.site].gapless() ||
+		!st.heap[ref.site].Meta.Bottom() || !to(Join(absent, vNil)).Bottom() {
 		return
 	}
 	if !index.mayBe(func(k Kind) bool { _, ok := k.(Num); return ok }) {

@@ -37,9 +37,11 @@ func (a *analyzer) quantity(k Kind) (quantity, bool) {
 	case Number:
 		return quantity{class: k.Class, unit: k.Unit, undefined: k.Undefined}, true
 	case Text:
-		return quantity{class: numeric(k.Class), unit: k.Unit, undefined: k.Undefined || k.Class == Digits}, true // so many digits that it is infinite
+		// so many digits that it is infinite
+		return quantity{class: numeric(k.Class), unit: k.Unit, undefined: k.Undefined || k.Class == Digits}, true
 	case Str:
-		if f, err := strconv.ParseFloat(strings.TrimSpace(k.S), 64); err == nil && decimal.MatchString(k.S) && !math.IsInf(f, 0) {
+		if f, err := strconv.ParseFloat(strings.TrimSpace(k.S), 64); err == nil && decimal.MatchString(k.S) &&
+			!math.IsInf(f, 0) {
 			if f == 0 && math.Signbit(f) { // the text of it is -0
 				return quantity{class: Integer}, true
 			}
@@ -74,7 +76,8 @@ func (a *analyzer) operandOf(k Kind) (quantity, bool) {
 
 var (
 	decimal = regexp.MustCompile(`^[ \t\n]*[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?[ \t\n]*$`)
-	words   = regexp.MustCompile(`^([G-HJ-MO-Zg-hj-mo-z_:].*)?$`) // no number of C starts so: not hex, inf or nan
+	// no number of C starts so: not hex, inf or nan
+	words = regexp.MustCompile(`^([G-HJ-MO-Zg-hj-mo-z_:].*)?$`)
 )
 
 // numeric returns the class of the number that a text of some class is.
@@ -106,7 +109,8 @@ func (a *analyzer) argClass(index int) (Class, Unit) {
 	return Any, None
 }
 
-var arithmeticEvents = map[string]string{"+": "__add", "-": "__sub", "*": "__mul", "/": "__div", "%": "__mod", "^": "__pow"}
+var arithmeticEvents = map[string]string{"+": "__add", "-": "__sub", "*": "__mul", "/": "__div", "%": "__mod",
+	"^": "__pow"}
 
 func (a *analyzer) arithmetic(st *state, n ast.Expr, operator string, left, right Value) Value {
 	_, unary := n.(*ast.UnaryMinusOpExpr)
@@ -157,7 +161,8 @@ func calculate(operator string, p, q quantity) Value {
 			f = math.Pow(p.value, q.value)
 		}
 		switch {
-		case (operator == "%" || operator == "^") && !(isExact(p.value) && isExact(q.value) && isExact(f)): // C may round otherwise
+		// C may round otherwise
+		case (operator == "%" || operator == "^") && !(isExact(p.value) && isExact(q.value) && isExact(f)):
 			p.known = false
 			return calculate(operator, p, q)
 		case f == 0 && math.Signbit(f): // its text is -0
@@ -172,13 +177,15 @@ func calculate(operator string, p, q quantity) Value {
 	case operator == "/" || p.class == Fraction || q.class == Fraction,
 		operator == "^" && !(q.known && q.value >= 0): // 2 ^ -1
 		class = Fraction
-	case operator == "-" && p.known && p.value == 1 && q.class == Binary, operator == "*" && p.class == Binary && q.class == Binary:
+	case operator == "-" && p.known && p.value == 1 && q.class == Binary,
+		operator == "*" && p.class == Binary && q.class == Binary:
 		class = Binary
 	case isWhole(p.class) && isWhole(q.class):
 		class = Integer
 	}
 	divides := (operator == "/" || operator == "%") && !(q.known && q.value != 0)
-	return Of(Number{Class: class, Unit: unitOf(operator, p, q), Undefined: p.undefined || q.undefined || divides || operator == "^"})
+	return Of(Number{Class: class, Unit: unitOf(operator, p, q),
+		Undefined: p.undefined || q.undefined || divides || operator == "^"})
 }
 
 // isExact reports whether a number is whole, and so small that its neighbours are numbers as well.
@@ -208,13 +215,15 @@ func isWhole(c Class) bool { return c == Integer || c == Binary }
 func (u Unit) Span() Unit { return cmp.Or(spanOf[u], u) }
 
 // spanOf is what the difference of two points in time counts.
-var spanOf = map[Unit]Unit{UnixMilliseconds: Milliseconds, UnixSeconds: Seconds, UnixMicroseconds: Microseconds}
+var spanOf = map[Unit]Unit{UnixMilliseconds: Milliseconds, UnixSeconds: Seconds,
+	UnixMicroseconds: Microseconds}
 
 // Instant reports whether the unit is that of a point in time.
 func (u Unit) Instant() bool { return spanOf[u] != None }
 
 // finer are the units of which a thousand are one of another.
-var finer = map[Unit]Unit{Seconds: Milliseconds, UnixSeconds: UnixMilliseconds, Milliseconds: Microseconds, UnixMilliseconds: UnixMicroseconds}
+var finer = map[Unit]Unit{Seconds: Milliseconds, UnixSeconds: UnixMilliseconds, Milliseconds: Microseconds,
+	UnixMilliseconds: UnixMicroseconds}
 
 // unitOf tells what the result of an operation counts.
 func unitOf(operator string, p, q quantity) Unit {
@@ -315,7 +324,8 @@ func scaled(u Unit, by float64) Unit {
 		to = coarser(u)
 	case about(1e-6):
 		to = coarser(coarser(u))
-	case by > 0.0011 && by < 1000 && !u.Instant() && !slices.ContainsFunc(larger, func(f float64) bool { return about(f) || about(1/f) }):
+	case by > 0.0011 && by < 1000 && !u.Instant() &&
+		!slices.ContainsFunc(larger, func(f float64) bool { return about(f) || about(1/f) }):
 		to = u
 	}
 	return cmp.Or(to, Lost)
@@ -364,7 +374,8 @@ func (a *analyzer) concat(st *state, n *ast.StringConcatOpExpr) Value {
 // cutShort finds a time in microseconds of which a text is made. It has 16 digits, and Lua writes 14.
 func (a *analyzer) cutShort(n ast.Expr, v Value) {
 	if v.mayBe(func(k Kind) bool { number, is := k.(Number); return is && number.Unit == UnixMicroseconds }) {
-		a.misuse(n, "the text of a time in microseconds has an exponent, and not all of its digits; write string.format('%.0f', …)")
+		a.misuse(n, "the text of a time in microseconds has an exponent, and not all of its digits; write "+
+			"string.format('%.0f', …)")
 	}
 }
 
@@ -406,7 +417,8 @@ func (a *analyzer) start(k Kind) int {
 	case Text:
 		return k.Start
 	case Key:
-		if k.Index >= 1 && k.Index <= len(a.script.Keys) && a.script.Keys[k.Index-1].Type.Base == script.ChannelsType {
+		if k.Index >= 1 && k.Index <= len(a.script.Keys) &&
+			a.script.Keys[k.Index-1].Type.Base == script.ChannelsType {
 			return k.Index
 		}
 	}

@@ -53,7 +53,8 @@ func onlyDigits(pattern Value, anchors bool) bool {
 		}
 		return digits.MatchString(strings.TrimSuffix(text, "$"))
 	}
-	return !slices.ContainsFunc(found, func(group []string) bool { return !digits.MatchString(group[1]) }) && strings.Count(text, "(") == len(found)
+	return !slices.ContainsFunc(found, func(group []string) bool { return !digits.MatchString(group[1]) }) &&
+		strings.Count(text, "(") == len(found)
 }
 
 // captures is what a match answers.
@@ -62,7 +63,8 @@ func captures(places, onlyDigits bool, unit Unit) List {
 	if onlyDigits {
 		class = Digits
 	}
-	l := List{Items: []Value{Of(Text{Class: class, Unit: unit}, Nil{})}, Rest: Of(Text{Class: class, Unit: unit}), Open: true}
+	l := List{Items: []Value{Of(Text{Class: class, Unit: unit}, Nil{})},
+		Rest: Of(Text{Class: class, Unit: unit}), Open: true}
 	if places {
 		l.Items[0], l.Rest = Join(l.Items[0], anyIndex), Join(l.Rest, anyIndex)
 	}

@@ -23,8 +23,9 @@ type reach struct {
 
 func newReach() reach {
 	return reach{
-		exprs: map[ast.Expr]bool{}, made: map[*function]bool{}, entered: map[*function]bool{}, handed: map[*function]bool{},
-		yes: map[*ast.IfStmt]bool{}, no: map[*ast.IfStmt]bool{}, varied: map[*variable]bool{},
+		exprs: map[ast.Expr]bool{}, made: map[*function]bool{}, entered: map[*function]bool{},
+		handed: map[*function]bool{},
+		yes:    map[*ast.IfStmt]bool{}, no: map[*ast.IfStmt]bool{}, varied: map[*variable]bool{},
 	}
 }
 
@@ -72,7 +73,8 @@ func (a *analyzer) handOver(v Value) {
 }
 
 // events are the fields of a metatable whose functions are followed where Lua calls them.
-var events = strings.Fields("__add __call __concat __div __eq __index __le __lt __metatable __mod __mul __newindex __pow __sub __tostring __unm")
+var events = strings.Fields("__add __call __concat __div __eq __index __le __lt __metatable __mod __mul " +
+	"__newindex __pow __sub __tostring __unm")
 
 // handOverEvents notes the functions of a metatable that nothing here knows when Lua calls, if it does.
 func (a *analyzer) handOverEvents(t *Table) {
@@ -90,7 +92,8 @@ func (a *analyzer) unreached() {
 	if a.facts.Overrun != nil {
 		return
 	}
-	t := &reader{analyzer: a, values: map[*variable]ast.Expr{}, asked: map[*variable]int{}, stands: map[*variable]int{}, asking: map[*function]bool{}}
+	t := &reader{analyzer: a, values: map[*variable]ast.Expr{}, asked: map[*variable]int{},
+		stands: map[*variable]int{}, asking: map[*function]bool{}}
 	for _, v := range a.names.uses {
 		t.stands[v]++
 	}
@@ -247,10 +250,13 @@ func (t *reader) isConstant(e ast.Expr) bool {
 // mayAsk reports whether a call may be one of a command.
 func (t *reader) mayAsk(n *ast.FuncCallExpr) bool {
 	if n.Func == nil { // a method of a string, if it can be nothing else
-		return !slices.Contains(members["string"], n.Method) || slices.Contains(t.methods, n.Method) || slices.Contains(t.names.texts, n.Method)
+		return !slices.Contains(members["string"], n.Method) || slices.Contains(t.methods, n.Method) ||
+			slices.Contains(t.names.texts, n.Method)
 	}
-	if name, ok := n.Func.(*ast.IdentExpr); ok && t.names.uses[name] == nil && (name.Value == "pcall" || name.Value == "xpcall") {
-		return slices.ContainsFunc(n.Args[:min(len(n.Args), 2)], func(e ast.Expr) bool { return !literal(e) && t.mayBeAsking(e) })
+	if name, ok := n.Func.(*ast.IdentExpr); ok && t.names.uses[name] == nil &&
+		(name.Value == "pcall" || name.Value == "xpcall") {
+		return slices.ContainsFunc(n.Args[:min(len(n.Args), 2)],
+			func(e ast.Expr) bool { return !literal(e) && t.mayBeAsking(e) })
 	}
 	return t.mayBeAsking(n.Func)
 }

@@ -58,7 +58,8 @@ func (a *analyzer) reply(st *state, n ast.Expr, part int, name string, words []W
 	}
 	m := Match(a.script, known, words)
 	if !m.OK && !a.script.Waived("unknown-option") {
-		return Of(Unknown{Pos: a.script.Pos(n), Why: "no server takes these words of " + strings.ToUpper(name), Found: true})
+		return Of(Unknown{Pos: a.script.Pos(n), Why: "no server takes these words of " + strings.ToUpper(name),
+			Found: true})
 	}
 	if !m.OK {
 		return Join(a.data(st, n, Waived, strings.ToUpper(name), Value{}), a.status(st, n))
@@ -85,7 +86,8 @@ func (a *analyzer) reply(st *state, n ast.Expr, part int, name string, words []W
 }
 
 // readings makes the answer of a command of which a guard may ask what it has read from where.
-func (a *analyzer) readings(st *state, n ast.Expr, part *int, name string, words []Word, resp3 bool) (Value, bool) {
+func (a *analyzer) readings(st *state, n ast.Expr, part *int, name string, words []Word, resp3 bool) (Value,
+	bool) {
 	if len(words) < 2 || words[len(words)-1].Open {
 		return Value{}, false
 	}
@@ -172,8 +174,9 @@ func bitfields(words []Word, nothing Value) ([]Value, bool) {
 
 // classes are what is known of a text or a number of some form.
 var classes = map[command.Form]Class{
-	command.Int: Integer, command.Bit: Binary, command.Label: Label, command.Whole: Integer, command.Decimal: Decimal,
-	command.Real: Fraction, command.Score: Decimal, command.Float: Fraction,
+	command.Int: Integer, command.Bit: Binary, command.Label: Label, command.Whole: Integer,
+	command.Decimal: Decimal,
+	command.Real:    Fraction, command.Score: Decimal, command.Float: Fraction,
 }
 
 // UnitOf returns what a value of a type counts.
@@ -182,8 +185,9 @@ func UnitOf(t command.Type) Unit {
 		return UnixMilliseconds
 	}
 	return map[command.Type]Unit{
-		command.Seconds: Seconds, command.Timeout: Seconds, command.Millis: Milliseconds, command.UnixSeconds: UnixSeconds,
-		command.UnixMillis: UnixMilliseconds, command.Micros: Microseconds,
+		command.Seconds: Seconds, command.Timeout: Seconds, command.Millis: Milliseconds,
+		command.UnixSeconds: UnixSeconds,
+		command.UnixMillis:  UnixMilliseconds, command.Micros: Microseconds,
 	}[t]
 }
 
@@ -215,7 +219,8 @@ func (a *analyzer) buildForm(st *state, n ast.Expr, part *int, r *command.Reply,
 		return Of(Text{Class: class, Undefined: true}) // a score may be inf
 	case command.Verbatim:
 		if resp3 {
-			inner := table(&Table{Exact: true, Fields: map[string]Value{"string": Of(Text{Class: Wording}), "format": Of(Text{Class: Label})}})
+			inner := table(&Table{Exact: true,
+				Fields: map[string]Value{"string": Of(Text{Class: Wording}), "format": Of(Text{Class: Label})}})
 			return table(&Table{Exact: true, Fields: map[string]Value{"verbatim_string": inner}})
 		}
 		return Of(Text{Class: Wording})

@@ -178,7 +178,8 @@ func (r *resolver) stmt(stmt ast.Stmt) {
 		r.exprs(n.Rhs)
 	case *ast.FuncCallStmt:
 		if call, ok := n.Expr.(*ast.FuncCallExpr); ok && call.AdjustRet {
-			r.misuse(r.script.Tokens.Line(n.Line()), "a call in parentheses is no statement of Lua 5.1; leave them out")
+			r.misuse(r.script.Tokens.Line(n.Line()),
+				"a call in parentheses is no statement of Lua 5.1; leave them out")
 		}
 		r.expr(n.Expr)
 	case *ast.DoBlockStmt:
@@ -231,7 +232,8 @@ func (r *resolver) stmt(stmt ast.Stmt) {
 			r.misuse(r.script.Tokens.Line(n.Line()), "break stands outside a loop; leave it out, or return")
 		}
 	case *ast.LabelStmt, *ast.GotoStmt:
-		r.misuse(r.script.Tokens.Line(n.Line()), "goto and labels are not Lua 5.1, which Redis runs; use a loop or an if")
+		r.misuse(r.script.Tokens.Line(n.Line()),
+			"goto and labels are not Lua 5.1, which Redis runs; use a loop or an if")
 	}
 }
 
@@ -260,7 +262,8 @@ func (r *resolver) expr(expr ast.Expr) {
 	case *ast.Comma3Expr:
 		r.current.dots = true
 		if !r.current.varargs && r.current.outer != nil { // the script itself takes none, and may ask
-			r.misuse(r.script.Pos(n), "... stands in a function that has no ... among its parameters; add it to them, or name the values")
+			r.misuse(r.script.Pos(n), "... stands in a function that has no ... among its parameters; add it to "+
+				"them, or name the values")
 		}
 	case *ast.AttrGetExpr:
 		r.exprs(parts(n))

@@ -27,14 +27,20 @@ var globals = map[string]bool{
 // servers add.
 var members = map[string][]string{
 	"redis": strings.Fields("LOG_DEBUG LOG_NOTICE LOG_VERBOSE LOG_WARNING REDIS_VERSION REDIS_VERSION_NUM" +
-		" REPL_ALL REPL_AOF REPL_NONE REPL_REPLICA REPL_SLAVE SERVER_NAME SERVER_VERSION SERVER_VERSION_NUM VALKEY_VERSION VALKEY_VERSION_NUM" +
-		" acl_check_cmd breakpoint call debug error_reply log pcall replicate_commands set_repl setresp sha1hex status_reply"),
-	"string": strings.Fields("byte char dump find format gfind gmatch gsub len lower match rep reverse sub upper"),
-	"table":  strings.Fields("concat foreach foreachi getn insert maxn remove setn sort"),
-	"math": strings.Fields("abs acos asin atan atan2 ceil cos cosh deg exp floor fmod frexp huge ldexp log log10 max min" +
+		" REPL_ALL REPL_AOF REPL_NONE REPL_REPLICA REPL_SLAVE SERVER_NAME SERVER_VERSION SERVER_VERSION_NUM " +
+		"VALKEY_VERSION VALKEY_VERSION_NUM" +
+		" acl_check_cmd breakpoint call debug error_reply log pcall replicate_commands set_repl setresp sha1hex " +
+		"status_reply"),
+	"string": strings.Fields(
+		"byte char dump find format gfind gmatch gsub len lower match rep reverse sub upper"),
+	"table": strings.Fields("concat foreach foreachi getn insert maxn remove setn sort"),
+	"math": strings.Fields("abs acos asin atan atan2 ceil cos cosh deg exp floor fmod frexp huge ldexp log " +
+		"log10 max min" +
 		" mod modf pi pow rad random randomseed sin sinh sqrt tan tanh"),
-	"cjson": strings.Fields("_NAME _VERSION decode decode_array_with_array_mt decode_invalid_numbers decode_max_depth encode" +
-		" encode_invalid_numbers encode_keep_buffer encode_max_depth encode_number_precision encode_sparse_array new null"),
+	"cjson": strings.Fields("_NAME _VERSION decode decode_array_with_array_mt decode_invalid_numbers " +
+		"decode_max_depth encode" +
+		" encode_invalid_numbers encode_keep_buffer encode_max_depth encode_number_precision encode_sparse_array " +
+		"new null"),
 	"cmsgpack": strings.Fields("_COPYRIGHT _DESCRIPTION _NAME _VERSION pack unpack unpack_limit unpack_one"),
 	"bit":      strings.Fields("arshift band bnot bor bswap bxor lshift rol ror rshift tobit tohex"),
 	"struct":   strings.Fields("pack size unpack"),
@@ -58,7 +64,8 @@ var uneven = map[string]bool{
 
 // replication are what redis.set_repl takes: the log of the server is 1, its replicas are 2.
 var replication = map[string]float64{
-	"redis.REPL_NONE": 0, "redis.REPL_AOF": 1, "redis.REPL_REPLICA": 2, "redis.REPL_SLAVE": 2, "redis.REPL_ALL": 3,
+	"redis.REPL_NONE": 0, "redis.REPL_AOF": 1, "redis.REPL_REPLICA": 2, "redis.REPL_SLAVE": 2,
+	"redis.REPL_ALL": 3,
 }
 
 // member returns what a library has under a name.
@@ -76,7 +83,8 @@ func (a *analyzer) member(n ast.Expr, library Builtin, key Value) Value {
 		return Join(all, vNil)
 	}
 	if !slices.Contains(list, name) {
-		a.misuse(n, library.Name+" has no "+name+" in Redis scripts; mend its spelling, or declare a local function of that name")
+		a.misuse(n, library.Name+" has no "+name+" in Redis scripts; mend its spelling, or declare a local "+
+			"function of that name")
 		return Of(Unknown{Pos: a.script.Pos(n), Why: library.Name + " has no " + name, Found: true})
 	}
 	return builtin(library.Name, name)

@@ -139,7 +139,8 @@ func joinProgress(p, q Progress) Progress {
 func (s *state) equal(t *state) bool {
 	return s.progress == t.progress && s.protocol == t.protocol &&
 		slices.EqualFunc(s.frame, t.frame, Value.equal) &&
-		maps.EqualFunc(s.cells, t.cells, func(a, b held) bool { return a.many == b.many && a.Value.equal(b.Value) }) &&
+		maps.EqualFunc(s.cells, t.cells,
+			func(a, b held) bool { return a.many == b.many && a.Value.equal(b.Value) }) &&
 		maps.EqualFunc(s.heap, t.heap, (*Table).equal) && maps.Equal(s.lengths, t.lengths)
 }
 
@@ -228,13 +229,16 @@ func intern[K comparable, V any](known map[K]*V, k K, create func(id int) *V) *V
 }
 
 func (i *interned) context(outer *context, call any) *context {
-	return intern(i.contexts, contextKey{outer, call}, func(id int) *context { return &context{id: id, call: call, outer: outer} })
+	return intern(i.contexts, contextKey{outer, call},
+		func(id int) *context { return &context{id: id, call: call, outer: outer} })
 }
 
 func (i *interned) env(fn *function, c *context, outer *env) *env {
-	return intern(i.envs, envKey{fn, c, outer}, func(id int) *env { return &env{id: id, fn: fn, context: c, outer: outer} })
+	return intern(i.envs, envKey{fn, c, outer},
+		func(id int) *env { return &env{id: id, fn: fn, context: c, outer: outer} })
 }
 
 func (i *interned) site(node any, c *context, part int) *site {
-	return intern(i.sites, siteKey{node, c, part}, func(id int) *site { return &site{id: id, node: node, context: c, part: part} })
+	return intern(i.sites, siteKey{node, c, part},
+		func(id int) *site { return &site{id: id, node: node, context: c, part: part} })
 }

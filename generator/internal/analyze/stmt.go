@@ -224,7 +224,11 @@ func (a *analyzer) numberFor(st *state, n *ast.NumberForStmt) *state {
 		}
 	}
 	index := Number{Class: Any}
-	if fractional := func(k Kind) bool { q, ok := a.operandOf(k); return ok && q.class == Fraction }; init.mayBe(fractional) || step.mayBe(fractional) {
+	if fractional := func(k Kind) bool {
+		q, ok := a.operandOf(k)
+		return ok &&
+			q.class == Fraction
+	}; init.mayBe(fractional) || step.mayBe(fractional) {
 		index.Class = Fraction
 	}
 	if a.whole(init) && a.whole(step) {
@@ -338,7 +342,8 @@ func (a *analyzer) genericFor(st *state, n *ast.GenericForStmt) *state {
 }
 
 // walkList follows ipairs over a list of known length, item by item.
-func (a *analyzer) walkList(st *state, n *ast.GenericForStmt, next, over Value, clear func(*state) *state) (*state, bool) {
+func (a *analyzer) walkList(st *state, n *ast.GenericForStmt, next, over Value,
+	clear func(*state) *state) (*state, bool) {
 	f, _ := next.only()
 	t, _ := over.only()
 	ref, isTable := t.(Ref)
@@ -475,7 +480,9 @@ func (a *analyzer) returns(st *state, n *ast.ReturnStmt) {
 		if len(n.Exprs) > 0 {
 			pos = a.script.Pos(n.Exprs[0])
 		}
-		a.facts.Returns = append(a.facts.Returns, &Return{Pos: pos, Exprs: n.Exprs, Values: values, Progress: st.progress, Heap: Heap{st.clone().heap}, Version3: st.protocol&resp3 != 0})
+		a.facts.Returns = append(a.facts.Returns,
+			&Return{Pos: pos, Exprs: n.Exprs, Values: values, Progress: st.progress, Heap: Heap{st.clone().heap},
+				Version3: st.protocol&resp3 != 0})
 		return
 	}
 	a.run.returns(st.answer(values))

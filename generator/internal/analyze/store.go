@@ -51,7 +51,8 @@ func (a *analyzer) storeAt(st *state, target ast.Expr, object Value, index posit
 		case Unknown:
 			// It hides no table of the script so far, and must not begin to.
 			if v.mayBe(holds) {
-				a.misuse(target, "a table or a function is stored in something that is not known, so that nothing can be proved about it; "+
+				a.misuse(target, "a table or a function is stored in something that is not known, so that nothing can "+
+					"be proved about it; "+
 					"store it in a table of the script ("+k.reason()+")")
 			}
 		}
@@ -68,7 +69,8 @@ func (a *analyzer) storeAt(st *state, target ast.Expr, object Value, index posit
 }
 
 // stored returns the table after v was stored at an index, and by how much it is longer.
-func (a *analyzer) stored(st *state, target ast.Expr, r Ref, single bool, index position, v Value) (*Table, int) {
+func (a *analyzer) stored(st *state, target ast.Expr, r Ref, single bool, index position, v Value) (*Table,
+	int) {
 	t, key := st.heap[r.site], index.key
 	single = single && !t.many
 	beyond, known := 0, false
@@ -87,7 +89,8 @@ func (a *analyzer) stored(st *state, target ast.Expr, r Ref, single bool, index 
 		return t.append(v), unsure
 	case (known && beyond == 0 || index.last) && v.equal(vNil):
 		return t.place(key, v), unsure
-	case (within && !t.shrunk || single && a.inside(st, r.site, beyond, known, key)) && t.gapless() && !v.mayBe(mayVanish):
+	case (within && !t.shrunk || single && a.inside(st, r.site, beyond, known, key)) && t.gapless() &&
+		!v.mayBe(mayVanish):
 		return t.place(key, v), 0
 	}
 	return t.set(key, v, a.script.Pos(target)), unsure

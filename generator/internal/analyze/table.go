@@ -45,8 +45,10 @@ type Table struct {
 var emptyTable = &Table{Exact: true}
 
 func (t *Table) equal(u *Table) bool {
-	return t == u || t.Origin == u.Origin && t.What == u.What && t.Exact == u.Exact && t.Gap == u.Gap && t.Err == u.Err && t.sent == u.sent && t.shrunk == u.shrunk && t.some == u.some && t.many == u.many &&
-		t.Odd == u.Odd && (t.Pairs == nil) == (u.Pairs == nil) && (t.Pairs == nil || t.Pairs[0].equal(u.Pairs[0]) && t.Pairs[1].equal(u.Pairs[1])) &&
+	return t == u || t.Origin == u.Origin && t.What == u.What && t.Exact == u.Exact && t.Gap == u.Gap &&
+		t.Err == u.Err && t.sent == u.sent && t.shrunk == u.shrunk && t.some == u.some && t.many == u.many &&
+		t.Odd == u.Odd && (t.Pairs == nil) == (u.Pairs == nil) &&
+		(t.Pairs == nil || t.Pairs[0].equal(u.Pairs[0]) && t.Pairs[1].equal(u.Pairs[1])) &&
 		t.Rest.equal(u.Rest) && t.Names.equal(u.Names) && t.Meta.equal(u.Meta) &&
 		slices.EqualFunc(t.Items, u.Items, Value.equal) && maps.EqualFunc(t.Fields, u.Fields, Value.equal)
 }
@@ -56,8 +58,11 @@ func joinTables(t, u *Table) *Table {
 		return t
 	}
 	j := &Table{
-		Origin: max(t.Origin, u.Origin), What: max(t.What, u.What), Exact: t.Exact && u.Exact && len(t.Items) == len(u.Items),
-		Rest: Join(t.Rest, u.Rest), Names: Join(t.Names, u.Names), Meta: joinMeta(t.Meta, u.Meta), Gap: t.Gap.first(u.Gap), Err: t.Err || u.Err, sent: t.sent && u.sent, shrunk: t.shrunk || u.shrunk, some: t.holds() && u.holds(), many: t.many || u.many,
+		Origin: max(t.Origin, u.Origin), What: max(t.What, u.What),
+		Exact: t.Exact && u.Exact && len(t.Items) == len(u.Items),
+		Rest:  Join(t.Rest, u.Rest), Names: Join(t.Names, u.Names), Meta: joinMeta(t.Meta, u.Meta),
+		Gap: t.Gap.first(u.Gap), Err: t.Err || u.Err, sent: t.sent && u.sent, shrunk: t.shrunk || u.shrunk,
+		some: t.holds() && u.holds(), many: t.many || u.many,
 	}
 	p, odd := t.inTurn()
 	q, odder := u.inTurn()
@@ -154,7 +159,8 @@ func widenTable(before, after *Table) *Table {
 		return after
 	}
 	w := *after
-	w.Rest, w.Names, w.Meta = widen(before.Rest, after.Rest), widen(before.Names, after.Names), widen(before.Meta, after.Meta)
+	w.Rest, w.Names, w.Meta = widen(before.Rest, after.Rest), widen(before.Names, after.Names),
+		widen(before.Meta, after.Meta)
 	if after.Pairs != nil && before.Pairs != nil {
 		w.Pairs = &[2]Value{widen(before.Pairs[0], after.Pairs[0]), widen(before.Pairs[1], after.Pairs[1])}
 	}

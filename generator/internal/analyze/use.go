@@ -9,7 +9,8 @@ import (
 // noField finds fields of strings, which have only the functions of string.
 func (a *analyzer) noField(n ast.Expr, object, key Value) {
 	name, constant := key.Str()
-	if !constant || slices.Contains(members["string"], name) || !object.All(func(k Kind) bool { return TypeOf(k) == "string" }) {
+	if !constant || slices.Contains(members["string"], name) ||
+		!object.All(func(k Kind) bool { return TypeOf(k) == "string" }) {
 		return
 	}
 	a.misuse(n, DescribeValue(object)+" is a string, which has no "+name+"; for JSON write cjson.decode(…)")

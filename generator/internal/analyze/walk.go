@@ -33,7 +33,8 @@ func (a *analyzer) next(st *state, n ast.Expr, x Value) List {
 			}
 		case Raised:
 			if k.Raw {
-				l.Items[0], l.Items[1] = Join(l.Items[0], Of(Text{Class: Label})), Join(l.Items[1], present(rawError.everything()))
+				l.Items[0], l.Items[1] = Join(l.Items[0], Of(Text{Class: Label})),
+					Join(l.Items[1], present(rawError.everything()))
 			}
 		case Unknown:
 			l.Items[0], l.Items[1] = Join(l.Items[0], Of(k)), Join(l.Items[1], Of(k))
@@ -110,7 +111,8 @@ func (a *analyzer) iterate(st *state, n *ast.GenericForStmt, next, over, control
 func (a *analyzer) unpack(st *state, n ast.Expr, args List) List {
 	x, from, to := args.at(0), args.at(1), args.at(2)
 	if many := a.unpacked(n, from, to); many > mostUnpacked {
-		a.misuse(n, fmt.Sprintf("unpack is asked for %d values at once here, and fails above %d; take fewer, as in unpack(list, i, math.min(i + 999, #list))", many, mostUnpacked))
+		a.misuse(n, fmt.Sprintf("unpack is asked for %d values at once here, and fails above %d; take fewer, as "+
+			"in unpack(list, i, math.min(i + 999, #list))", many, mostUnpacked))
 	}
 	if first, known := from.Num(); known && first > 1 {
 		a.useAll(x)
@@ -174,7 +176,8 @@ func (t *Table) slice(from, to Value) List {
 		behind = vNil
 	}
 	switch {
-	case !known || first < 1 || first != math.Trunc(first) || first > math.MaxInt32: // the servers cut it to an int
+	// the servers cut it to an int
+	case !known || first < 1 || first != math.Trunc(first) || first > math.MaxInt32:
 		return List{Rest: Join(t.Elements(), vNil), Open: true}
 	case bounded && last-first < mostItems:
 		var l List
@@ -256,7 +259,8 @@ func (a *analyzer) unpacked(n ast.Expr, from, to Value) int {
 		return 0
 	}
 	end := call.Args[2]
-	if least, ok := end.(*ast.FuncCallExpr); ok && a.callees[least].equal(Of(Builtin{"math.min"})) && len(least.Args) == 2 {
+	if least, ok := end.(*ast.FuncCallExpr); ok && a.callees[least].equal(Of(Builtin{"math.min"})) &&
+		len(least.Args) == 2 {
 		end = least.Args[0]
 		if _, sum := least.Args[1].(*ast.ArithmeticOpExpr); sum {
 			end = least.Args[1]

@@ -30,9 +30,10 @@ type Script struct {
 	Waivers  []Waiver  `json:"waivers,omitempty"`
 	ReadOnly bool      `json:"read_only"` // proved: none of its commands writes
 	Cluster  string    `json:"cluster"`
-	ACL      []string  `json:"acl"`       // words of ACL SETUSER; ~<name> and &<name> stand for the keys and channels that are passed as name
-	ACLWhole bool      `json:"acl_whole"` // false: the script has waivers, and may need more rights
-	Text     string    `json:"text"`
+	// words of ACL SETUSER; ~<name> and &<name> stand for the keys and channels that are passed as name
+	ACL      []string `json:"acl"`
+	ACLWhole bool     `json:"acl_whole"` // false: the script has waivers, and may need more rights
+	Text     string   `json:"text"`
 
 	Rules map[string]int `json:"rules"` // how often each rule was asked of the script
 }
@@ -75,7 +76,8 @@ func Of(s *script.Script, report check.Report, c Client) Script {
 	}
 	a.SHA1, a.SHA256 = s.SHA1(), s.SHA256()
 	for _, p := range s.Keys {
-		a.Keys = append(a.Keys, Key{Place: "KEYS" + p.String(), Name: p.Name, Access: access(p, report.Keys), Doc: p.Doc})
+		a.Keys = append(a.Keys, Key{Place: "KEYS" + p.String(), Name: p.Name, Access: access(p, report.Keys),
+			Doc: p.Doc})
 	}
 	for _, p := range s.Args {
 		arg := Arg{Place: "ARGV" + p.String(), Name: p.Name, Type: p.Type.String(), Doc: p.Doc}
@@ -137,7 +139,8 @@ func unproved(s *script.Script) []string {
 }
 
 func cluster(s *script.Script, report check.Report) string {
-	if s.Waived("dynamic-command") || s.Waived("unknown-command") || s.Waived("unknown-option") || s.Waived("undeclared-key") {
+	if s.Waived("dynamic-command") || s.Waived("unknown-command") || s.Waived("unknown-option") ||
+		s.Waived("undeclared-key") {
 		return "not proved: it may use keys that are not declared"
 	}
 	safe := "safe: it uses no key but those it declares, which must be in one slot"

@@ -18,7 +18,8 @@ func Rueidis(replicas bool) Client {
 // Goredis is go-redis with its default options. What it asks of a server in addition, such as
 // CLIENT SETINFO, it does without.
 func Goredis(replicas bool) Client {
-	note := "Each rule is for go-redis. Load also needs +script|load. A client of a cluster also needs +cluster|slots\n" +
+	note := "Each rule is for go-redis. Load also needs +script|load. A client of a cluster also needs " +
+		"+cluster|slots\n" +
 		"+command +asking"
 	if replicas {
 		note += ", and +readonly to send calls to replicas"

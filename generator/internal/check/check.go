@@ -21,7 +21,8 @@ type Report struct {
 	Undeclared bool                   // some key does not come from KEYS
 	Channels   []Channel              // what PUBLISH and SPUBLISH are sent to, without repetitions
 	Asked      map[string]int         // how often each rule was asked, by its name
-	Patterns   bool                   // SORT reads keys by a pattern, for which a user must be allowed to read every key
+	// SORT reads keys by a pattern, for which a user must be allowed to read every key
+	Patterns bool
 }
 
 // Channel is a channel that a script publishes to: what the caller passes as a
@@ -47,7 +48,8 @@ func compare(a, b bool) int {
 func newChecker(s *script.Script) *checker {
 	return &checker{
 		script: s, needed: map[string]bool{}, counted: map[counted]bool{}, said: map[string]bool{},
-		report: Report{Commands: map[string]int{}, Keys: map[int]command.Access{}, Asked: map[string]int{}}, facts: analyze.Analyze(s),
+		report: Report{Commands: map[string]int{}, Keys: map[int]command.Access{}, Asked: map[string]int{}},
+		facts:  analyze.Analyze(s),
 	}
 }
 
@@ -66,7 +68,8 @@ func Body(s *script.Script) []finding.Finding {
 	c.unknown()
 	c.commands()
 	c.tests()
-	return slices.DeleteFunc(c.findings, func(f finding.Finding) bool { return !slices.Contains(ofBody, f.Rule) })
+	return slices.DeleteFunc(c.findings,
+		func(f finding.Finding) bool { return !slices.Contains(ofBody, f.Rule) })
 }
 
 // Script returns what was proved about a script that parses, and every finding.
@@ -94,7 +97,8 @@ func Script(s *script.Script) (Report, []finding.Finding) {
 	c.unused("ARGV", s.Args, c.facts.Args)
 	c.unreached()
 	slices.SortFunc(c.report.Channels, func(a, b Channel) int {
-		return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Literal, b.Literal), compare(a.Sharded, b.Sharded))
+		return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Literal, b.Literal),
+			compare(a.Sharded, b.Sharded))
 	})
 	c.report.Channels = slices.Compact(c.report.Channels)
 	return c.report, c.findings
@@ -135,7 +139,8 @@ func (c *checker) table(name string, declared []script.Param, used analyze.Uses)
 		}
 	}
 	slices.SortFunc(used.Constant, func(a, b analyze.Index) int {
-		return cmp.Or(cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Column, b.Pos.Column), cmp.Compare(a.Index, b.Index))
+		return cmp.Or(cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Column, b.Pos.Column),
+			cmp.Compare(a.Index, b.Index))
 	})
 	for _, use := range used.Constant {
 		c.ask(ruleEntries)
@@ -151,7 +156,8 @@ func (c *checker) table(name string, declared []script.Param, used analyze.Uses)
 	if variadic == 0 {
 		for _, pos := range used.Computed {
 			c.ask(ruleEntries)
-			c.once(name, pos, `%s is used with an index that is not known here, but the header fixes its length; write the index as a number, walk through it with ipairs(%[1]s), or declare the rest with "-- %[1]s[%d..] name %s  text"`,
+			c.once(name, pos,
+				`%s is used with an index that is not known here, but the header fixes its length; write the index as a number, walk through it with ipairs(%[1]s), or declare the rest with "-- %[1]s[%d..] name %s  text"`,
 				name, len(declared)+1, typeHint(name))
 		}
 	}
@@ -164,9 +170,11 @@ func (c *checker) unused(name string, declared []script.Param, used analyze.Uses
 		c.ask(ruleUnused)
 		if p.Skipped {
 			if i := slices.IndexFunc(used.Constant, func(u analyze.Index) bool { return u.Index == p.Index }); i >= 0 {
-				c.findf(used.Constant[i].Pos, "%s%s is used here, but the header says that it is not; give it a name and a type", name, p)
+				c.findf(used.Constant[i].Pos,
+					"%s%s is used here, but the header says that it is not; give it a name and a type", name, p)
 			} else if len(used.Whole) > 0 {
-				c.findf(used.Whole[0], "%s is used as a whole here, and %[1]s%s with it, but the header says that this place is not used; give it a name and a type, or leave it out, as unpack(%[1]s, 2) does", name, p)
+				c.findf(used.Whole[0], "%s is used as a whole here, and %[1]s%s with it, but the header says that this "+
+					"place is not used; give it a name and a type, or leave it out, as unpack(%[1]s, 2) does", name, p)
 			}
 			continue
 		}
@@ -184,7 +192,8 @@ func (c *checker) unreached() {
 		return
 	}
 	for _, pos := range c.facts.Unreached {
-		c.findf(pos, "this call may be one of a command, and as far as the generator can tell it is never made, so that nothing is proved of it; leave it out, or write what leads to it in a plainer way")
+		c.findf(pos, "this call may be one of a command, and as far as the generator can tell it is never made, "+
+			"so that nothing is proved of it; leave it out, or write what leads to it in a plainer way")
 	}
 }
 
@@ -218,14 +227,17 @@ func typeHint(table string) string {
 func (c *checker) globals() {
 	c.ask(ruleGlobals)
 	for _, use := range c.facts.Writes {
-		c.once("write "+use.Name, use.Pos, "%s is assigned as a global, which Redis refuses; write local %s", use.Name, use.Name)
+		c.once("write "+use.Name, use.Pos, "%s is assigned as a global, which Redis refuses; write local %s",
+			use.Name, use.Name)
 	}
 	for _, use := range c.facts.Stores {
 		if use.Name == "KEYS" {
 			if len(c.script.Keys) == 0 || c.script.Keys[0].Variadic && use.Order {
 				continue // there are no names that the order is of
 			}
-			c.once("KEYS changed", use.Pos, "KEYS is changed, so that what stands in it is not what the caller names any more; keep other things in a local table")
+			c.once("KEYS changed", use.Pos,
+				"KEYS is changed, so that what stands in it is not what the caller names any more; keep other things in "+
+					"a local table")
 			continue
 		}
 		c.findf(use.Pos, "a field of the global %s is assigned; scripts must leave globals as they are", use.Name)
@@ -235,10 +247,12 @@ func (c *checker) globals() {
 			continue
 		}
 		if use.Name == "server" {
-			c.once("read server", use.Pos, "server is what Valkey also calls redis, and Redis does not have it; write redis")
+			c.once("read server", use.Pos,
+				"server is what Valkey also calls redis, and Redis does not have it; write redis")
 			continue
 		}
-		c.once("read "+use.Name, use.Pos, "%s is not a global of Redis scripts; declare it local, or mend its spelling", use.Name)
+		c.once("read "+use.Name, use.Pos,
+			"%s is not a global of Redis scripts; declare it local, or mend its spelling", use.Name)
 	}
 	if c.script.Mode.Cached {
 		c.ask(ruleCached)
@@ -248,7 +262,8 @@ func (c *checker) globals() {
 	}
 	c.ask(ruleGlobals)
 	for _, use := range c.facts.Unsafe {
-		c.findf(use.Pos, "%s can do what the text does not show, so nothing can be proved about the script; do without it", use.Name)
+		c.findf(use.Pos, "%s can do what the text does not show, so nothing can be proved about the script; do "+
+			"without it", use.Name)
 	}
 }
 
@@ -265,7 +280,8 @@ func (c *checker) misuses() {
 func (c *checker) unknown() {
 	c.ask(ruleCalled)
 	for _, u := range c.facts.Unknown {
-		c.findf(u.Pos, "what is called here is not known (%s), so that it may be anything; call a function of the script or of Redis by its name", u.Why)
+		c.findf(u.Pos, "what is called here is not known (%s), so that it may be anything; call a function of the "+
+			"script or of Redis by its name", u.Why)
 	}
 }
 
@@ -278,27 +294,33 @@ func (c *checker) errors() {
 	for _, made := range inOrder(c.facts.Errors) {
 		for _, code := range reserved {
 			if c.facts.Errors[made].Starts(code) {
-				c.findf(made, "a client takes %s for an answer of the server, and sends the script again, though it has run; reply another code", code)
+				c.findf(made, "a client takes %s for an answer of the server, and sends the script again, though it has "+
+					"run; reply another code", code)
 			}
 		}
 	}
 	for _, e := range c.script.Errors {
 		c.ask(ruleErrors)
-		replied := slices.ContainsFunc(c.facts.Returns, func(r *analyze.Return) bool { return r.Heap.Replies(r.Values.At(0), e.Code) })
+		replied := slices.ContainsFunc(c.facts.Returns,
+			func(r *analyze.Return) bool { return r.Heap.Replies(r.Values.At(0), e.Code) })
 		for _, r := range c.facts.Raised {
 			replied = replied || r.Heap.Replies(r.Value, e.Code)
 			if r.Starts(e.Code) {
 				replied = true
-				c.findf(r.Pos, "the server puts the place in front of a text that is raised, so that %s is not found; return redis.error_reply(…), or raise error({err = …})", e.Code)
+				c.findf(r.Pos, "the server puts the place in front of a text that is raised, so that %s is not found; "+
+					"return redis.error_reply(…), or raise error({err = …})", e.Code)
 			}
 		}
 		if replied {
 			continue
 		}
-		pos, why := e.Pos, fmt.Sprintf("no error that the script returns or raises starts with it; write return redis.error_reply('%s …'), or remove it", e.Code)
+		pos, why := e.Pos,
+			fmt.Sprintf("no error that the script returns or raises starts with it; write return "+
+				"redis.error_reply('%s …'), or remove it", e.Code)
 		for _, made := range inOrder(c.facts.Errors) {
 			if c.facts.Errors[made].Starts(e.Code) {
-				pos, why = made, "this error is made, but the script neither returns nor raises it; write return in front of it"
+				pos, why = made,
+					"this error is made, but the script neither returns nor raises it; write return in front of it"
 				break
 			}
 		}

@@ -71,7 +71,8 @@ func (c *checker) command(name string, call *analyze.Call) {
 			name += " " + subcommand
 		}
 		if !c.waived("unknown-command") {
-			c.findf(call.Pos, `%q is not a command of Redis 7.0; mend its spelling or, if a newer server or a module has it, take responsibility with "-- allow: unknown-command reason"`, name)
+			c.findf(call.Pos,
+				`%q is not a command of Redis 7.0; mend its spelling or, if a newer server or a module has it, take responsibility with "-- allow: unknown-command reason"`, name)
 		}
 		return
 	}
@@ -88,21 +89,29 @@ func (c *checker) command(name string, call *analyze.Call) {
 	}
 	c.ask(ruleArity)
 	if !open && !known.Takes(len(call.Words)) {
-		c.findf(call.Pos, "%q takes %s, but %d are given here; add or remove some", shown, takes(known), len(call.Words)-1)
+		c.findf(call.Pos, "%q takes %s, but %d are given here; add or remove some", shown, takes(known),
+			len(call.Words)-1)
 		return
 	}
 	c.ask(ruleArgument)
 	for _, w := range call.Words {
 		if no := unsendable(w); no != "" {
 			c.findf(w.Pos, "%s cannot be an argument of a command; send a string or a number", no)
-		} else if w.MayBe(func(k analyze.Kind) bool { r, ok := k.(analyze.Ref); return ok && call.Heap.Table(r).Err }) {
-			c.findf(w.Pos, "an error that redis.pcall answers, which is a table, may be sent here; look first whether there is one: if type(x) == 'table' and x.err then return x end")
+		} else if w.MayBe(func(k analyze.Kind) bool {
+			r,
+				ok := k.(analyze.Ref)
+			return ok && call.Heap.Table(r).Err
+		}) {
+			c.findf(w.Pos, "an error that redis.pcall answers, which is a table, may be sent here; look first "+
+				"whether there is one: if type(x) == 'table' and x.err then return x end")
 		} else if no := unsent(w, call.Heap); no != "" {
-			c.findf(w.Pos, "%s may be sent here, which cannot be an argument of a command; ask first for its type: if type(x) == 'string' then …", no)
+			c.findf(w.Pos, "%s may be sent here, which cannot be an argument of a command; ask first for its type: "+
+				"if type(x) == 'string' then …", no)
 		}
 	}
 	if w := endsEarly(known, call.Words); w != nil {
-		c.findf(w.Pos, `a word of %q has a NUL, up to which the servers read an option, so that this may be another one than it looks; write the option without it, or pass what is data in ARGV`, shown)
+		c.findf(w.Pos,
+			`a word of %q has a NUL, up to which the servers read an option, so that this may be another one than it looks; write the option without it, or pass what is data in ARGV`, shown)
 		return
 	}
 	if !c.script.Mode.Write {
@@ -116,7 +125,8 @@ func (c *checker) command(name string, call *analyze.Call) {
 		c.findf(call.Pos, "%q %s, but the header says mode: %s; use mode: write", shown, writes, c.script.Mode)
 	}
 	if known.Effects()&command.Manages != 0 && !c.script.Mode.Write {
-		c.findf(call.Pos, "%q changes the server, but the header says mode: %s; use mode: write", shown, c.script.Mode)
+		c.findf(call.Pos, "%q changes the server, but the header says mode: %s; use mode: write", shown,
+			c.script.Mode)
 	}
 	c.count(call, known.Name)
 	m := analyze.Match(c.script, known, call.Words)
@@ -192,21 +202,25 @@ func (c *checker) channel(shown string, call *analyze.Call) {
 			if k.Index >= 1 && k.Index <= len(c.script.Keys) {
 				p := c.script.Keys[k.Index-1]
 				if p.Type.Base == script.KeyType {
-					c.findf(w.Pos, "KEYS%s %s is a channel of %q, but the header says key; give it the type channel", p, p.Name, shown)
+					c.findf(w.Pos, "KEYS%s %s is a channel of %q, but the header says key; give it the type channel", p,
+						p.Name, shown)
 					return
 				}
-				c.report.Channels = append(c.report.Channels, Channel{Entry: p.Name, Start: p.Type.Base == script.ChannelsType, Sharded: sharded})
+				c.report.Channels = append(c.report.Channels,
+					Channel{Entry: p.Name, Start: p.Type.Base == script.ChannelsType, Sharded: sharded})
 				continue
 			}
 		case analyze.Text:
 			if k.Start != 0 {
-				c.report.Channels = append(c.report.Channels, Channel{Entry: c.script.Keys[k.Start-1].Name, Start: true, Sharded: sharded})
+				c.report.Channels = append(c.report.Channels,
+					Channel{Entry: c.script.Keys[k.Start-1].Name, Start: true, Sharded: sharded})
 				continue
 			}
 		case analyze.Arg:
 			if p := c.entry(k.Index); p != nil && !k.Number {
 				if p.Type.Base != script.ChannelType {
-					c.findf(w.Pos, "ARGV%s %s is a channel of %q, but the header says %s; give it the type channel", p, p.Name, shown, p.Type)
+					c.findf(w.Pos, "ARGV%s %s is a channel of %q, but the header says %s; give it the type channel", p,
+						p.Name, shown, p.Type)
 					return
 				}
 				c.report.Channels = append(c.report.Channels, Channel{Entry: p.Name, Sharded: sharded})
@@ -216,7 +230,8 @@ func (c *checker) channel(shown string, call *analyze.Call) {
 			continue
 		}
 		if !c.waived("undeclared-channel") {
-			c.findf(w.Pos, `the channel of %q is not declared, so that an ACL may refuse it; pass it in ARGV or KEYS with the type channel, or in KEYS what it starts with, with the type channels, or take responsibility with "-- allow: undeclared-channel reason"`, shown)
+			c.findf(w.Pos,
+				`the channel of %q is not declared, so that an ACL may refuse it; pass it in ARGV or KEYS with the type channel, or in KEYS what it starts with, with the type channels, or take responsibility with "-- allow: undeclared-channel reason"`, shown)
 		}
 		return
 	}
@@ -234,11 +249,13 @@ func (c *checker) entry(index int) *script.Param {
 
 // reaches finds commands that use keys beside those that they name.
 func (c *checker) reaches(known command.Command, shown string, call *analyze.Call, m *command.Match) {
-	if far := known.Name == "move" || known.Name == "copy" && (len(call.Words) > 3 && !isWord(call.Words[3], "REPLACE") || len(call.Words) > 4); far {
+	if far := known.Name == "move" || known.Name == "copy" &&
+		(len(call.Words) > 3 && !isWord(call.Words[3], "REPLACE") || len(call.Words) > 4); far {
 		c.ask(ruleKey)
 		c.report.Undeclared = true
 		if !c.waived("undeclared-key") {
-			c.findf(call.Pos, `%q reaches another database, in which no key is declared; copy within this one, or take responsibility with "-- allow: undeclared-key reason"`, shown)
+			c.findf(call.Pos,
+				`%q reaches another database, in which no key is declared; copy within this one, or take responsibility with "-- allow: undeclared-key reason"`, shown)
 		}
 		return
 	}
@@ -267,10 +284,12 @@ func (c *checker) reaches(known command.Command, shown string, call *analyze.Cal
 		return
 	}
 	if known.Name == "select" {
-		c.findf(call.Pos, `"SELECT" goes to another database, in which no key is declared; give it a client of its own, or take responsibility with "-- allow: undeclared-key reason"`)
+		c.findf(call.Pos,
+			`"SELECT" goes to another database, in which no key is declared; give it a client of its own, or take responsibility with "-- allow: undeclared-key reason"`)
 		return
 	}
-	c.findf(call.Pos, `%q reaches keys that are not in KEYS; name them, or take responsibility with "-- allow: undeclared-key reason"`, shown)
+	c.findf(call.Pos,
+		`%q reaches keys that are not in KEYS; name them, or take responsibility with "-- allow: undeclared-key reason"`, shown)
 }
 
 // cached refuses answers that change though the key does not: a cache would freeze them. Of
@@ -279,17 +298,22 @@ func (c *checker) cached(shown string, known command.Command, call *analyze.Call
 	c.ask(ruleCached)
 	switch random := known.Flags&command.Random != 0; {
 	case known.Name == "ttl", known.Name == "pttl":
-		c.findf(call.Pos, "%q changes with time though the key does not, which a cache would freeze; use mode: read. The cached call reports the remaining time by itself", shown)
+		c.findf(call.Pos, "%q changes with time though the key does not, which a cache would freeze; use mode: "+
+			"read. The cached call reports the remaining time by itself", shown)
 	case known.Effects()&command.Ages != 0:
-		c.findf(call.Pos, "%q changes with time or with other clients though no write of the key tells the cache, which would freeze it; use mode: read", shown)
+		c.findf(call.Pos, "%q changes with time or with other clients though no write of the key tells the cache, "+
+			"which would freeze it; use mode: read", shown)
 	case known.Name == "touch":
-		c.findf(call.Pos, "%q is called for what it does to the key's age, which a call from the cache does not do; use mode: read", shown)
+		c.findf(call.Pos, "%q is called for what it does to the key's age, which a call from the cache does not "+
+			"do; use mode: read", shown)
 	case whole[known.Name] != "":
-		c.findf(call.Pos, "%q answers a part of the key and a cursor that the next call must have, which a cache would freeze; use mode: read, or read all, as with %q", shown, whole[known.Name])
+		c.findf(call.Pos, "%q answers a part of the key and a cursor that the next call must have, which a cache "+
+			"would freeze; use mode: read, or read all, as with %q", shown, whole[known.Name])
 	case random:
 		c.findf(call.Pos, "%q answers differently each time, which a cache would freeze; use mode: read", shown)
 	case len(known.Keys) == 0:
-		c.findf(call.Pos, "%q does not ask about KEYS[1], and a cached script must ask about nothing else; use mode: read", shown)
+		c.findf(call.Pos, "%q does not ask about KEYS[1], and a cached script must ask about nothing else; use "+
+			"mode: read", shown)
 	}
 }
 
@@ -310,7 +334,8 @@ func (c *checker) keysOf(known command.Command, shown string, call *analyze.Call
 			c.report.Undeclared = true
 			if !c.waived("undeclared-key") {
 				told = false
-				c.findf(unknown.Pos, `which words of %q are keys cannot be told here; write %s, or take responsibility with "-- allow: undeclared-key reason"`, shown, mend(spec))
+				c.findf(unknown.Pos,
+					`which words of %q are keys cannot be told here; write %s, or take responsibility with "-- allow: undeclared-key reason"`, shown, mend(spec))
 			}
 		}
 	}
@@ -333,7 +358,8 @@ func (c *checker) key(shown string, access command.Access, w analyze.Word) {
 		case analyze.Key:
 			if k.Index >= 1 && k.Index <= len(c.script.Keys) && c.script.Keys[k.Index-1].Type.Base != script.KeyType {
 				p := c.script.Keys[k.Index-1]
-				c.findf(w.Pos, "KEYS%s %s is a key of %q, but the header says %s; give it the type key", p, p.Name, shown, p.Type)
+				c.findf(w.Pos, "KEYS%s %s is a key of %q, but the header says %s; give it the type key", p, p.Name, shown,
+					p.Type)
 			}
 			c.report.Keys[k.Index] |= access
 		case analyze.Nil, analyze.Absent, analyze.Missing, analyze.Bool: // an error when it is reached
@@ -353,9 +379,11 @@ func (c *checker) key(shown string, access command.Access, w analyze.Word) {
 		why = " as far as can be told (" + reason + ")"
 	}
 	if c.script.Mode.Cached {
-		c.findf(w.Pos, "a key of %q does not come from KEYS%s; a cached script must read KEYS[1] and nothing else, as nobody tells the cache of other changes", shown, why)
+		c.findf(w.Pos, "a key of %q does not come from KEYS%s; a cached script must read KEYS[1] and nothing "+
+			"else, as nobody tells the cache of other changes", shown, why)
 	} else if !c.waived("undeclared-key") {
-		c.findf(w.Pos, `a key of %q does not come from KEYS%s, so that a cluster may not have it and an ACL may refuse it; pass it in KEYS, or take responsibility with "-- allow: undeclared-key reason"`, shown, why)
+		c.findf(w.Pos,
+			`a key of %q does not come from KEYS%s, so that a cluster may not have it and an ACL may refuse it; pass it in KEYS, or take responsibility with "-- allow: undeclared-key reason"`, shown, why)
 	}
 }
 

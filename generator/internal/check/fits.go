@@ -46,7 +46,8 @@ func isString(k analyze.Kind) bool { return analyze.TypeOf(k) == "string" }
 // isError reports whether Redis makes an error of {err = v}. What pcall has answered is trusted
 // to stand there only where the call has failed.
 func isError(v analyze.Value) bool {
-	return v.All(isString) || v.MayBe(func(k analyze.Kind) bool { r, ok := k.(analyze.Raised); return ok && !r.Raw })
+	return v.All(isString) ||
+		v.MayBe(func(k analyze.Kind) bool { r, ok := k.(analyze.Raised); return ok && !r.Raw })
 }
 
 // half returns what is wrong with a table that may be an error or a status and may be none:
@@ -58,11 +59,14 @@ func (f fitter) half(k analyze.Kind, t script.Type) *misfit {
 	}
 	for _, name := range []string{"err", "ok"} {
 		v := f.heap.Table(r).Fields[name]
-		if v.All(isString) || name == "err" && isError(v) || !v.MayBe(func(k analyze.Kind) bool { return analyze.TypeOf(k) != "nil" }) {
+		if v.All(isString) || name == "err" && isError(v) ||
+			!v.MayBe(func(k analyze.Kind) bool { return analyze.TypeOf(k) != "nil" }) {
 			continue
 		}
-		mend := map[string]string{"err": "return redis.error_reply(tostring(…)), or an error of redis.pcall as it is", "ok": "return redis.status_reply(tostring(…))"}[name]
-		return &misfit{what: "a table is returned whose " + name + " may be no string, so that Redis makes an empty list of it", want: t.String(), mend: mend}
+		mend := map[string]string{"err": "return redis.error_reply(tostring(…)), or an error of redis.pcall as " +
+			"it is", "ok": "return redis.status_reply(tostring(…))"}[name]
+		return &misfit{what: "a table is returned whose " + name +
+			" may be no string, so that Redis makes an empty list of it", want: t.String(), mend: mend}
 	}
 	return nil
 }
@@ -113,7 +117,8 @@ func (f fitter) status(k analyze.Kind) bool {
 // statusOK reports whether a kind is the status OK, and no other.
 func (f fitter) statusOK(k analyze.Kind) bool {
 	r, ok := k.(analyze.Ref)
-	return ok && f.heap.Table(r).Fields["ok"].All(func(k analyze.Kind) bool { s, is := k.(analyze.Str); return is && s.S == "OK" })
+	return ok && f.heap.Table(r).Fields["ok"].All(
+		func(k analyze.Kind) bool { s, is := k.(analyze.Str); return is && s.S == "OK" })
 }
 
 // trusted reports whether a kind is the answer of a command that the header takes the
@@ -167,19 +172,22 @@ func (f fitter) fits(v analyze.Value, t script.Type) *misfit {
 		return nil
 	}
 	if f.depth++; f.depth > 20 {
-		return &misfit{full: "what is returned is nested too deeply, or is part of itself; return a table of its own"}
+		return &misfit{full: "what is returned is nested too deeply, or is part of itself; return a table of its " +
+			"own"}
 	}
 	if u, top := v.Top(); top {
 		if u.Found {
 			return nil
 		}
-		return &misfit{what: fmt.Sprintf("what is returned is not known (%s: %s)", f.script.Line(u.Pos), u.Why), want: t.String(), mend: "make sure of it with tostring(…) or tonumber(…), or declare raw"}
+		return &misfit{what: fmt.Sprintf("what is returned is not known (%s: %s)", f.script.Line(u.Pos), u.Why),
+			want: t.String(), mend: "make sure of it with tostring(…) or tonumber(…), or declare raw"}
 	}
 	given := f.given(v, t)
 	for _, k := range v.Kinds() {
 		if r, ok := k.(analyze.Ref); ok && !given {
 			if table := f.heap.Table(r); table.Origin == analyze.Decoded || table.Origin == analyze.Foreign {
-				return f.wrong(k, t, "make sure of it: tostring(…) for a string or a float, cjson.encode(…) for json, a table of your own for a list; or declare raw")
+				return f.wrong(k, t, "make sure of it: tostring(…) for a string or a float, cjson.encode(…) for json, a "+
+					"table of your own for a list; or declare raw")
 			}
 		}
 	}
@@ -188,7 +196,9 @@ func (f fitter) fits(v analyze.Value, t script.Type) *misfit {
 			if f.depth == 1 {
 				continue
 			}
-			return &misfit{what: "an error inside a table may be returned", want: t.String(), mend: "the call then fails, whatever stands beside the error: return it alone, as in if type(v) == 'table' and v.err then return v end, or declare raw here"}
+			return &misfit{what: "an error inside a table may be returned", want: t.String(),
+				mend: "the call then fails, whatever stands beside the error: return it alone, as in if type(v) == " +
+					"'table' and v.err then return v end, or declare raw here"}
 		}
 		if given && f.partOfData(k) {
 			continue
@@ -256,7 +266,8 @@ func (f fitter) kindFits(k analyze.Kind, t script.Type) *misfit {
 		return m
 	}
 	if raised, ok := k.(analyze.Raised); ok && raised.Script {
-		return &misfit{what: "what pcall answers for an error, which may be a text, is returned", want: t.String(), mend: "return redis.error_reply(…)"}
+		return &misfit{what: "what pcall answers for an error, which may be a text, is returned", want: t.String(),
+			mend: "return redis.error_reply(…)"}
 	}
 	switch t.Kind {
 	case script.List:
@@ -292,7 +303,8 @@ func (f fitter) keptFalse(k analyze.Kind) bool {
 func (f fitter) nilFits(k analyze.Kind, t script.Type) *misfit {
 	isBool := t.Kind == script.Scalar && t.Base == "bool"
 	if t.Optional && !isBool && f.keptFalse(k) {
-		return &misfit{what: "false may be returned after redis.setresp(3), which arrives as 0 where the client speaks version 2", want: t.String(), mend: "call redis.setresp(2) before the return, or return nil"}
+		return &misfit{what: "false may be returned after redis.setresp(3), which arrives as 0 where the client " +
+			"speaks version 2", want: t.String(), mend: "call redis.setresp(2) before the return, or return nil"}
 	}
 	if t.Optional || isBool {
 		return nil
@@ -321,7 +333,8 @@ func (f fitter) nilFits(k analyze.Kind, t script.Type) *misfit {
 		}
 		what += ","
 	}
-	return &misfit{what: what + " may be returned, which arrives as nil", want: t.String(), mend: fmt.Sprintf("declare %s, or return … %s", optional, instead)}
+	return &misfit{what: what + " may be returned, which arrives as nil", want: t.String(),
+		mend: fmt.Sprintf("declare %s, or return … %s", optional, instead)}
 }
 
 func (f fitter) scalarFits(k analyze.Kind, t script.Type) *misfit {
@@ -347,7 +360,8 @@ func (f fitter) scalarFits(k analyze.Kind, t script.Type) *misfit {
 var units = map[string]analyze.Unit{"duration": analyze.Milliseconds, "time": analyze.UnixMilliseconds}
 
 // keepUnit says how to write what is followed of times and durations.
-const keepUnit = "count with + and -, multiply or divide by 1000 in a step of its own, make no text of it, and take now - now % 60 for the start of a minute"
+const keepUnit = "count with + and -, multiply or divide by 1000 in a step of its own, make no text of it, " +
+	"and take now - now % 60 for the start of a minute"
 
 // unitFits checks what a number counts where a duration or a time is declared.
 func (f fitter) unitFits(k analyze.Kind, t script.Type, unit analyze.Unit) *misfit {
@@ -358,25 +372,30 @@ func (f fitter) unitFits(k analyze.Kind, t script.Type, unit analyze.Unit) *misf
 	mend := "declare int, or return " + want.String()
 	switch {
 	case unit == analyze.Lost:
-		return &misfit{what: analyze.Describe(k) + " is returned that was made of a time or a duration, in a way that may change what it counts", want: t.String() + ", which is " + want.String(), mend: keepUnit}
-	case unit == analyze.Seconds && want == analyze.Milliseconds, unit == analyze.UnixSeconds && want == analyze.UnixMilliseconds:
+		return &misfit{what: analyze.Describe(k) + " is returned that was made of a time or a duration, in a way " +
+			"that may change what it counts", want: t.String() + ", which is " + want.String(), mend: keepUnit}
+	case unit == analyze.Seconds && want == analyze.Milliseconds,
+		unit == analyze.UnixSeconds && want == analyze.UnixMilliseconds:
 		mend = "return milliseconds: * 1000, or PTTL in place of TTL and PEXPIRETIME in place of EXPIRETIME"
 	case want == analyze.Milliseconds && unit == analyze.UnixMilliseconds:
 		mend = "declare time, or return the difference to another instant"
 	case want == analyze.UnixMilliseconds && unit == analyze.Milliseconds:
 		mend = "declare duration, or add it to an instant"
 	}
-	return &misfit{what: analyze.Describe(k) + " of " + unit.String() + " is returned", want: t.String() + ", which is " + want.String(), mend: mend}
+	return &misfit{what: analyze.Describe(k) + " of " + unit.String() + " is returned",
+		want: t.String() + ", which is " + want.String(), mend: mend}
 }
 
 func (f fitter) numberFits(k analyze.Kind, t script.Type, class analyze.Class, unit analyze.Unit) *misfit {
 	switch t.Base {
 	case "int", "duration", "time":
 		if n, known := k.(analyze.Num); known && math.Abs(n.F) >= 1<<63 {
-			return f.wrong(k, t, "it is too large for an integer, and Redis makes another number of it; return a smaller one, or declare string and return string.format('%.0f', …)")
+			return f.wrong(k, t, "it is too large for an integer, and Redis makes another number of it; return a "+
+				"smaller one, or declare string and return string.format('%.0f', …)")
 		}
 		if _, isArg := k.(analyze.Arg); class == analyze.Fraction || isArg && class == analyze.Any {
-			return f.wrong(k, t, "Redis cuts the fraction off a returned number; return math.floor(…), or declare float and return tostring(…)")
+			return f.wrong(k, t, "Redis cuts the fraction off a returned number; return math.floor(…), or declare "+
+				"float and return tostring(…)")
 		}
 		return f.unitFits(k, t, unit)
 	case "bool":
@@ -409,9 +428,11 @@ func (f fitter) textFits(k analyze.Kind, t script.Type, class analyze.Class, uni
 	if _, isKey := k.(analyze.Key); isKey {
 		base = script.KeyType
 	}
-	anyText := slices.Contains([]string{"string", "bytes", script.KeyType, script.ChannelType, script.EnumType}, base)
+	anyText := slices.Contains([]string{"string", "bytes", script.KeyType, script.ChannelType, script.EnumType},
+		base)
 	if (text.Class == analyze.Built || text.Class == analyze.Digits) && t.Base != "string" && t.Base != "bytes" {
-		mend := map[string]string{"json": "return cjson.encode(…)", "bool": "return true or false, as of … == '1'", "float": "return tostring(tonumber(…) or 0)"}[t.Base]
+		mend := map[string]string{"json": "return cjson.encode(…)", "bool": "return true or false, as of … == '1'",
+			"float": "return tostring(tonumber(…) or 0)"}[t.Base]
 		if mend == "" {
 			mend = "return tonumber(…) or 0"
 		}
@@ -428,8 +449,10 @@ func (f fitter) textFits(k analyze.Kind, t script.Type, class analyze.Class, uni
 		_, err := strconv.ParseInt(s.S, 10, 64)
 		switch {
 		case text.Class == analyze.Written:
-			return f.wrong(k, t, "as a text it has an exponent from 1e14 on; return the number itself, or string.format('%.0f', …)")
-		case constant && err != nil, worded, empty, text.Class == analyze.JSON, !constant && class == analyze.Fraction && (isArg || text.Class == analyze.Fraction):
+			return f.wrong(k, t, "as a text it has an exponent from 1e14 on; return the number itself, or "+
+				"string.format('%.0f', …)")
+		case constant && err != nil, worded, empty, text.Class == analyze.JSON,
+			!constant && class == analyze.Fraction && (isArg || text.Class == analyze.Fraction):
 			return f.wrong(k, t, "return a whole number, or declare another type")
 		case anyText || base == "json":
 			return f.wrong(k, t, fmt.Sprintf("it is declared %s; return tonumber(…), or declare %s here", base, here))
@@ -441,11 +464,13 @@ func (f fitter) textFits(k analyze.Kind, t script.Type, class analyze.Class, uni
 			return f.wrong(k, t, "return a number as a string, as of tostring")
 		}
 		if anyText || base == "json" || base == "bool" {
-			return f.wrong(k, t, fmt.Sprintf("it is declared %s; return tostring(tonumber(…)), or declare %s here", base, here))
+			return f.wrong(k, t, fmt.Sprintf("it is declared %s; return tostring(tonumber(…)), or declare %s here",
+				base, here))
 		}
 	case "bool":
 		switch {
-		case constant && slices.Contains([]string{"0", "1", "OK"}, s.S), base == "bool", text.Class == analyze.Binary:
+		case constant && slices.Contains([]string{"0", "1", "OK"}, s.S), base == "bool",
+			text.Class == analyze.Binary:
 			return nil
 		case isRead(k) && !constant:
 			return nil // a stored bool

@@ -15,11 +15,13 @@ func (f fitter) tableFitsScalar(r analyze.Ref, t script.Type) *misfit {
 	ok, isStatus := table.Fields["ok"], f.status(r)
 	double, isDouble := table.Fields["double"]
 	switch {
-	case isDouble && t.Base == "float" && double.All(func(k analyze.Kind) bool { return analyze.TypeOf(k) == "number" }):
+	case isDouble && t.Base == "float" &&
+		double.All(func(k analyze.Kind) bool { return analyze.TypeOf(k) == "number" }):
 		return nil
 	case isStatus && (t.Base == "string" || t.Base == "bytes"):
 		return nil
-	case isStatus && t.Base == "bool" && !ok.MayBe(func(k analyze.Kind) bool { s, is := k.(analyze.Str); return !is || s.S != "OK" }):
+	case isStatus && t.Base == "bool" &&
+		!ok.MayBe(func(k analyze.Kind) bool { s, is := k.(analyze.Str); return !is || s.S != "OK" }):
 		return nil
 	case isStatus && t.Base == "bool":
 		return f.wrong(r, t, "return true or false")
@@ -43,7 +45,8 @@ func named(t *analyze.Table) bool {
 	return t.Names.MayBe(func(k analyze.Kind) bool { s := analyze.TypeOf(k); return s == "string" || s == "" })
 }
 
-const nilInside = "a nil inside a returned table cuts the reply short; use false, which arrives as nil and keeps its place"
+const nilInside = "a nil inside a returned table cuts the reply short; use false, which arrives as nil and " +
+	"keeps its place"
 
 // items checks what a table holds, one after the other. Where the length counts, an item
 // may not be behind the end of the list that it was taken from.
@@ -83,8 +86,10 @@ func (f fitter) listFits(k analyze.Kind, t script.Type) *misfit {
 	if f.status(k) || named(table) {
 		return f.wrong(k, t, "return the values by the indices 1, 2, 3, or declare a map")
 	}
-	if table.Pairs != nil && t.Elem.Kind == script.Scalar && !slices.Contains([]string{"string", "bytes", script.RawType}, t.Elem.Base) && table.Pairs[0].MayBe(isText) {
-		return &misfit{what: "a list of names and values in turn is returned", want: t.String(), mend: "declare map[string]" + t.Elem.String() + ", or a list of structs"}
+	if table.Pairs != nil && t.Elem.Kind == script.Scalar &&
+		!slices.Contains([]string{"string", "bytes", script.RawType}, t.Elem.Base) && table.Pairs[0].MayBe(isText) {
+		return &misfit{what: "a list of names and values in turn is returned", want: t.String(),
+			mend: "declare map[string]" + t.Elem.String() + ", or a list of structs"}
 	}
 	if t.Elem.Kind == script.Struct && !t.Elem.Optional && !everything(table).MayBe(isTable) {
 		return f.flatFits(k, table, t)
@@ -116,9 +121,11 @@ func (f fitter) flatFits(k analyze.Kind, table *analyze.Table, t script.Type) *m
 	fields := t.Elem.Fields
 	n := len(fields)
 	if table.Exact && len(table.Items)%n != 0 {
-		return &misfit{full: fmt.Sprintf("a list of %d values is returned, which is no multiple of the %d of each element; return them in turn, or a table each: {%s}", len(table.Items), n, names(fields))}
+		return &misfit{full: fmt.Sprintf("a list of %d values is returned, which is no multiple of the %d of each "+
+			"element; return them in turn, or a table each: {%s}", len(table.Items), n, names(fields))}
 	}
-	if m := f.items(table, false, func(i int, v analyze.Value) *misfit { return f.fits(v, fields[i%n].Type) }); m != nil {
+	if m := f.items(table, false,
+		func(i int, v analyze.Value) *misfit { return f.fits(v, fields[i%n].Type) }); m != nil {
 		return m
 	}
 	if table.Pairs != nil && n == 2 {
@@ -129,7 +136,8 @@ func (f fitter) flatFits(k analyze.Kind, table *analyze.Table, t script.Type) *m
 			}
 		}
 		if table.Odd {
-			return f.wrong(k, t, fmt.Sprintf("it has an odd number of values, which is no multiple of 2; return a table for each element: {%s}", names(fields)))
+			return f.wrong(k, t, fmt.Sprintf("it has an odd number of values, which is no multiple of 2; return a "+
+				"table for each element: {%s}", names(fields)))
 		}
 		return nil
 	}
@@ -143,7 +151,8 @@ func (f fitter) flatFits(k analyze.Kind, table *analyze.Table, t script.Type) *m
 // there is something for each of them. That they take turns is not known.
 func (f fitter) inTurn(rest analyze.Value, fields []script.Field) bool {
 	for _, k := range rest.Kinds() {
-		if !slices.ContainsFunc(fields, func(field script.Field) bool { return f.fits(analyze.Of(k), field.Type) == nil }) {
+		if !slices.ContainsFunc(fields,
+			func(field script.Field) bool { return f.fits(analyze.Of(k), field.Type) == nil }) {
 			return false
 		}
 	}
@@ -195,14 +204,16 @@ func (f fitter) mapFits(k analyze.Kind, t script.Type) *misfit {
 	}
 	key, value := script.Type{Base: "string"}, *t.Elem
 	if table.Exact && len(table.Items)%2 != 0 {
-		return &misfit{what: fmt.Sprintf("a list of %d values is returned", len(table.Items)), want: t.String(), mend: mend}
+		return &misfit{what: fmt.Sprintf("a list of %d values is returned", len(table.Items)), want: t.String(),
+			mend: mend}
 	}
 	named := map[string]bool{}
 	if m := f.items(table, true, func(i int, v analyze.Value) *misfit {
 		if i%2 == 0 {
 			name, constant := v.Str()
 			if constant && named[name] {
-				return &misfit{full: fmt.Sprintf("the name %q stands twice in the returned map, which the call refuses; keep one", name)}
+				return &misfit{full: fmt.Sprintf("the name %q stands twice in the returned map, which the call refuses; "+
+					"keep one", name)}
 			}
 			named[name] = true
 			return f.fits(v, key)
@@ -226,7 +237,8 @@ func (f fitter) mapFits(k analyze.Kind, t script.Type) *misfit {
 		return nil
 	}
 	if len(table.Rest.Kinds()) > 0 {
-		return &misfit{what: "a list is returned of which it is not known that names and values take turns", want: t.String(), mend: mend + "; append both one after the other, or declare a list"}
+		return &misfit{what: "a list is returned of which it is not known that names and values take turns",
+			want: t.String(), mend: mend + "; append both one after the other, or declare a list"}
 	}
 	return nil
 }
@@ -239,8 +251,10 @@ func (f fitter) fieldsFit(inner analyze.Value, t script.Type) *misfit {
 			return f.wrong(k, t, "give map a table")
 		}
 		table := f.heap.Table(r)
-		if len(table.Items) > 0 || table.Names.MayBe(func(k analyze.Kind) bool { return analyze.TypeOf(k) != "string" }) {
-			return &misfit{what: "a map whose names may be numbers is returned", want: t.String(), mend: "name its values by strings, as map[tostring(i)] = …"}
+		if len(table.Items) > 0 ||
+			table.Names.MayBe(func(k analyze.Kind) bool { return analyze.TypeOf(k) != "string" }) {
+			return &misfit{what: "a map whose names may be numbers is returned", want: t.String(),
+				mend: "name its values by strings, as map[tostring(i)] = …"}
 		}
 		for _, v := range table.Fields {
 			if m := f.fits(v, *t.Elem); m != nil {
@@ -260,13 +274,16 @@ func (f fitter) structFits(k analyze.Kind, t script.Type) *misfit {
 	r, ok := k.(analyze.Ref)
 	if !ok {
 		if len(fields) == 1 {
-			return &misfit{full: fmt.Sprintf("%s is returned, but the header declares a list of one value, with a name; write returns: %s, or return {%s}", f.describe(k), fields[0].Type, names(fields))}
+			return &misfit{full: fmt.Sprintf("%s is returned, but the header declares a list of one value, with a "+
+				"name; write returns: %s, or return {%s}", f.describe(k), fields[0].Type, names(fields))}
 		}
-		return &misfit{full: fmt.Sprintf("%s is returned, but the header declares %d values; return them in a table: {%s}", f.describe(k), len(fields), names(fields))}
+		return &misfit{full: fmt.Sprintf("%s is returned, but the header declares %d values; return them in a "+
+			"table: {%s}", f.describe(k), len(fields), names(fields))}
 	}
 	table := f.heap.Table(r)
 	if f.status(k) || named(table) {
-		return &misfit{full: fmt.Sprintf("the returned table has named fields, which Redis drops; return the values in order: {%s}", names(fields))}
+		return &misfit{full: fmt.Sprintf("the returned table has named fields, which Redis drops; return the "+
+			"values in order: {%s}", names(fields))}
 	}
 	length := len(table.Items)
 	m := f.items(table, true, func(i int, v analyze.Value) *misfit {
@@ -283,9 +300,11 @@ func (f fitter) structFits(k analyze.Kind, t script.Type) *misfit {
 	case m != nil:
 		return m
 	case table.Rest.MayBe(func(analyze.Kind) bool { return true }):
-		return &misfit{full: fmt.Sprintf("the length of the returned table is not known, but the header declares %d values; return them one by one, as {list[1] or false, …}: {%s}", len(fields), names(fields))}
+		return &misfit{full: fmt.Sprintf("the length of the returned table is not known, but the header declares "+
+			"%d values; return them one by one, as {list[1] or false, …}: {%s}", len(fields), names(fields))}
 	case length != len(fields):
-		return &misfit{full: fmt.Sprintf("the returned table has length %d, but the header declares %d values; return {%s}", length, len(fields), names(fields))}
+		return &misfit{full: fmt.Sprintf("the returned table has length %d, but the header declares %d values; "+
+			"return {%s}", length, len(fields), names(fields))}
 	}
 	return nil
 }

@@ -36,7 +36,8 @@ func (c *checker) guard() {
 		}
 	}
 	if !checked {
-		c.findf(g.Pos, "guard: the script writes nothing, so that there is nothing to guard; remove guard:, and write mode: read")
+		c.findf(g.Pos, "guard: the script writes nothing, so that there is nothing to guard; remove guard:, and "+
+			"write mode: read")
 		return
 	}
 	if !g.Fenced {
@@ -61,27 +62,34 @@ func (c *checker) stored(g *script.Guard) {
 		}
 	}
 	if first.Stored {
-		c.findf(first.Pos, "guard: this can remove the fence that is stored in KEYS[%d], overwrite it or let it expire, so that an older fence would pass later; write other keys and fields only", g.Key)
+		c.findf(first.Pos, "guard: this can remove the fence that is stored in KEYS[%d], overwrite it or let it "+
+			"expire, so that an older fence would pass later; write other keys and fields only", g.Key)
 		return
 	}
-	c.findf(first.Pos, "guard: this write does not store the fence ARGV[%d] in KEYS[%d], and an error behind it would leave it so, that an older fence would pass later; %s in this command or before it with redis.call, which ends the script where it fails, whatever is there and without an expiry",
+	c.findf(first.Pos, "guard: this write does not store the fence ARGV[%d] in KEYS[%d], and an error behind "+
+		"it would leave it so, that an older fence would pass later; %s in this command or before it with "+
+		"redis.call, which ends the script where it fails, whatever is there and without an expiry",
 		g.Arg, g.Key, where)
 }
 
 // wanted shows the check that a guard asks for.
 func (c *checker) wanted(g *script.Guard) string {
 	if !g.Fenced {
-		return fmt.Sprintf("compare GET of KEYS[%d] with ARGV[%d], as in: if redis.call('GET', KEYS[%[1]d]) ~= ARGV[%[2]d] then return … end", g.Key, g.Arg)
+		return fmt.Sprintf("compare GET of KEYS[%d] with ARGV[%d], as in: if redis.call('GET', KEYS[%[1]d]) ~= "+
+			"ARGV[%[2]d] then return … end", g.Key, g.Arg)
 	}
 	if len(c.facts.Fences) > 1 {
-		return fmt.Sprintf("compare tonumber(ARGV[%d]) with what one field of KEYS[%d] remembers: here it is compared with several", g.Arg, g.Key)
+		return fmt.Sprintf("compare tonumber(ARGV[%d]) with what one field of KEYS[%d] remembers: here it is "+
+			"compared with several", g.Arg, g.Key)
 	}
 	for source := range c.facts.Fences {
 		if source.Chosen {
-			return fmt.Sprintf("compare tonumber(ARGV[%d]) with a field of KEYS[%d] whose name is a literal: a caller who picks the field picks the fence", g.Arg, g.Key)
+			return fmt.Sprintf("compare tonumber(ARGV[%d]) with a field of KEYS[%d] whose name is a literal: a "+
+				"caller who picks the field picks the fence", g.Arg, g.Key)
 		}
 	}
-	return fmt.Sprintf("compare tonumber(ARGV[%d]) with tonumber() of what GET or HGET reads from KEYS[%d], and return where it is smaller", g.Arg, g.Key)
+	return fmt.Sprintf("compare tonumber(ARGV[%d]) with tonumber() of what GET or HGET reads from KEYS[%d], "+
+		"and return where it is smaller", g.Arg, g.Key)
 }
 
 func writesData(call *analyze.Call) bool {

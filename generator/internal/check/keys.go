@@ -17,7 +17,8 @@ func keyWords(spec command.Keys, words []analyze.Word) (keys []analyze.Word, unk
 		if unknown != nil {
 			return nil, unknown
 		}
-		if repeats := !spec.NumKeys && spec.Limit <= 1 && spec.Last == 0; repeats && first > 0 { // servers store where the last one says
+		// servers store where the last one says
+		if repeats := !spec.NumKeys && spec.Limit <= 1 && spec.Last == 0; repeats && first > 0 {
 			again := spec
 			again.First = first + 1
 			if more, unknown := keyWords(again, words); unknown != nil || len(more) > 0 {
@@ -55,7 +56,8 @@ func keyWords(spec command.Keys, words []analyze.Word) (keys []analyze.Word, unk
 		w.Value = w.Pairs[(n-1-first)%2]
 		return append(keys, w), nil
 	}
-	if words[n-1].Open && last >= n-1 && !slices.ContainsFunc(keys, func(w analyze.Word) bool { return w.Open }) {
+	if words[n-1].Open && last >= n-1 &&
+		!slices.ContainsFunc(keys, func(w analyze.Word) bool { return w.Open }) {
 		keys = append(keys, words[n-1])
 	}
 	return keys, nil
@@ -144,8 +146,10 @@ func isWord(w analyze.Word, text string) bool {
 }
 
 // plain are the commands that take any number of words and no options among them.
-var plain = strings.Fields("del exists unlink touch mget mset msetnx hset hmset hmget hdel sadd srem smismember sdiff sinter sunion" +
-	" sdiffstore sinterstore sunionstore lpush lpushx rpush rpushx pfadd pfcount pfmerge zrem zmscore xack xdel geohash geopos ping")
+var plain = strings.Fields("del exists unlink touch mget mset msetnx hset hmset hmget hdel sadd srem " +
+	"smismember sdiff sinter sunion" +
+	" sdiffstore sinterstore sunionstore lpush lpushx rpush rpushx pfadd pfcount pfmerge zrem zmscore xack " +
+	"xdel geohash geopos ping")
 
 // endsEarly returns a word of the script's own text that has a NUL where an option may stand. The servers
 // compare options as strings of C do, which end there, and all that is told of a call by its options

@@ -26,15 +26,20 @@ func Package(scripts []*script.Script, reserved []string) []finding.Finding {
 		case other == nil:
 			files[lower] = s
 		case other.Base == s.Base:
-			findings = append(findings, s.Findf(top, "%s would also be written as %s.go; rename one of the files", other.Path, s.Base))
+			findings = append(findings,
+				s.Findf(top, "%s would also be written as %s.go; rename one of the files", other.Path, s.Base))
 			continue
 		default:
-			findings = append(findings, s.Findf(top, "%s.go and the %s.go of %s are one file where the case of letters does not tell files apart, as on macOS and Windows; rename one of the files",
-				s.Base, other.Base, other.Path))
+			findings = append(findings,
+				s.Findf(top, "%s.go and the %s.go of %s are one file where the case of letters does not tell files "+
+					"apart, as on macOS and Windows; rename one of the files",
+					s.Base, other.Base, other.Path))
 			continue
 		}
 		if !everywhere(s.Base + ".go") {
-			findings = append(findings, s.Findf(top, "Go would leave the file %s.go out, on some systems or on all, for how it is called; give the script's file another name", s.Base))
+			findings = append(findings,
+				s.Findf(top, "Go would leave the file %s.go out, on some systems or on all, for how it is called; give "+
+					"the script's file another name", s.Base))
 		}
 		if !embeddable(s.Base) {
 			findings = append(findings, s.Findf(top,
@@ -46,9 +51,13 @@ func Package(scripts []*script.Script, reserved []string) []finding.Finding {
 		}
 		switch {
 		case taken != "" && owner == s.Path:
-			findings = append(findings, s.Findf(top, "the script makes the Go name %s twice; give the argument or the field that it comes from another name", taken))
+			findings = append(findings,
+				s.Findf(top, "the script makes the Go name %s twice; give the argument or the field that it comes from "+
+					"another name", taken))
 		case taken != "":
-			findings = append(findings, s.Findf(top, "the Go name %s is already taken by %s; give the script another name: directive", taken, owner))
+			findings = append(findings,
+				s.Findf(top, "the Go name %s is already taken by %s; give the script another name: directive", taken,
+					owner))
 		}
 	}
 	return findings
@@ -87,7 +96,8 @@ func (n namespace) sentinels(scripts []*script.Script) []finding.Finding {
 		for _, e := range s.Errors {
 			name := e.Sentinel()
 			if other := codes[name]; other != "" && other != e.Code {
-				findings = append(findings, s.Findf(e.Pos, "errors: %s becomes the Go name %s, as %s does; rename one of them", e.Code, name, other))
+				findings = append(findings,
+					s.Findf(e.Pos, "errors: %s becomes the Go name %s, as %s does; rename one of them", e.Code, name, other))
 			}
 			codes[name] = e.Code
 			n[name] = "an errors: directive"
@@ -100,7 +110,10 @@ func (n namespace) sentinels(scripts []*script.Script) []finding.Finding {
 func everywhere(name string) bool {
 	none := build.Default
 	none.GOOS, none.GOARCH = "none", "none"
-	none.OpenFile = func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("package p\n")), nil }
+	none.OpenFile = func(string) (io.ReadCloser, error) {
+		return io.NopCloser(strings.NewReader("package p\n")),
+			nil
+	}
 	match, err := none.MatchFile("", name)
 	return err == nil && match
 }

@@ -20,14 +20,16 @@ func (c *checker) returns() {
 		switch first := r.Values.At(0); {
 		case f.onlyErrors(first):
 		case len(r.Values.Items) > 1:
-			c.findf(r.Pos, "%d values are returned, of which Redis answers the first; return them in a table", len(r.Values.Items))
+			c.findf(r.Pos, "%d values are returned, of which Redis answers the first; return them in a table",
+				len(r.Values.Items))
 		case len(r.Exprs) == 0 || len(r.Values.Items) == 0 && !r.Values.Open:
 			if !nilIsFine {
 				c.nothing(r.Pos, declared)
 			}
 		case declared.Kind == script.ReturnNone:
 			if wrong := f.none(first); wrong != "" {
-				c.findf(r.Pos, "%s is returned, but the header says returns: none; declare its type, or return nothing", wrong)
+				c.findf(r.Pos, "%s is returned, but the header says returns: none; declare its type, or return nothing",
+					wrong)
 			}
 		case declared.Kind == script.ReturnOK:
 			if wrong := f.ok(first); wrong != "" {
@@ -41,22 +43,26 @@ func (c *checker) returns() {
 	}
 	c.ask(ruleReply)
 	if c.facts.EndReached != nil && !nilIsFine {
-		c.findf(declared.Pos, "the script can end without a return, but the header says returns: %s; end it with a return, or declare none, or a type with ?", declared)
+		c.findf(declared.Pos, "the script can end without a return, but the header says returns: %s; end it with "+
+			"a return, or declare none, or a type with ?", declared)
 	}
 }
 
 func (c *checker) nothing(pos script.Pos, declared script.Returns) {
 	if declared.Type.Kind == script.Struct {
-		c.findf(pos, "the header declares %d values; return them in a table: {%s}", len(declared.Type.Fields), names(declared.Type.Fields))
+		c.findf(pos, "the header declares %d values; return them in a table: {%s}", len(declared.Type.Fields),
+			names(declared.Type.Fields))
 		return
 	}
-	c.findf(pos, "nothing is returned, but the header says returns: %s; return a value, or declare none, or a type with ?", declared)
+	c.findf(pos, "nothing is returned, but the header says returns: %s; return a value, or declare none, or a "+
+		"type with ?", declared)
 }
 
 // misfit reports a reply that does not fit, at the part of the return that is meant.
 func (c *checker) misfit(r *analyze.Return, m *misfit, declared script.Returns) {
 	pos := r.Pos
-	if table, ok := r.Exprs[0].(*ast.TableExpr); ok && m.item > 0 && m.item <= len(table.Fields) && !slices.ContainsFunc(table.Fields, func(f *ast.Field) bool { return f.Key != nil }) {
+	if table, ok := r.Exprs[0].(*ast.TableExpr); ok && m.item > 0 && m.item <= len(table.Fields) &&
+		!slices.ContainsFunc(table.Fields, func(f *ast.Field) bool { return f.Key != nil }) {
 		pos = c.script.Pos(table.Fields[m.item-1].Value)
 	}
 	if m.full != "" {

@@ -47,7 +47,8 @@ var Rules = []finding.Rule{
 	{Name: ruleArity, Demand: "each command gets as many arguments as it takes"},
 	{Name: ruleArgument, Demand: "each argument of a command is a string or a number"},
 	{Name: ruleOption, Demand: "Redis 7.0 takes the arguments of each command"},
-	{Name: RuleNumber, Demand: "an argument is a number where the command takes nothing else, and a whole one where it must be"},
+	{Name: RuleNumber, Demand: "an argument is a number where the command takes nothing else, and a whole one " +
+		"where it must be"},
 	{Name: RuleReadOnly, Demand: "a script that only reads calls no command that writes"},
 	{Name: ruleKey, Demand: "each key of a command comes from KEYS"},
 	{Name: ruleChannel, Demand: "each channel is declared"},
@@ -56,8 +57,10 @@ var Rules = []finding.Rule{
 	{Name: ruleTests, Demand: "conditions and comparisons ask what they seem to ask"},
 	{Name: ruleReply, Demand: "the reply has the declared type"},
 	{Name: ruleErrors, Demand: "each declared error code is replied"},
-	{Name: ruleHeld, Demand: "no write comes before the comparison with the token of the lock, or with what its key has while readers share it"},
-	{Name: ruleFenced, Demand: "no write comes before the comparison with the fence, which the first write stores"},
+	{Name: ruleHeld, Demand: "no write comes before the comparison with the token of the lock, or with what " +
+		"its key has while readers share it"},
+	{Name: ruleFenced, Demand: "no write comes before the comparison with the fence, which the first write " +
+		"stores"},
 	{Name: ruleWaivers, Demand: "each waiver waives something"},
 	{Name: ruleOptional, Demand: "an optional argument is compared with the empty string before it is used"},
 	{Name: ruleReached, Demand: "each call of a command in the text is followed"},

@@ -13,11 +13,15 @@ import (
 func (c *checker) settled(t analyze.Test) string {
 	switch {
 	case t.Counts != "":
-		return fmt.Sprintf("%s answers as many values as it is asked for, with false where there is none, so that their number says nothing of what is stored; count those that are not false", t.Counts)
+		return fmt.Sprintf("%s answers as many values as it is asked for, with false where there is none, so that "+
+			"their number says nothing of what is stored; count those that are not false", t.Counts)
 	case t.Fragile:
-		return "where the command answers false, this is an error, so that it is never false; ask for the reply itself, as in: local reply = redis.call(…); if reply then …"
+		return "where the command answers false, this is an error, so that it is never false; ask for the reply " +
+			"itself, as in: local reply = redis.call(…); if reply then …"
 	case t.Operator == "#":
-		return fmt.Sprintf("after redis.setresp(3), the reply of %s is no list: it is a table with the field %s; %s", commands(t), t.Fields[0], fieldUse(t.Fields[0]))
+		return fmt.Sprintf(
+			"after redis.setresp(3), the reply of %s is no list: it is a table with the field %s; %s", commands(t),
+			t.Fields[0], fieldUse(t.Fields[0]))
 	case t.Operator == ".":
 		return c.noField(t)
 	case t.Operator == "":
@@ -25,7 +29,8 @@ func (c *checker) settled(t analyze.Test) string {
 	case t.Operator == "==" || t.Operator == "~=":
 		return c.equality(t)
 	}
-	return fmt.Sprintf("%s is compared with %s, which comes out the same whatever it is, since it is 0 or 1; write == 1 or == 0", analyze.DescribeValue(t.Left), analyze.DescribeValue(t.Right))
+	return fmt.Sprintf("%s is compared with %s, which comes out the same whatever it is, since it is 0 or 1; "+
+		"write == 1 or == 0", analyze.DescribeValue(t.Left), analyze.DescribeValue(t.Right))
 }
 
 func commands(t analyze.Test) string { return strings.Join(t.Commands, " or ") }
@@ -46,15 +51,20 @@ func (c *checker) noField(t analyze.Test) string {
 	name, _ := t.Right.Str()
 	switch {
 	case name == "err":
-		return fmt.Sprintf("what redis.call answers is never an error, which it raises, so that err is always nil; write redis.pcall, or leave the question out: %s then ends the script", commands(t))
+		return fmt.Sprintf("what redis.call answers is never an error, which it raises, so that err is always "+
+			"nil; write redis.pcall, or leave the question out: %s then ends the script", commands(t))
 	case len(t.Fields) > 0:
-		return fmt.Sprintf("the reply of %s has no such field, so that this is always nil; it has %s: write reply.%s", commands(t), strings.Join(t.Fields, " and "), t.Fields[0])
+		return fmt.Sprintf("the reply of %s has no such field, so that this is always nil; it has %s: write "+
+			"reply.%s", commands(t), strings.Join(t.Fields, " and "), t.Fields[0])
 	case slices.Contains(t.Commands, "HGETALL"):
-		return fmt.Sprintf("the reply of HGETALL is a list, with names and values in turn, so that %s of it is always nil; write redis.call('HGET', key, '%s')", name, name)
+		return fmt.Sprintf("the reply of HGETALL is a list, with names and values in turn, so that %s of it is "+
+			"always nil; write redis.call('HGET', key, '%s')", name, name)
 	case name != "":
-		return fmt.Sprintf("the reply of %s is a list, which has no field %s, so that this is always nil; write its index, as in reply[1]", commands(t), name)
+		return fmt.Sprintf("the reply of %s is a list, which has no field %s, so that this is always nil; write "+
+			"its index, as in reply[1]", commands(t), name)
 	}
-	return fmt.Sprintf("the reply of %s has no value at this index, so that this is always nil; write one that it has: Lua counts from 1", commands(t))
+	return fmt.Sprintf("the reply of %s has no value at this index, so that this is always nil; write one that "+
+		"it has: Lua counts from 1", commands(t))
 }
 
 // truth says why a value is always true, or never.
@@ -63,14 +73,17 @@ func (c *checker) truth(v analyze.Value) string {
 		switch k := k.(type) {
 		case analyze.Empty:
 			p := c.entry(k.Index)
-			return fmt.Sprintf("ARGV%s %s is optional: where it is absent it is the empty string, which is true in Lua; write ARGV%[1]s ~= ''", p, p.Name)
+			return fmt.Sprintf("ARGV%s %s is optional: where it is absent it is the empty string, which is true in "+
+				"Lua; write ARGV%[1]s ~= ''", p, p.Name)
 		case analyze.Arg:
 			p := c.entry(k.Index)
 			switch {
 			case p != nil && p.Type.Base == "bool":
-				return fmt.Sprintf("ARGV%s %s is a bool, which is sent as '1' or '0', and both are true in Lua; write ARGV%[1]s == '1'", p, p.Name)
+				return fmt.Sprintf("ARGV%s %s is a bool, which is sent as '1' or '0', and both are true in Lua; write "+
+					"ARGV%[1]s == '1'", p, p.Name)
 			case p != nil:
-				return fmt.Sprintf("ARGV%s %s is always sent, and even the empty string is true in Lua; write ARGV%[1]s ~= ''", p, p.Name)
+				return fmt.Sprintf("ARGV%s %s is always sent, and even the empty string is true in Lua; write ARGV%[1]s "+
+					"~= ''", p, p.Name)
 			}
 		}
 	}
@@ -78,18 +91,24 @@ func (c *checker) truth(v analyze.Value) string {
 	switch v.Type() {
 	case "number":
 		how := "compare it, as in > 0"
-		if v.All(func(k analyze.Kind) bool { n, is := k.(analyze.Number); return is && n.Class == analyze.Binary }) {
+		if v.All(func(k analyze.Kind) bool {
+			n, is := k.(analyze.Number)
+			return is &&
+				n.Class == analyze.Binary
+		}) {
 			how = "write == 1, or == 0 for not"
 		}
 		return fmt.Sprintf("this is a number, and every number is true in Lua, 0 as well; %s", how)
 	case "string":
 		return fmt.Sprintf("%s is always true: in Lua every string is, also ''; write ~= ''", what)
 	case "table":
-		return "this is a table, and every table is true in Lua, also one without elements; for a list write #list > 0, and for a status leave the question out"
+		return "this is a table, and every table is true in Lua, also one without elements; for a list write " +
+			"#list > 0, and for a status leave the question out"
 	case "nil":
 		return "this is always nil, so that the condition is never true; mend its spelling, or leave it out"
 	}
-	return fmt.Sprintf("this is always %s, so that the condition comes out the same whatever happens; mend it, or leave it out", what)
+	return fmt.Sprintf("this is always %s, so that the condition comes out the same whatever happens; mend it, "+
+		"or leave it out", what)
 }
 
 // equality says why two values are never equal, or always.
@@ -103,11 +122,15 @@ func (c *checker) equality(t analyze.Test) string {
 	text, constant := right.Str()
 	switch {
 	case p != nil && p.Type.Base == "bool":
-		return fmt.Sprintf("ARGV%s %s is a bool, which is sent as the string '1' or '0', so that it is never equal to %s; write ARGV%[1]s == '1'", p, p.Name, analyze.DescribeValue(right))
+		return fmt.Sprintf("ARGV%s %s is a bool, which is sent as the string '1' or '0', so that it is never "+
+			"equal to %s; write ARGV%[1]s == '1'", p, p.Name, analyze.DescribeValue(right))
 	case p != nil && r == "number":
-		return fmt.Sprintf("ARGV%s %s is a string here, as all arguments are, so that it is never equal to a number; write tonumber(ARGV%[1]s)", p, p.Name)
+		return fmt.Sprintf("ARGV%s %s is a string here, as all arguments are, so that it is never equal to a "+
+			"number; write tonumber(ARGV%[1]s)", p, p.Name)
 	case p != nil && r == "boolean":
-		return fmt.Sprintf("ARGV%s %s is a string here, as all arguments are, so that it is never equal to %s; compare it with a string, or declare ARGV%[1]s as a bool and write == '1'", p, p.Name, analyze.DescribeValue(right))
+		return fmt.Sprintf("ARGV%s %s is a string here, as all arguments are, so that it is never equal to %s; "+
+			"compare it with a string, or declare ARGV%[1]s as a bool and write == '1'", p, p.Name,
+			analyze.DescribeValue(right))
 	case p != nil && constant:
 		how := fmt.Sprintf("compare the numbers: tonumber(ARGV%s)", p)
 		switch {
@@ -118,19 +141,25 @@ func (c *checker) equality(t analyze.Test) string {
 		}
 		return fmt.Sprintf("ARGV%s %s is of type %s, which is never sent as %q; %s", p, p.Name, p.Type, text, how)
 	case l == "nil" && hasMissing(right) || r == "nil" && hasMissing(left):
-		return "a command answers false where there is nothing, never nil, so that this never holds; compare with false, or write not"
+		return "a command answers false where there is nothing, never nil, so that this never holds; compare with " +
+			"false, or write not"
 	case l == "table" && r == "string" || l == "string" && r == "table":
-		return "a table is never equal to a string; a status is a table whose field ok has the text: compare that, and a list by its elements"
+		return "a table is never equal to a string; a status is a table whose field ok has the text: compare " +
+			"that, and a list by its elements"
 	case l == "table" && r == "nil" || l == "nil" && r == "table":
 		return "this is a table, never nil: where there is nothing, a list is empty; write #list == 0"
 	case t.Left.MayBe(isKey) || t.Right.MayBe(isKey):
-		return fmt.Sprintf("%s is never equal to %s: the call refuses an empty key; leave the comparison out", analyze.DescribeValue(t.Left), analyze.DescribeValue(t.Right))
+		return fmt.Sprintf("%s is never equal to %s: the call refuses an empty key; leave the comparison out",
+			analyze.DescribeValue(t.Left), analyze.DescribeValue(t.Right))
 	case l != r && l != "" && r != "":
-		return fmt.Sprintf("%s is never equal to %s, as their types differ; convert one with tonumber or tostring", analyze.DescribeValue(t.Left), analyze.DescribeValue(t.Right))
+		return fmt.Sprintf("%s is never equal to %s, as their types differ; convert one with tonumber or tostring",
+			analyze.DescribeValue(t.Left), analyze.DescribeValue(t.Right))
 	case l == "number" && t.Never == (t.Operator == "=="):
-		return fmt.Sprintf("this is a number that is never equal to %s: it is 0 or 1, or has no fraction; compare it with one that it may be", analyze.DescribeValue(right))
+		return fmt.Sprintf("this is a number that is never equal to %s: it is 0 or 1, or has no fraction; compare "+
+			"it with one that it may be", analyze.DescribeValue(right))
 	}
-	return fmt.Sprintf("%s and %s are compared, which comes out the same whatever happens; compare with what it may be, or leave the comparison out", analyze.DescribeValue(t.Left), analyze.DescribeValue(t.Right))
+	return fmt.Sprintf("%s and %s are compared, which comes out the same whatever happens; compare with what "+
+		"it may be, or leave the comparison out", analyze.DescribeValue(t.Left), analyze.DescribeValue(t.Right))
 }
 
 // there is what a value is where there is one; if there never is, the value.

@@ -28,7 +28,8 @@ func (c *checker) optional() {
 		c.ask(ruleOptional)
 		if index := c.facts.Needed[pos]; !c.facts.Compared[index] {
 			p := c.entry(index)
-			c.findf(pos, "ARGV%s %s is optional: where it is absent it is the empty string, and counting with it is an error; ask first: if ARGV%[1]s ~= '' then …", p, p.Name)
+			c.findf(pos, "ARGV%s %s is optional: where it is absent it is the empty string, and counting with it is "+
+				"an error; ask first: if ARGV%[1]s ~= '' then …", p, p.Name)
 		}
 	}
 }
@@ -66,12 +67,14 @@ func (c *checker) order(t analyze.Test) bool {
 		if !text(side) {
 			side = t.Right
 		}
-		c.findf(t.Pos, "%s is a string, and comparing a string with a number is an error; write tonumber(…)", analyze.DescribeValue(side))
+		c.findf(t.Pos, "%s is a string, and comparing a string with a number is an error; write tonumber(…)",
+			analyze.DescribeValue(side))
 		return true
 	}
 	for _, v := range []analyze.Value{t.Left, t.Right} {
 		if k := counts(v); k != nil && text(t.Left) && text(t.Right) {
-			c.findf(t.Pos, "%s is compared as text, letter by letter, so that '9' is above '10'; write tonumber(…) on both sides", analyze.Describe(k))
+			c.findf(t.Pos, "%s is compared as text, letter by letter, so that '9' is above '10'; write tonumber(…) "+
+				"on both sides", analyze.Describe(k))
 			return true
 		}
 	}

@@ -60,20 +60,24 @@ func unlike(operator string, p, q analyze.Unit) string {
 	case p.Span() != q.Span() && (operator == "+" || operator == "-"):
 		return fmt.Sprintf("%s and %s are counted together here; convert one of them by 1000", p, q)
 	case operator == "+":
-		return fmt.Sprintf("%s is added to %s, which makes no time; add a duration, or write a + (b - a) / 2 for the middle of both", q, p)
+		return fmt.Sprintf("%s is added to %s, which makes no time; add a duration, or write a + (b - a) / 2 for "+
+			"the middle of both", q, p)
 	case operator == "-":
 		return fmt.Sprintf("%s is taken from %s, which makes no time; write it the other way round", q, p)
 	case p.Instant() != q.Instant():
-		return fmt.Sprintf("%s is compared with %s; compare two points in time, as in now + left, or two durations, as in at - now", p, q)
+		return fmt.Sprintf("%s is compared with %s; compare two points in time, as in now + left, or two "+
+			"durations, as in at - now", p, q)
 	}
 	return fmt.Sprintf("%s is compared with %s; convert one of them by 1000", p, q)
 }
 
 // alternatives name the command that takes another unit in the same place.
 var alternatives = []map[analyze.Unit]string{
-	{analyze.Seconds: "EXPIRE", analyze.Milliseconds: "PEXPIRE", analyze.UnixSeconds: "EXPIREAT", analyze.UnixMilliseconds: "PEXPIREAT"},
+	{analyze.Seconds: "EXPIRE", analyze.Milliseconds: "PEXPIRE", analyze.UnixSeconds: "EXPIREAT",
+		analyze.UnixMilliseconds: "PEXPIREAT"},
 	{analyze.Seconds: "SETEX", analyze.Milliseconds: "PSETEX"},
-	{analyze.Seconds: "EX", analyze.Milliseconds: "PX", analyze.UnixSeconds: "EXAT", analyze.UnixMilliseconds: "PXAT"},
+	{analyze.Seconds: "EX", analyze.Milliseconds: "PX", analyze.UnixSeconds: "EXAT",
+		analyze.UnixMilliseconds: "PXAT"},
 }
 
 // alternative returns what to use in place of a command or an option, for another unit.
@@ -90,7 +94,8 @@ func alternative(name string, unit analyze.Unit) string {
 
 // unit finds times and spans that a command takes for others, and optional ones that may be absent.
 func (c *checker) unit(shown string, w analyze.Word, places []*command.Place, m *command.Match) {
-	counted := slices.DeleteFunc(slices.Clone(places), func(p *command.Place) bool { return analyze.UnitOf(p.Type) == analyze.None })
+	counted := slices.DeleteFunc(slices.Clone(places),
+		func(p *command.Place) bool { return analyze.UnitOf(p.Type) == analyze.None })
 	if len(counted) == 0 {
 		return
 	}
@@ -98,7 +103,8 @@ func (c *checker) unit(shown string, w analyze.Word, places []*command.Place, m 
 		if e, ok := k.(analyze.Empty); ok && !w.Open {
 			if _, certain := w.Str(); certain || !c.facts.Compared[e.Index] {
 				p := c.entry(e.Index)
-				c.findf(w.Pos, "ARGV%s %s is optional: where it is absent it is the empty string, which %q refuses; ask first: if ARGV%[1]s ~= '' then …", p, p.Name, shown)
+				c.findf(w.Pos, "ARGV%s %s is optional: where it is absent it is the empty string, which %q refuses; ask "+
+					"first: if ARGV%[1]s ~= '' then …", p, p.Name, shown)
 				return
 			}
 		}
@@ -118,7 +124,8 @@ func (c *checker) unit(shown string, w analyze.Word, places []*command.Place, m 
 		case wrong == nil:
 			continue
 		case len(counted) > 1:
-			c.findf(w.Pos, "%s is %s, and which option of %q takes it is not known; write the option as a literal, or declare it as an argument of type enum(PX)", analyze.Describe(k), unit, shown)
+			c.findf(w.Pos, "%s is %s, and which option of %q takes it is not known; write the option as a literal, "+
+				"or declare it as an argument of type enum(PX)", analyze.Describe(k), unit, shown)
 			return
 		}
 		if wrong.Type.Entry() { // an entry is declared by it as a text, and not as a time
@@ -130,7 +137,8 @@ func (c *checker) unit(shown string, w analyze.Word, places []*command.Place, m 
 			taker = wrong.Option
 		}
 		if unit == analyze.Lost {
-			c.findf(w.Pos, "%q takes %s, but %s was made of a time or a duration, in a way that may change what it counts; %s", taker, takes, analyze.Describe(k), keepUnit)
+			c.findf(w.Pos, "%q takes %s, but %s was made of a time or a duration, in a way that may change what it "+
+				"counts; %s", taker, takes, analyze.Describe(k), keepUnit)
 			return
 		}
 		mend := fmt.Sprintf("convert it to %s", takes)

@@ -30,11 +30,13 @@ func (c *checker) words(known command.Command, shown string, call *analyze.Call,
 		others := known.Needed()[keyword]
 		surely, _ := m.Has(keyword)
 		if _, perhaps := m.Has(others...); surely && !perhaps {
-			c.findf(call.Pos, "%q takes %s only with %s; add it, or leave %[2]s out", shown, keyword, strings.Join(others, " or "))
+			c.findf(call.Pos, "%q takes %s only with %s; add it, or leave %[2]s out", shown, keyword,
+				strings.Join(others, " or "))
 		}
 	}
 	if _, waits := m.Has("BLOCK"); waits {
-		c.findf(call.Pos, "%q does not wait in a script, whatever BLOCK says; leave BLOCK out, and have the caller ask again", shown)
+		c.findf(call.Pos, "%q does not wait in a script, whatever BLOCK says; leave BLOCK out, and have the "+
+			"caller ask again", shown)
 	}
 	for i, places := range m.Places {
 		w := call.Words[first+i]
@@ -46,7 +48,8 @@ func (c *checker) words(known command.Command, shown string, call *analyze.Call,
 }
 
 // misplaced reports the first word that the command does not take.
-func (c *checker) misplaced(known command.Command, shown string, call *analyze.Call, m *command.Match, first int) {
+func (c *checker) misplaced(known command.Command, shown string, call *analyze.Call, m *command.Match,
+	first int) {
 	if c.waived("unknown-option") {
 		return
 	}
@@ -130,13 +133,15 @@ func (c *checker) mayBeEmpty(index int) bool {
 
 // isText reports whether an argument is declared as a text that is there in each call.
 func (c *checker) isText(p *script.Param) bool {
-	return !p.Variadic && !c.mayBeEmpty(p.Index) && slices.Contains([]string{"string", "bytes", "json"}, p.Type.Base)
+	return !p.Variadic && !c.mayBeEmpty(p.Index) &&
+		slices.Contains([]string{"string", "bytes", "json"}, p.Type.Base)
 }
 
 // number finds what is no number, or no whole one, where a command takes nothing else.
 func (c *checker) number(shown string, w analyze.Word, places []*command.Place) {
 	all := func(is func(command.Type) bool) bool {
-		return len(places) > 0 && !slices.ContainsFunc(places, func(p *command.Place) bool { return p.Keyword || !is(p.Type) })
+		return len(places) > 0 && !slices.ContainsFunc(places,
+			func(p *command.Place) bool { return p.Keyword || !is(p.Type) })
 	}
 	if w.Open || !all(command.Type.Numeric) {
 		return
@@ -147,7 +152,8 @@ func (c *checker) number(shown string, w analyze.Word, places []*command.Place) 
 		if whole {
 			types = "int, duration or time"
 		}
-		c.findf(w.Pos, "%q takes %s here, a number, but the header says %s; declare ARGV%s as %s, or see whether two arguments are swapped",
+		c.findf(w.Pos, "%q takes %s here, a number, but the header says %s; declare ARGV%s as %s, or see whether "+
+			"two arguments are swapped",
 			shown, places[0].Name, p.Type, p, types)
 		return
 	}
@@ -171,7 +177,8 @@ func rounded(p *command.Place, shown string, unit analyze.Unit) string {
 	if unit == analyze.Lost || analyze.UnitOf(p.Type) == analyze.None {
 		return "write math.floor(…)"
 	}
-	finer := map[analyze.Unit]analyze.Unit{analyze.Seconds: analyze.Milliseconds, analyze.UnixSeconds: analyze.UnixMilliseconds}
+	finer := map[analyze.Unit]analyze.Unit{analyze.Seconds: analyze.Milliseconds,
+		analyze.UnixSeconds: analyze.UnixMilliseconds}
 	if other := alternative(name, finer[unit]); other != "" {
 		return fmt.Sprintf("use %q with milliseconds, or write math.ceil(…), because 0 would delete the key", other)
 	}

@@ -21,7 +21,8 @@ const (
 	Write     Flag = 1 << iota // changes data, or may: PUBLISH and PFCOUNT count in scripts
 	NoScript                   // refused inside a script
 	Container                  // has subcommands
-	Random                     // the answer may differ though the data does not: the clock, a random pick, a cursor
+	// the answer may differ though the data does not: the clock, a random pick, a cursor
+	Random
 )
 
 // Keys tells where a command's keys stand. Word 0 is the name.

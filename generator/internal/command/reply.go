@@ -197,7 +197,8 @@ func parseReply(tokens *[]string) (n replyNode, err error) {
 		}
 	case slices.Contains(plain, Form(token)):
 		n.Form = Form(token)
-	case token == string(Map), token == string(Flat), token == string(Scored), token == string(Streams), token == "one":
+	case token == string(Map), token == string(Flat), token == string(Scored), token == string(Streams),
+		token == "one":
 		n.Form = Form(token)
 		if token == "one" {
 			n.Form, n.Single = Scored, true

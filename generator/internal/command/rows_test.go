@@ -31,7 +31,8 @@ func TestRows(t *testing.T) {
 }
 
 // harmful are the commands that a test does not send: they end others, or take what they share.
-var harmful = regexp.MustCompile(`^(acl|client|cluster|config|debug|function|latency|module|memory|script|slowlog|shutdown|failover|replicaof|slaveof|wait|swapdb|flush|select|migrate|asking|read(only|write)|lolwut|command|pubsub|.* help|object help|bg.*|save|psync|sync|replconf|restore-asking|pfselftest|pfdebug|move|info)\b`)
+var harmful = regexp.MustCompile(
+	`^(acl|client|cluster|config|debug|function|latency|module|memory|script|slowlog|shutdown|failover|replicaof|slaveof|wait|swapdb|flush|select|migrate|asking|read(only|write)|lolwut|command|pubsub|.* help|object help|bg.*|save|psync|sync|replconf|restore-asking|pfselftest|pfdebug|move|info)\b`)
 
 // scarce are the commands of which no sentence that a test makes succeeds: they want what DUMP has answered.
 var scarce = []string{"restore"}
@@ -41,7 +42,8 @@ var scarce = []string{"restore"}
 var lenient = []string{"xack", "xclaim", "bitcount"}
 
 // refusals are the errors by which a server says that it does not take the words.
-var refusals = regexp.MustCompile(`(?i)syntax error script|wrong number|unknown (sub)?command|unsupported|invalid stream id|must be an int`)
+var refusals = regexp.MustCompile(
+	`(?i)syntax error script|wrong number|unknown (sub)?command|unsupported|invalid stream id|must be an int`)
 
 // Each row is sent as it says, on data of every type, in both versions of the protocol. Servers take its
 // words, and answer what it declares. What they answer when the words are mixed up, it does not refuse.
@@ -120,7 +122,8 @@ func (s *sender) send() bool {
 	}
 	mixed := s.mixUp(words)
 	// A server may answer before it has read all words, where the key is not there, and takes an option twice.
-	if len(words) == 0 || slices.Contains(words, "missing") || mixed[0] != words[0] || twice(mixed) || slices.Contains(lenient, s.Name) || !s.Takes(len(mixed)+len(strings.Fields(s.Name))) || s.match(mixed).OK {
+	if len(words) == 0 || slices.Contains(words, "missing") || mixed[0] != words[0] || twice(mixed) ||
+		slices.Contains(lenient, s.Name) || !s.Takes(len(mixed)+len(strings.Fields(s.Name))) || s.match(mixed).OK {
 		return true
 	}
 	_, err := s.call(mixed, 2)

@@ -56,8 +56,10 @@ func (t Type) Numeric() bool { return t.Whole() || t == Double || t == Timeout }
 
 var texts = map[Type]*regexp.Regexp{
 	Integer: regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`),
-	Double:  regexp.MustCompile(`^(?i)[-+]?([0-9]+\.?[0-9]*(e[-+]?[0-9]+)?|\.[0-9]+|inf(inity)?|0x[0-9a-f.p]+)$`),
-	Bound:   regexp.MustCompile(`^(?i)\(?[-+]?([0-9]+\.?[0-9]*(e[-+]?[0-9]+)?|\.[0-9]+|inf(inity)?|0x[0-9a-f.p]+)$`),
+	Double: regexp.MustCompile(
+		`^(?i)[-+]?([0-9]+\.?[0-9]*(e[-+]?[0-9]+)?|\.[0-9]+|inf(inity)?|0x[0-9a-f.p]+)$`),
+	Bound: regexp.MustCompile(
+		`^(?i)\(?[-+]?([0-9]+\.?[0-9]*(e[-+]?[0-9]+)?|\.[0-9]+|inf(inity)?|0x[0-9a-f.p]+)$`),
 	EntryID: regexp.MustCompile(`^[0-9]+(-[0-9]+)?$`),
 	ID:      regexp.MustCompile(`^([-+]|\(?[0-9]+(-[0-9]+)?)$`),
 	NewID:   regexp.MustCompile(`^(\*|[0-9]+(-([0-9]+|\*))?)$`),

@@ -114,7 +114,8 @@ func (d *draft) text() string {
 func entryLines(table string, list []param, width, types int) []string {
 	var lines []string
 	for _, p := range list {
-		line := fmt.Sprintf("-- %s%s %s%s %-*s  %s", table, p.place, p.name, strings.Repeat(" ", width-len(p.place)-len(p.name)), types, p.typ, p.doc)
+		line := fmt.Sprintf("-- %s%s %s%s %-*s  %s", table, p.place, p.name,
+			strings.Repeat(" ", width-len(p.place)-len(p.name)), types, p.typ, p.doc)
 		lines = append(lines, strings.TrimRight(line, " "))
 	}
 	return lines
@@ -190,7 +191,8 @@ func (d *draft) entries(table string, used analyze.Uses) []param {
 	}
 	var list []param
 	for i := 1; i <= last; i++ {
-		p := param{index: i, place: fmt.Sprintf("[%d]", i), name: d.free(names[i], strings.ToLower(table[:3]), i), doc: d.docs[table][i]}
+		p := param{index: i, place: fmt.Sprintf("[%d]", i), name: d.free(names[i], strings.ToLower(table[:3]), i),
+			doc: d.docs[table][i]}
 		switch {
 		case table == "KEYS":
 			p.typ = script.KeyType

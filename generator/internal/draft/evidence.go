@@ -32,7 +32,8 @@ type entry struct {
 
 // gather walks through the script.
 func gather(s *script.Script) evidence {
-	e := evidence{names: map[string]map[int]string{"KEYS": {}, "ARGV": {}}, unpacked: map[string]bool{}, uses: map[int]use{}, taken: map[string]bool{}}
+	e := evidence{names: map[string]map[int]string{"KEYS": {}, "ARGV": {}}, unpacked: map[string]bool{},
+		uses: map[int]use{}, taken: map[string]bool{}}
 	locals := map[string]entry{}
 	inspect(reflect.ValueOf(s.Body), func(n any) {
 		if n, ok := n.(*ast.LocalAssignStmt); ok {
@@ -88,7 +89,8 @@ func unpacked(e ast.Expr) string {
 func stored(e ast.Expr) entry {
 	switch n := e.(type) {
 	case *ast.FuncCallExpr:
-		if name := callee(n); len(n.Args) == 1 && (name == "tonumber" || name == "tostring" || name == "cjson.decode") {
+		if name := callee(n); len(n.Args) == 1 &&
+			(name == "tonumber" || name == "tostring" || name == "cjson.decode") {
 			return stored(n.Args[0])
 		}
 	case *ast.LogicalOpExpr:

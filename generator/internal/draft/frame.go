@@ -17,8 +17,9 @@ type frame struct {
 
 var (
 	isDirective = regexp.MustCompile(`^--\s*(name|mode|returns|errors|guard|allow):`)
-	looksLike   = regexp.MustCompile(`(?i)^--\s*(names?|modes?|returns?|errors?|allows?|includes?|guards?|keys?|argv|args?)\s*[:\[]`)
-	entryText   = regexp.MustCompile(`\b(KEYS|ARGV)\[(\d+)\]\s*(?:[-:=,>]+\s*)?(.*)$`)
+	looksLike   = regexp.MustCompile(
+		`(?i)^--\s*(names?|modes?|returns?|errors?|allows?|includes?|guards?|keys?|argv|args?)\s*[:\[]`)
+	entryText = regexp.MustCompile(`\b(KEYS|ARGV)\[(\d+)\]\s*(?:[-:=,>]+\s*)?(.*)$`)
 )
 
 const byteOrderMark = "\ufeff"

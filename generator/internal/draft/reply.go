@@ -46,8 +46,10 @@ type seen struct {
 }
 
 func (s *seen) join(t seen) {
-	s.none, s.yes, s.binary, s.integer, s.fraction = s.none || t.none, s.yes || t.yes, s.binary || t.binary, s.integer || t.integer, s.fraction || t.fraction
-	s.text, s.json, s.status, s.unknown = s.text || t.text, s.json || t.json, s.status || t.status, s.unknown || t.unknown
+	s.none, s.yes, s.binary, s.integer, s.fraction = s.none || t.none, s.yes || t.yes, s.binary || t.binary,
+		s.integer || t.integer, s.fraction || t.fraction
+	s.text, s.json, s.status, s.unknown = s.text || t.text, s.json || t.json, s.status || t.status,
+		s.unknown || t.unknown
 	s.units = append(s.units, t.units...)
 	merge := func(to **seen, from *seen) {
 		switch {
@@ -211,7 +213,8 @@ func (r replyOf) types(s seen, fields []string) []string {
 // scalar returns the type of what is no table; empty: there is nothing but nil and false.
 func (s seen) scalar() string {
 	counts := func(unit analyze.Unit) bool {
-		return slices.Contains(s.units, unit) && !slices.ContainsFunc(s.units, func(u analyze.Unit) bool { return u != unit && u != analyze.None })
+		return slices.Contains(s.units, unit) &&
+			!slices.ContainsFunc(s.units, func(u analyze.Unit) bool { return u != unit && u != analyze.None })
 	}
 	switch {
 	case s.text && (s.binary || s.integer):

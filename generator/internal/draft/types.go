@@ -88,7 +88,8 @@ func (d *draft) isSpan(p *param) bool {
 func (d *draft) comparedWithNothing(index int) bool {
 	s, _ := d.parse()
 	for _, t := range analyze.Analyze(s).Tests {
-		if _, other, ok := compared(t, index); ok && other.MayBe(func(k analyze.Kind) bool { s, is := k.(analyze.Str); return is && s.S == "" }) {
+		if _, other, ok := compared(t, index); ok &&
+			other.MayBe(func(k analyze.Kind) bool { s, is := k.(analyze.Str); return is && s.S == "" }) {
 			return true
 		}
 	}
@@ -98,7 +99,11 @@ func (d *draft) comparedWithNothing(index int) bool {
 // compared returns the sides of a comparison of an argument as a text.
 func compared(t analyze.Test, index int) (arg, other analyze.Value, ok bool) {
 	isArg := func(v analyze.Value) bool {
-		return v.All(func(k analyze.Kind) bool { a, is := k.(analyze.Arg); return is && a.Index == index && !a.Number })
+		return v.All(func(k analyze.Kind) bool {
+			a, is := k.(analyze.Arg)
+			return is && a.Index == index &&
+				!a.Number
+		})
 	}
 	switch {
 	case t.Operator != "==" && t.Operator != "~=":
@@ -118,7 +123,11 @@ func isFlag(facts *analyze.Facts, index int) bool {
 		if !ok {
 			continue
 		}
-		if !other.All(func(k analyze.Kind) bool { s, is := k.(analyze.Str); return is && (s.S == "1" || s.S == "0") }) {
+		if !other.All(func(k analyze.Kind) bool {
+			s, is := k.(analyze.Str)
+			return is &&
+				(s.S == "1" || s.S == "0")
+		}) {
 			return false
 		}
 		found = true
@@ -132,6 +141,7 @@ func isChannel(facts *analyze.Facts, index int) bool {
 		names, _ := c.Names()
 		return len(c.Words) > 1 && slices.ContainsFunc(names, func(name string) bool {
 			return slices.Contains([]string{"publish", "spublish", "PUBLISH", "SPUBLISH"}, name)
-		}) && c.Words[1].MayBe(func(k analyze.Kind) bool { a, is := k.(analyze.Arg); return is && a.Index == index })
+		}) &&
+			c.Words[1].MayBe(func(k analyze.Kind) bool { a, is := k.(analyze.Arg); return is && a.Index == index })
 	})
 }

@@ -79,9 +79,11 @@ func caller(f *jen.File, scripts []*script.Script, o Options) {
 			} else {
 				g.Id(s.Name).Params(ctx.Clone(), client.Clone(), params.Clone()).Params(answer(s, o), jen.Error())
 			}
-			g.Id(s.Name+"Batch").Params(ctx.Clone(), client.Clone(), jen.Id("params").Index().Id(s.Name+"Params")).Index().Add(o.user("Reply")).Types(answer(s, o))
+			g.Id(s.Name+"Batch").Params(ctx.Clone(), client.Clone(),
+				jen.Id("params").Index().Id(s.Name+"Params")).Index().Add(o.user("Reply")).Types(answer(s, o))
 			if s.Mode.Cached && o.Client.Caches {
-				g.Id(s.Name+"Cached").Params(ctx.Clone(), client.Clone(), params.Clone(), jen.Id("ttl").Qual("time", "Duration")).
+				g.Id(s.Name+"Cached").Params(ctx.Clone(), client.Clone(), params.Clone(),
+					jen.Id("ttl").Qual("time", "Duration")).
 					Params(o.user("Cached").Types(answer(s, o)), jen.Error())
 			}
 		}

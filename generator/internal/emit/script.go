@@ -188,7 +188,8 @@ func doc(f *jen.File, s *script.Script, o Options) {
 	}
 	first := lines[0]
 	_, size := utf8.DecodeRuneInString(first)
-	if second, _ := utf8.DecodeRuneInString(first[size:]); unicode.ToUpper(second) != second { // otherwise it is an abbreviation
+	// otherwise it is an abbreviation
+	if second, _ := utf8.DecodeRuneInString(first[size:]); unicode.ToUpper(second) != second {
 		first = lowerFirst(first)
 	}
 	f.Comment(comment(s.Name + " " + first))
@@ -284,7 +285,8 @@ func batch(f *jen.File, s *script.Script, o Options) {
 
 func cached(f *jen.File, s *script.Script, o Options) {
 	f.Line()
-	f.Commentf("%sCached is [Scripts.%s] through the client-side cache. When the key changes, the", s.Name, s.Name)
+	f.Commentf("%sCached is [Scripts.%s] through the client-side cache. When the key changes, the", s.Name,
+		s.Name)
 	f.Comment("server tells the client, which drops the answer: an answer is as old as that message")
 	f.Comment("is late. It may be as old as ttl if the connection is dead, or if the user lacks the")
 	f.Comment("right +client|caching.")

@@ -15,7 +15,8 @@ func Read(path string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("it is %s, not a regular file", kind(info.Mode()))}
+		return nil, &fs.PathError{Op: "read", Path: path,
+			Err: fmt.Errorf("it is %s, not a regular file", kind(info.Mode()))}
 	}
 	return os.ReadFile(path)
 }

@@ -17,7 +17,8 @@ type Finding struct {
 	Column  int    // in bytes, from 1
 	Message string
 	Rule    string // the name of the rule that finds it; empty: the text cannot be read as a script
-	Cause   string // Sort merges findings with the same cause; if it is empty, those of one file with the same message
+	// Sort merges findings with the same cause; if it is empty, those of one file with the same message
+	Cause string
 }
 
 // Rule is a rule that findings name, with what it demands of a script.

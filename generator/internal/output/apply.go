@@ -28,7 +28,8 @@ func Apply(dir string, changes []Change) error {
 	}
 	defer os.RemoveAll(stage)
 	for i, c := range changes {
-		if err := errors.Join(write(staged(stage, "new", i), c.New), write(staged(stage, "old", i), c.Old)); err != nil {
+		if err := errors.Join(write(staged(stage, "new", i), c.New),
+			write(staged(stage, "old", i), c.Old)); err != nil {
 			return err
 		}
 	}

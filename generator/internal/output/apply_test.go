@@ -57,7 +57,8 @@ func TestApplyMakesAllChangesOrNone(t *testing.T) {
 
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "way.go")))
 	require.NoError(t, Apply(dir, changes))
-	require.Equal(t, map[string]string{"changed.go": mark + "new", "new.go": mark + "new", "way.go": mark + "new"}, tree(t, dir))
+	require.Equal(t, map[string]string{"changed.go": mark + "new", "new.go": mark + "new",
+		"way.go": mark + "new"}, tree(t, dir))
 	changes, err = Changes(dir, files)
 	require.NoError(t, err)
 	require.Empty(t, changes)

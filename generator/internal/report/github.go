@@ -21,7 +21,8 @@ func annotate(w io.Writer, findings []finding.Finding) error {
 	for _, f := range findings {
 		path, _ := p.path(f.Path)
 		_, err := fmt.Fprintf(w, "::error file=%s,line=%d,col=%d,title=%s::%s\n",
-			inProperty.Replace(path), f.Line, p.column(f), inProperty.Replace("redislua: "+ruleOf(f)), inMessage.Replace(f.Message))
+			inProperty.Replace(path), f.Line, p.column(f), inProperty.Replace("redislua: "+ruleOf(f)),
+			inMessage.Replace(f.Message))
 		if err != nil {
 			return err
 		}

@@ -15,7 +15,8 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/finding"
 )
 
-var someRules = []finding.Rule{{Name: "reply", Demand: "the reply fits"}, {Name: "units", Demand: "units are right"}}
+var someRules = []finding.Rule{{Name: "reply", Demand: "the reply fits"},
+	{Name: "units", Demand: "units are right"}}
 
 // write makes a file whose second line has the text before a finding, and returns its path.
 func write(t *testing.T, before string) string {
@@ -87,7 +88,10 @@ func TestSARIFShape(t *testing.T) {
 func TestAnnotationsAreOneLine(t *testing.T) {
 	t.Setenv("GITHUB_WORKSPACE", t.TempDir())
 	var b bytes.Buffer
-	require.NoError(t, Findings(&b, GitHub, []finding.Finding{{Path: filepath.Join(os.Getenv("GITHUB_WORKSPACE"), "a,b:c%.lua"), Line: 3, Column: 4, Message: "50%\r\n::error::b", Rule: "x,y"}}, nil))
-	require.Equal(t, "::error file=a%2Cb%3Ac%25.lua,line=3,col=4,title=redislua%3A x%2Cy::50%25%0D%0A::error::b\n", b.String())
+	require.NoError(t, Findings(&b, GitHub,
+		[]finding.Finding{{Path: filepath.Join(os.Getenv("GITHUB_WORKSPACE"), "a,b:c%.lua"), Line: 3, Column: 4,
+			Message: "50%\r\n::error::b", Rule: "x,y"}}, nil))
+	require.Equal(t, "::error file=a%2Cb%3Ac%25.lua,line=3,col=4,title=redislua%3A "+
+		"x%2Cy::50%25%0D%0A::error::b\n", b.String())
 	require.Equal(t, 1, strings.Count(b.String(), "\n"))
 }

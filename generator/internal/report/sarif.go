@@ -100,7 +100,8 @@ func writeLog(w io.Writer, findings []finding.Finding, rules []finding.Rule) err
 			RuleIndex: slices.IndexFunc(rules, func(r finding.Rule) bool { return r.Name == ruleOf(f) }),
 			Level:     "error",
 			Message:   sarifText{f.Message},
-			Locations: []sarifLocation{{sarifPhysicalLocation{p.artifact(f.Path), sarifRegion{f.Line, column, f.Line, column + 1}}}},
+			Locations: []sarifLocation{{sarifPhysicalLocation{p.artifact(f.Path),
+				sarifRegion{f.Line, column, f.Line, column + 1}}}},
 		})
 	}
 	encoder := json.NewEncoder(w)

@@ -55,18 +55,26 @@ func seeds(t testing.TB) [][]byte {
 	for _, text := range []string{
 		"", "\n", "--", "--\n--", "#!lua", "#!lua\n", "#!", "\xef\xbb\xbf", "\x00", "\r", "return", "return 1",
 		head, head + "return 1", head + "return '\xff'", head + "return [[`]]", head + "-- \xff\nreturn 1",
-		head + "--[[ a long comment ]] return 1", head + "--[==[\n]==] return 1", head + "return 1 -- x", head + "return '\\300'",
+		head + "--[[ a long comment ]] return 1", head + "--[==[\n]==] return 1", head + "return 1 -- x",
+		head + "return '\\300'",
 		head + "\n-- include: parse.go\nreturn 1", head + "\n-- include: ../../../../scripts/check.lua",
 		head + "\n-- include: .",
-		"-- mode: read\n--\vreturns: int\nreturn 1", "#!lua flags=no-writes\n" + head + "return 1", "#!lua flags=\n" + head + "return 1",
-		"-- KEYS[1] a key\n--    that goes on\n--    and on\n-- ARGV[1..] b int\n" + head + "return redis.call('GET', KEYS[1]) + #ARGV",
-		"-- KEYS[18446744073709551617] a key\n" + head, "-- guard: KEYS[9] held by ARGV[18446744073709551617]\n" + head,
-		"-- KEYS[1] a channel\n-- ARGV[1] b enum( a | b )?  x\n-- ARGV[2] _\n-- ARGV[3..] c channel?\n" + head + "return redis.call(ARGV[1], KEYS[1], unpack(ARGV))",
-		"-- mode: read\n-- returns: []((a raw, b ([]int)?)?)?\nreturn {}", "-- mode: read\n-- returns: (((()\nreturn {}",
+		"-- mode: read\n--\vreturns: int\nreturn 1", "#!lua flags=no-writes\n" + head + "return 1",
+		"#!lua flags=\n" + head + "return 1",
+		"-- KEYS[1] a key\n--    that goes on\n--    and on\n-- ARGV[1..] b int\n" + head +
+			"return redis.call('GET', KEYS[1]) + #ARGV",
+		"-- KEYS[18446744073709551617] a key\n" + head,
+		"-- guard: KEYS[9] held by ARGV[18446744073709551617]\n" + head,
+		"-- KEYS[1] a channel\n-- ARGV[1] b enum( a | b )?  x\n-- ARGV[2] _\n-- ARGV[3..] c channel?\n" + head +
+			"return redis.call(ARGV[1], KEYS[1], unpack(ARGV))",
+		"-- mode: read\n-- returns: []((a raw, b ([]int)?)?)?\nreturn {}",
+		"-- mode: read\n-- returns: (((()\nreturn {}",
 		"-- returns: a map[string][][]json(time.Time)?, b []json(X)\n-- mode: read\nreturn {{}, {}}",
 		"--[[ no end\n-- mode: read\n-- include: parse.go",
-		head + "return f(\n'a\\\nb',\n[[\n]])", head + "return " + strings.Repeat("(", 50) + "1" + strings.Repeat(")", 50),
-		head + "local function f(a, ...) return a end for i, v in ipairs(KEYS) do if not -#f then f'x' f{} f:g() end end",
+		head + "return f(\n'a\\\nb',\n[[\n]])",
+		head + "return " + strings.Repeat("(", 50) + "1" + strings.Repeat(")", 50),
+		head + "local function f(a, ...) return a end for i, v in ipairs(KEYS) do if not -#f then f'x' f{} f:g() " +
+			"end end",
 	} {
 		texts = append(texts, []byte(text))
 	}
@@ -98,7 +106,8 @@ func FuzzParse(f *testing.F) {
 			}
 			require.True(t, 1 <= pos.Line && pos.Line <= len(lines), "line %d of %d", pos.Line, len(lines))
 			length := len(lines[pos.Line-1])
-			require.True(t, 1 <= pos.Column && pos.Column <= length+1, "column %d of %d in line %d", pos.Column, length, pos.Line)
+			require.True(t, 1 <= pos.Column && pos.Column <= length+1, "column %d of %d in line %d", pos.Column,
+				length, pos.Line)
 		}
 		for _, found := range findings {
 			require.NotEmpty(t, found.Message)
@@ -140,7 +149,8 @@ func header(t *testing.T, s *script.Script, lines []string, inside func(script.P
 			fields[script.Camel(p.Name)] = true
 			require.NotContains(t, p.Doc, "\n")
 			inside(p.Pos)
-			require.True(t, strings.HasPrefix(lines[p.Pos.Line-1][p.Pos.Column-1:], table+p.String()), "%s is not at %v", p, p.Pos)
+			require.True(t, strings.HasPrefix(lines[p.Pos.Line-1][p.Pos.Column-1:], table+p.String()),
+				"%s is not at %v", p, p.Pos)
 		}
 	}
 	inside(s.Returns.Pos)

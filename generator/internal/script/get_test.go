@@ -38,7 +38,9 @@ func TestIsGet(t *testing.T) {
 }
 
 func parse(shebang, text string) *script.Script {
-	s, _ := script.Parse("x.lua", []byte(shebang+"-- name: X\n-- mode: read cached\n"+text[:len(text)-len(body(text))]+"-- returns: string?\n"+body(text)+"\n"))
+	s, _ := script.Parse("x.lua",
+		[]byte(shebang+"-- name: X\n-- mode: read cached\n"+text[:len(text)-len(body(text))]+
+			"-- returns: string?\n"+body(text)+"\n"))
 	return s
 }
 

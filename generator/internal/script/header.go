@@ -29,12 +29,15 @@ var (
 
 	// nearMiss finds lines that were meant as directives, because prose hardly ever has a
 	// colon or a bracket right after one of these words.
-	nearMiss = regexp.MustCompile(`(?i)^(names?|modes?|returns?|errors?|allows?|includes?|guards?|keys?|argv|args?)\s*[:\[]`)
+	nearMiss = regexp.MustCompile(
+		`(?i)^(names?|modes?|returns?|errors?|allows?|includes?|guards?|keys?|argv|args?)\s*[:\[]`)
 
 	// spelling is how the directives are written that nearMiss finds.
 	spelling = map[string]string{
-		"name": "name:", "mode": "mode:", "return": "returns:", "error": "errors:", "allow": "allow:", "guard": "guard:",
-		"include": "include: below the header", "key": "KEYS[n] or KEYS[n..]", "argv": "ARGV[n] or ARGV[n..]", "arg": "ARGV[n] or ARGV[n..]",
+		"name": "name:", "mode": "mode:", "return": "returns:", "error": "errors:", "allow": "allow:",
+		"guard":   "guard:",
+		"include": "include: below the header", "key": "KEYS[n] or KEYS[n..]", "argv": "ARGV[n] or ARGV[n..]",
+		"arg": "ARGV[n] or ARGV[n..]",
 	}
 
 	identifier = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
@@ -45,7 +48,8 @@ var (
 // readHeader reads the comment lines that open the file, from line first on.
 func readHeader(s *Script, lines []string, first int) []finding.Finding {
 	h := &header{script: s, seen: map[string]bool{}, meant: map[string]bool{}}
-	for i := first; i < len(lines) && strings.HasPrefix(lines[i], "--") && !strings.HasPrefix(lines[i], "--["); i++ {
+	for i := first; i < len(lines) && strings.HasPrefix(lines[i], "--") &&
+		!strings.HasPrefix(lines[i], "--["); i++ {
 		h.line(i+1, lines[i])
 	}
 	h.finish()
@@ -70,7 +74,8 @@ func (h *header) line(number int, line string) {
 	if m := nearMiss.FindStringSubmatch(trimmed); m != nil {
 		word := strings.TrimSuffix(strings.ToLower(m[1]), "s")
 		h.meant[word] = true
-		h.findf(pos, "%s is not a directive but looks like one; if it is meant as one, write %s, spelled exactly so",
+		h.findf(pos,
+			"%s is not a directive but looks like one; if it is meant as one, write %s, spelled exactly so",
 			quote(firstWord(trimmed)), spelling[word])
 		return
 	}
@@ -115,7 +120,8 @@ func (h *header) directive(pos Pos, word, value string) {
 		rule, reason, _ := strings.Cut(value, " ")
 		reason = strings.TrimSpace(reason)
 		if !slices.Contains(Rules, rule) {
-			h.findf(pos, "unknown rule %s; allow: takes one of %s, then the reason", quote(rule), strings.Join(Rules, ", "))
+			h.findf(pos, "unknown rule %s; allow: takes one of %s, then the reason", quote(rule),
+				strings.Join(Rules, ", "))
 		} else if reason == "" {
 			h.findf(pos, "allow: %s gives no reason; write one behind the rule, because the audit prints it", rule)
 		}
@@ -124,7 +130,8 @@ func (h *header) directive(pos Pos, word, value string) {
 }
 
 // Rules are the checks that an allow directive can switch off.
-var Rules = []string{"dynamic-command", "undeclared-channel", "undeclared-key", "unknown-command", "unknown-option"}
+var Rules = []string{"dynamic-command", "undeclared-channel", "undeclared-key", "unknown-command",
+	"unknown-option"}
 
 func (h *header) entry(pos Pos, m []string) {
 	table, index, rest := m[1], m[2], words(m[4])
@@ -180,10 +187,12 @@ func (h *header) skip(pos Pos, p Param, table, text string) {
 	p.Name, p.Skipped, p.Doc = skipped, true, text
 	switch {
 	case table == "KEYS":
-		h.findf(pos, "KEYS%s cannot be unused, because the server checks and routes every key that it is sent; remove it from the script", p)
+		h.findf(pos, "KEYS%s cannot be unused, because the server checks and routes every key that it is sent; "+
+			"remove it from the script", p)
 		return
 	case p.Variadic:
-		h.findf(pos, "ARGV%s stands for any number of arguments; declare an unused one by itself, as ARGV[%d] _", p, p.Index)
+		h.findf(pos, "ARGV%s stands for any number of arguments; declare an unused one by itself, as ARGV[%d] _", p,
+			p.Index)
 		return
 	}
 	h.sequence(h.script.Args, p, table)
@@ -211,12 +220,14 @@ func (h *header) sequence(before []Param, p Param, table string) {
 		last := before[len(before)-1]
 		want = last.Index + 1
 		if last.Variadic {
-			h.findf(p.Pos, "%s%s follows %s%s, which already stands for all the rest; put the variadic entry last", table, p, table, last)
+			h.findf(p.Pos, "%s%s follows %s%s, which already stands for all the rest; put the variadic entry last",
+				table, p, table, last)
 			return
 		}
 	}
 	if p.Index != want {
-		h.findf(p.Pos, "%s%s stands where %s[%d] is due; number the entries 1, 2, 3 without gaps", table, p, table, want)
+		h.findf(p.Pos, "%s%s stands where %s[%d] is due; number the entries 1, 2, 3 without gaps", table, p, table,
+			want)
 	}
 }
 
@@ -225,7 +236,8 @@ func (h *header) returns(pos Pos, value string) {
 	defer func() { h.script.Returns = r }()
 	switch value {
 	case "":
-		h.findf(pos, "returns: says nothing; want none, ok, a type, or a list such as: acquired bool, remaining duration")
+		h.findf(pos, "returns: says nothing; want none, ok, a type, or a list such as: acquired bool, remaining "+
+			"duration")
 		return
 	case "none":
 		return
@@ -276,7 +288,8 @@ func (h *header) fieldText(pos Pos, text string) {
 		for _, f := range h.fields {
 			names = append(names, f.Name)
 		}
-		h.findf(pos, "%s names no field of returns:; start the text with one of %s, or indent it less if it is prose", quote(name), strings.Join(names, ", "))
+		h.findf(pos, "%s names no field of returns:; start the text with one of %s, or indent it less if it is "+
+			"prose", quote(name), strings.Join(names, ", "))
 	}
 }
 
@@ -304,8 +317,10 @@ func (h *header) errors(pos Pos, value string) {
 			continue
 		}
 		e := ErrorCode{Code: code, Pos: pos}
-		if slices.ContainsFunc(h.script.Errors, func(other ErrorCode) bool { return other.Sentinel() == e.Sentinel() }) {
-			h.findf(pos, "errors: %s stands twice, or becomes the same Go name %s as another; keep one", code, e.Sentinel())
+		if slices.ContainsFunc(h.script.Errors,
+			func(other ErrorCode) bool { return other.Sentinel() == e.Sentinel() }) {
+			h.findf(pos, "errors: %s stands twice, or becomes the same Go name %s as another; keep one", code,
+				e.Sentinel())
 			continue
 		}
 		h.script.Errors = append(h.script.Errors, e)
@@ -317,7 +332,8 @@ var guardForm = regexp.MustCompile(`^KEYS\[(\d+)\]\s+(held|fenced)\s+by\s+ARGV\[
 func (h *header) guard(pos Pos, value string) {
 	m := guardForm.FindStringSubmatch(value)
 	if m == nil {
-		h.findf(pos, "guard: %s is not a guard; want \"KEYS[n] held by ARGV[m]\" or \"KEYS[n] fenced by ARGV[m]\"", quote(value))
+		h.findf(pos, "guard: %s is not a guard; want \"KEYS[n] held by ARGV[m]\" or \"KEYS[n] fenced by ARGV[m]\"",
+			quote(value))
 		return
 	}
 	g := &Guard{Fenced: m[2] == "fenced", Pos: pos}
@@ -335,15 +351,18 @@ func (h *header) guarded() {
 	if !h.script.Mode.Write {
 		h.findf(g.Pos, "guard: is for scripts that write; this one has mode: %s", h.script.Mode)
 	}
-	if g.Key < 1 || g.Key > len(h.script.Keys) || h.script.Keys[g.Key-1].Variadic || h.script.Keys[g.Key-1].Type.Base != KeyType {
+	if g.Key < 1 || g.Key > len(h.script.Keys) || h.script.Keys[g.Key-1].Variadic ||
+		h.script.Keys[g.Key-1].Type.Base != KeyType {
 		h.findf(g.Pos, "guard: KEYS[%d] is not a declared single key; name one of the type key", g.Key)
 	}
 	want := "string"
 	if g.Fenced {
 		want = "int"
 	}
-	if g.Arg < 1 || g.Arg > len(h.script.Args) || h.script.Args[g.Arg-1].Variadic || h.script.Args[g.Arg-1].Type.String() != want {
-		h.findf(g.Pos, "guard: ARGV[%d] is not a declared single argument of type %s; name one of that type", g.Arg, want)
+	if g.Arg < 1 || g.Arg > len(h.script.Args) || h.script.Args[g.Arg-1].Variadic ||
+		h.script.Args[g.Arg-1].Type.String() != want {
+		h.findf(g.Pos, "guard: ARGV[%d] is not a declared single argument of type %s; name one of that type", g.Arg,
+			want)
 	}
 }
 
@@ -356,7 +375,8 @@ func (h *header) finish() {
 	}
 	for _, word := range []string{"mode", "returns"} {
 		if !h.seen[word] && !h.meant[strings.TrimSuffix(word, "s")] {
-			h.findf(top, "the header has no %s: directive; add \"-- %s: …\" to the -- lines that open the file", word, word)
+			h.findf(top, "the header has no %s: directive; add \"-- %s: …\" to the -- lines that open the file", word,
+				word)
 		}
 	}
 	if h.script.Name == "" {
@@ -367,10 +387,12 @@ func (h *header) finish() {
 	}
 	if m := h.script.Mode; m.Cached {
 		if len(h.script.Keys) != 1 || h.script.Keys[0].Variadic {
-			h.findf(top, "a cached script takes exactly one key, because the cache keeps one answer for each key; declare KEYS[1] only, or use mode: read")
+			h.findf(top, "a cached script takes exactly one key, because the cache keeps one answer for each key; "+
+				"declare KEYS[1] only, or use mode: read")
 		}
 		if len(h.script.Args) > 1 || len(h.script.Args) == 1 && h.script.Args[0].Variadic {
-			h.findf(top, "a cached script takes at most one argument, because rueidis joins arguments without a separator in its cache key; use mode: read")
+			h.findf(top, "a cached script takes at most one argument, because rueidis joins arguments without a "+
+				"separator in its cache key; use mode: read")
 		}
 	}
 	h.duplicateNames()
@@ -387,7 +409,8 @@ func (h *header) duplicateNames() {
 		}
 		field := Camel(p.Name)
 		if seen[field] {
-			h.findf(p.Pos, "name %s is already taken by another entry; names become the fields of one struct, this one %s", quote(p.Name), field)
+			h.findf(p.Pos, "name %s is already taken by another entry; names become the fields of one struct, this "+
+				"one %s", quote(p.Name), field)
 		}
 		seen[field] = true
 	}

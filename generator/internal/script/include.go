@@ -50,7 +50,8 @@ func (s *source) expand(name string, text []byte, stack []string) {
 		s.origins = append(s.origins, origin{name, number + 1})
 		m := includeLine.FindStringSubmatch(line)
 		if m == nil && !inText[number+1] && !(header && len(stack) == 1) && nearInclude.MatchString(line) {
-			s.findf(name, number+1, "this line includes nothing; write \"-- include: path.lua\", from the start of the line and with nothing behind it")
+			s.findf(name, number+1, "this line includes nothing; write \"-- include: path.lua\", from the start of "+
+				"the line and with nothing behind it")
 		}
 		if m == nil || inText[number+1] {
 			continue
@@ -73,7 +74,8 @@ func (s *source) expand(name string, text []byte, stack []string) {
 func (s *source) include(from string, line int, name string, stack []string) {
 	switch {
 	case slices.Contains(stack, name):
-		s.findf(from, line, "include: %s includes itself, by way of %s; remove one of these lines", name, strings.Join(append(stack, name), " → "))
+		s.findf(from, line, "include: %s includes itself, by way of %s; remove one of these lines", name,
+			strings.Join(append(stack, name), " → "))
 		return
 	case slices.Contains(s.includes, name):
 		return
@@ -81,7 +83,8 @@ func (s *source) include(from string, line int, name string, stack []string) {
 	s.includes = append(s.includes, name)
 	text, err := file.Read(filepath.FromSlash(name))
 	if err != nil {
-		s.findf(from, line, "include: %s cannot be read: %v; the path is relative to this file", name, file.Cause(err))
+		s.findf(from, line, "include: %s cannot be read: %v; the path is relative to this file", name,
+			file.Cause(err))
 		s.findings[len(s.findings)-1].Cause = "include " + name
 		return
 	}
@@ -104,5 +107,6 @@ func (s *source) check(name string, text []byte) {
 }
 
 func (s *source) findf(name string, line int, format string, args ...any) {
-	s.findings = append(s.findings, finding.Finding{Path: name, Line: line, Column: 1, Message: fmt.Sprintf(format, args...)})
+	s.findings = append(s.findings,
+		finding.Finding{Path: name, Line: line, Column: 1, Message: fmt.Sprintf(format, args...)})
 }

@@ -18,7 +18,9 @@ import (
 func Parse(path string, text []byte) (*Script, []finding.Finding) {
 	s := &Script{Path: path, Base: filepath.Base(path)}
 	if len(bytes.TrimSpace(text)) == 0 {
-		return s, []finding.Finding{{Path: path, Line: 1, Column: 1, Message: "the file is empty; a script needs a header and a body"}}
+		return s,
+			[]finding.Finding{{Path: path, Line: 1, Column: 1, Message: "the file is empty; a script needs a header " +
+				"and a body"}}
 	}
 	var expanded source
 	expanded.expand(path, text, nil)
@@ -54,7 +56,8 @@ func (s *Script) tree() []finding.Finding {
 	var bad *parse.Error
 	switch {
 	case errors.As(err, &bad):
-		if bad.Pos.Line < 1 || strings.HasPrefix(bad.Message, "unterminated") || strings.HasPrefix(bad.Message, "invalid multiline") {
+		if bad.Pos.Line < 1 || strings.HasPrefix(bad.Message, "unterminated") ||
+			strings.HasPrefix(bad.Message, "invalid multiline") {
 			pos, why := ending(text) // this is how the parser reports the end of the file
 			return []finding.Finding{s.Findf(pos, "this is not Lua: %s; complete it", why)}
 		}
@@ -63,7 +66,8 @@ func (s *Script) tree() []finding.Finding {
 		if bad.Token != "" {
 			near = " near " + quote(bad.Token)
 		}
-		return []finding.Finding{s.Findf(pos, "this is not Lua: %s%s; write what Lua 5.1 takes there", strings.TrimSpace(bad.Message), near)}
+		return []finding.Finding{s.Findf(pos, "this is not Lua: %s%s; write what Lua 5.1 takes there",
+			strings.TrimSpace(bad.Message), near)}
 	case err != nil:
 		return []finding.Finding{s.Findf(Pos{1, 1}, "this is not Lua: %v; write what Lua 5.1 takes there", err)}
 	}
@@ -87,17 +91,20 @@ var shebangFlags = []string{"no-writes", "allow-oom", "allow-stale", "no-cluster
 func (s *Script) shebang(line string) []finding.Finding {
 	m := shebang.FindStringSubmatch(line)
 	if m == nil {
-		return []finding.Finding{s.Findf(Pos{1, 1}, "EVAL takes no other first line than #!lua or #!lua flags=a,b; this is %s", quote(line))}
+		return []finding.Finding{s.Findf(Pos{1, 1}, "EVAL takes no other first line than #!lua or #!lua "+
+			"flags=a,b; this is %s", quote(line))}
 	}
 	var findings []finding.Finding
 	flags := strings.FieldsFunc(m[1], func(r rune) bool { return r == ',' })
 	for _, flag := range flags {
 		if !slices.Contains(shebangFlags, flag) {
-			findings = append(findings, s.Findf(Pos{1, 1}, "unknown flag %s; want %s", quote(flag), strings.Join(shebangFlags, ", ")))
+			findings = append(findings,
+				s.Findf(Pos{1, 1}, "unknown flag %s; want %s", quote(flag), strings.Join(shebangFlags, ", ")))
 		}
 	}
 	if reads := slices.Contains(flags, "no-writes"); reads == s.Mode.Write {
-		findings = append(findings, s.Findf(Pos{1, 1}, "the first line and mode: disagree; read scripts must have flags=no-writes, and others must not"))
+		findings = append(findings, s.Findf(Pos{1, 1}, "the first line and mode: disagree; read scripts must have "+
+			"flags=no-writes, and others must not"))
 	}
 	return findings
 }

@@ -128,7 +128,8 @@ func (s *stringScanner) quoted(quote byte) bool {
 				return true
 			}
 		case c == 'x' || c == 'z' || c == 'u':
-			s.complaint = fmt.Sprintf(`the escape \%c is not Lua 5.1, which takes it for the letter; write \ddd with decimal digits`, c)
+			s.complaint = fmt.Sprintf(
+				`the escape \%c is not Lua 5.1, which takes it for the letter; write \ddd with decimal digits`, c)
 			s.finish(quote)
 			return true
 		default:

@@ -56,7 +56,8 @@ func (g *grammar) see(token ast.Token) (complaint string) {
 		g.names = true
 	case '(':
 		if callable && !g.function && token.Pos.Line > g.before.Pos.Line {
-			complaint = "this parenthesis may open a call of the line above or a new statement, which Lua 5.1 refuses; join the lines, or put a semicolon between them"
+			complaint = "this parenthesis may open a call of the line above or a new statement, which Lua 5.1 " +
+				"refuses; join the lines, or put a semicolon between them"
 		}
 		g.names = false
 		g.parameters = g.function
@@ -89,7 +90,8 @@ func (g *grammar) see(token ast.Token) (complaint string) {
 		g.opens, g.names = true, false
 	case parse.TNumber:
 		if number := g.number(token); !luaNumber.MatchString(number) {
-			complaint = "Lua 5.1 cannot read the number " + quote(number) + "; put a space behind its digits, or complete it"
+			complaint = "Lua 5.1 cannot read the number " + quote(number) +
+				"; put a space behind its digits, or complete it"
 		}
 		g.names = false
 	case ',':

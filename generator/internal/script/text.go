@@ -22,13 +22,15 @@ func defaultName(base string) string {
 }
 
 // initialisms are words that Go writes in capitals.
-var initialisms = []string{"acl", "api", "cpu", "db", "html", "http", "https", "id", "ip", "json", "ok", "sha", "sql", "tcp", "tls", "ttl", "udp", "uri", "url", "uuid", "xml"}
+var initialisms = []string{"acl", "api", "cpu", "db", "html", "http", "https", "id", "ip", "json", "ok",
+	"sha", "sql", "tcp", "tls", "ttl", "udp", "uri", "url", "uuid", "xml"}
 
 // Camel turns words joined by _, - or . into an exported Go name: owner_id
 // becomes OwnerID.
 func Camel(text string) string {
 	var b strings.Builder
-	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == '_' || r == '-' || r == '.' }) {
+	for _, part := range strings.FieldsFunc(text,
+		func(r rune) bool { return r == '_' || r == '-' || r == '.' }) {
 		lower := strings.ToLower(part)
 		singular := strings.TrimSuffix(lower, "s")
 		switch {

@@ -131,7 +131,9 @@ func scalar(text string) (Type, error) {
 		t.Base, t.Named = "json", m[1]
 	}
 	if strings.HasPrefix(base, "json(") && t.Named == "" {
-		return t, fmt.Errorf("%s names no Go type; want an exported name as in json(Order) or json(example.com/shop.Order)", quote(text))
+		return t,
+			fmt.Errorf("%s names no Go type; want an exported name as in json(Order) or json(example.com/shop.Order)",
+				quote(text))
 	}
 	if !slices.Contains(Bases, t.Base) {
 		return t, fmt.Errorf("unknown type %s; want %s", quote(text), strings.Join(Bases, "|"))
@@ -155,8 +157,9 @@ func parseArgType(text string) (Type, error) {
 		return t, fmt.Errorf("%w, channel, enum(a|b) or json(GoType)", err)
 	}
 	if t.Optional && !slices.Contains(optionalArgs, t.Base) {
-		return t, fmt.Errorf("an argument of type %s cannot be optional, because its zero value is a value; only %s can",
-			t.Base, strings.Join(optionalArgs, ", "))
+		return t,
+			fmt.Errorf("an argument of type %s cannot be optional, because its zero value is a value; only %s can",
+				t.Base, strings.Join(optionalArgs, ", "))
 	}
 	return t, nil
 }
@@ -172,7 +175,8 @@ func parseEnum(text string) (Type, error) {
 	for value := range strings.SplitSeq(m[1], "|") {
 		value = strings.TrimSpace(value)
 		if !enumValue.MatchString(value) {
-			return t, fmt.Errorf("enum: %s is not a value; want letters, digits and _.:- as in enum(publish|spublish)", quote(value))
+			return t, fmt.Errorf("enum: %s is not a value; want letters, digits and _.:- as in enum(publish|spublish)",
+				quote(value))
 		}
 		name := ValueName(value)
 		if other, taken := names[name]; taken {
@@ -212,7 +216,9 @@ func parseFields(text string) (Type, error) {
 		part = strings.TrimSpace(part)
 		words := cut(part, ' ')
 		if len(words) != 2 || !paramName.MatchString(words[0]) {
-			failed = errors.Join(failed, fmt.Errorf("%s is not a name and a type; want a list such as: acquired bool, remaining duration", quote(part)))
+			failed = errors.Join(failed,
+				fmt.Errorf("%s is not a name and a type; want a list such as: acquired bool, remaining duration",
+					quote(part)))
 			continue
 		}
 		typ, err := parseResultType(words[1])
@@ -220,7 +226,8 @@ func parseFields(text string) (Type, error) {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", words[0], err))
 		}
 		if field := Camel(words[0]); names[field] {
-			failed = errors.Join(failed, fmt.Errorf("%s is taken twice; names become the fields of one struct, this one %s", words[0], field))
+			failed = errors.Join(failed,
+				fmt.Errorf("%s is taken twice; names become the fields of one struct, this one %s", words[0], field))
 		} else {
 			names[field] = true
 		}
@@ -250,7 +257,9 @@ func parseResultType(text string) (Type, error) {
 	}
 	t, err := scalar(text)
 	if err != nil {
-		return t, fmt.Errorf("%w, json(GoType), raw, T?, []T, map[string]T, or a struct such as (member string, score float)", err)
+		return t,
+			fmt.Errorf(
+				"%w, json(GoType), raw, T?, []T, map[string]T, or a struct such as (member string, score float)", err)
 	}
 	return t, nil
 }

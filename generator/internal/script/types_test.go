@@ -66,7 +66,8 @@ func TestReplyTypes(t *testing.T) {
 
 func TestArgumentTypes(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"string", "duration?", "channel", "channel?", "enum(publish|spublish)", "enum(a)?", "json(Order)"} {
+	for _, text := range []string{"string", "duration?", "channel", "channel?", "enum(publish|spublish)",
+		"enum(a)?", "json(Order)"} {
 		got, err := parseArgType(text)
 		require.NoError(t, err, text)
 		require.Equal(t, text, got.String())

@@ -53,7 +53,8 @@ func ending(text string) (Pos, string) {
 		if o, opens := openings[token.Type]; opens {
 			o.pos = last
 			open = append(open, o)
-		} else if closing := closings[token.Type]; closing != "" && len(open) > 0 && open[len(open)-1].closing == closing {
+		} else if closing := closings[token.Type]; closing != "" && len(open) > 0 &&
+			open[len(open)-1].closing == closing {
 			open = open[:len(open)-1]
 		}
 	})
@@ -61,7 +62,8 @@ func ending(text string) (Pos, string) {
 		return last, "the file ends here, in the middle of a statement"
 	}
 	o := open[len(open)-1]
-	return o.pos, fmt.Sprintf("%s is not closed; %s is missing before the end of the file", quote(o.what), quote(o.closing))
+	return o.pos, fmt.Sprintf("%s is not closed; %s is missing before the end of the file", quote(o.what),
+		quote(o.closing))
 }
 
 // tokens calls see with the tokens of a text, up to its end or to the first error.

@@ -60,7 +60,8 @@ func place(s *script.Script, complaint string) finding.Finding {
 		pos.Line, _ = strconv.Atoi(m[1])
 		complaint = m[2]
 	}
-	f := s.Findf(pos, "the server refuses it: %s; write what it takes, or do without -redis if another server is meant", complaint)
+	f := s.Findf(pos, "the server refuses it: %s; write what it takes, or do without -redis if another server "+
+		"is meant", complaint)
 	f.Rule = Rule.Name
 	return f
 }

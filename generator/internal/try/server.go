@@ -139,7 +139,8 @@ func (s *server) empty(ctx context.Context) error {
 func (s *server) alone(ctx context.Context) error {
 	_, err := s.admin.Do(ctx, s.admin.B().Arbitrary("ACL", "GETUSER", user).Build()).ToMessage()
 	if err == nil {
-		return fmt.Errorf("%s has the user %s, which a run makes and removes; wait for the other run, or remove it", s.where, user)
+		return fmt.Errorf("%s has the user %s, which a run makes and removes; wait for the other run, or remove it",
+			s.where, user)
 	}
 	return nil
 }

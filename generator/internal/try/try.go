@@ -83,7 +83,8 @@ func Run(ctx context.Context, o Options, subjects []Subject) (result Result, err
 			all = append(all, scriptFault{f, r})
 		}
 	}
-	result.Notes = append(result.Notes, fmt.Sprintf("scripts that were run: %d, on %d inputs in all", ran, inputs))
+	result.Notes = append(result.Notes,
+		fmt.Sprintf("scripts that were run: %d, on %d inputs in all", ran, inputs))
 	result.Tests, err = tests(o.Package, all)
 	return result, err
 }

@@ -17,7 +17,8 @@ func TestCopies(t *testing.T) {
 		require.NoError(t, err)
 		got, err := os.ReadFile(to)
 		require.NoError(t, err)
-		require.Equal(t, string(want), string(got), "%s is a copy of %s; edit that, and run go generate ./redislua/...", to, file)
+		require.Equal(t, string(want), string(got),
+			"%s is a copy of %s; edit that, and run go generate ./redislua/...", to, file)
 		copied[to] = true
 		return nil
 	}))

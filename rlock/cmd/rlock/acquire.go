@@ -204,7 +204,8 @@ func (q *acquisition) giveBack(locker *rlock.Locker, lock *rlock.Lock) error {
 	return errors.Join(errs...)
 }
 
-func (q *acquisition) call(ctx context.Context, locker *rlock.Locker, keys []string, opts []rlock.Option) (*rlock.Lock, error) {
+func (q *acquisition) call(ctx context.Context, locker *rlock.Locker, keys []string,
+	opts []rlock.Option) (*rlock.Lock, error) {
 	opts = append(opts, rlock.WithRetry(q.retry()))
 	switch one := len(keys) == 1; {
 	case q.readers && q.none:
@@ -260,7 +261,8 @@ func (p *program) acquireCommand(args []string) error {
 	}
 	token := lock.Token()
 	err = p.result(token+"\n", fields{
-		"token": token, "fence": lock.Fence(), "ttl_ms": q.ttl.Milliseconds(), "waited_ms": time.Since(start).Milliseconds(),
+		"token": token, "fence": lock.Fence(), "ttl_ms": q.ttl.Milliseconds(),
+		"waited_ms": time.Since(start).Milliseconds(),
 	}.withKey(keys[0]))
 	if err != nil { // nobody knows the token
 		release(lock)

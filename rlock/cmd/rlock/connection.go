@@ -62,8 +62,9 @@ func parseURL(text string) (option rueidis.ClientOption, err error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
-		return option, errors.New("it cannot be read as a URL (it is not shown here, because it may have a password); " +
-			"write / # ? @ and % in a user or password as %2F %23 %3F %40 and %25. The form is " + urlForm)
+		return option,
+			errors.New("it cannot be read as a URL (it is not shown here, because it may have a password); " +
+				"write / # ? @ and % in a user or password as %2F %23 %3F %40 and %25. The form is " + urlForm)
 	}
 	switch {
 	case u.Scheme == "unix" && u.Path == "":
@@ -71,18 +72,23 @@ func parseURL(text string) (option rueidis.ClientOption, err error) {
 	case u.Scheme != "unix" && u.Host == "":
 		return option, errors.New("it names no host. The form is " + urlForm)
 	case strings.Contains(u.Host, ","):
-		return option, errors.New("it has several hosts with commas; write one host, and the others as ?addr=HOST:PORT&addr=HOST:PORT")
+		return option,
+			errors.New("it has several hosts with commas; write one host, and the others as " +
+				"?addr=HOST:PORT&addr=HOST:PORT")
 	case u.Fragment != "":
 		return option, errors.New("it has a #; in a user or password write %23")
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return option, errors.New("its options cannot be read; the form is ?OPTION=VALUE&OPTION=VALUE, with % as %25 and ; as %3B")
+		return option,
+			errors.New(
+				"its options cannot be read; the form is ?OPTION=VALUE&OPTION=VALUE, with % as %25 and ; as %3B")
 	}
 	for name, values := range query {
 		switch {
 		case !slices.Contains(urlOptions, name):
-			return option, errors.New("it has the unknown option " + quote(name) + "; there are " + strings.Join(urlOptions, ", "))
+			return option,
+				errors.New("it has the unknown option " + quote(name) + "; there are " + strings.Join(urlOptions, ", "))
 		case len(values) > 1 && name != "addr":
 			return option, errors.New("it has the option " + name + " twice")
 		case slices.Contains(values, "") && name != "skip_verify":
@@ -90,7 +96,9 @@ func parseURL(text string) (option rueidis.ClientOption, err error) {
 		}
 	}
 	if (query.Has("sentinel_username") || query.Has("sentinel_password")) && !query.Has("master_set") {
-		return option, errors.New("it has a user or password for sentinels, but no master_set=NAME, which makes the addresses those of sentinels")
+		return option,
+			errors.New("it has a user or password for sentinels, but no master_set=NAME, which makes the addresses " +
+				"those of sentinels")
 	}
 	for _, address := range query["addr"] { // of which rueidis would make the first host
 		if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
@@ -102,7 +110,8 @@ func parseURL(text string) (option rueidis.ClientOption, err error) {
 		what, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), "redis: "), ": ")
 		return option, errors.New(what + "; the form is " + urlForm)
 	}
-	option.Sentinel.Username, option.Sentinel.Password = query.Get("sentinel_username"), query.Get("sentinel_password")
+	option.Sentinel.Username, option.Sentinel.Password = query.Get("sentinel_username"),
+		query.Get("sentinel_password")
 	option.Sentinel.TLSConfig, option.Sentinel.Dialer = option.TLSConfig, option.Dialer
 	option.ClusterOption.ShardsRefreshInterval = refreshInterval
 	return option, nil

@@ -36,7 +36,8 @@ func TestParseURL(t *testing.T) {
 	require.Equal(t, "a", o.TLSConfig.ServerName)
 	require.Equal(t, 2*time.Second, o.Dialer.Timeout)
 
-	o, err = parseURL("valkeys://:primary@s1:26379?addr=s2:26379&master_set=main&sentinel_username=u&sentinel_password=p%26q&db=2")
+	o, err = parseURL(
+		"valkeys://:primary@s1:26379?addr=s2:26379&master_set=main&sentinel_username=u&sentinel_password=p%26q&db=2")
 	require.NoError(t, err)
 	require.Equal(t, "main u p&q", o.Sentinel.MasterSet+" "+o.Sentinel.Username+" "+o.Sentinel.Password)
 	require.Same(t, o.TLSConfig, o.Sentinel.TLSConfig, "the sentinels speak TLS as well")

@@ -17,7 +17,8 @@ import (
 )
 
 // passed are the signals that are passed on to the command.
-var passed = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
+var passed = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
+	syscall.SIGUSR2}
 
 // notify returns a channel of the signals that are passed on, but for those that the caller of
 // rlock has it ignore, as nohup does.

@@ -139,7 +139,8 @@ func (p *program) probeCommand(args []string) error {
 	defer done()
 	report, failed := probe(ctx, locker)
 	for _, finding := range report {
-		object := fields{"severity": finding.Severity.String(), "name": finding.Name, "server": finding.Server, "text": finding.Text, "error": nil}
+		object := fields{"severity": finding.Severity.String(), "name": finding.Name, "server": finding.Server,
+			"text": finding.Text, "error": nil}
 		if finding.Err != nil {
 			object["error"] = errorText(finding.Err)
 		}
@@ -151,7 +152,8 @@ func (p *program) probeCommand(args []string) error {
 	case failed != nil:
 		return failed
 	case report.Err() != nil:
-		return failure(exitFault, "locks fail, are lost, or do not wake those who wait for them: see what says %s", rlock.ProbeFault)
+		return failure(exitFault, "locks fail, are lost, or do not wake those who wait for them: see what says %s",
+			rlock.ProbeFault)
 	}
 	return nil
 }

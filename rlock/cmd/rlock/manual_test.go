@@ -70,8 +70,10 @@ func TestManualHasTheFlags(t *testing.T) {
 		for _, flag := range known {
 			require.Regexp(t, `(^|[^-\w])--?`+flag+`\b`, text, "%s: the manual says nothing of -%s", name, flag)
 		}
-		for _, m := range regexp.MustCompile(`(?m)(?:^|[\s\[(])--?([a-zA-Z][a-z-]*)`).FindAllStringSubmatch(sections[title], -1) {
-			if program := m[1]; program == "s" || program == "f" || program == "c" { // of other programs in the examples
+		for _, m := range regexp.MustCompile(`(?m)(?:^|[\s\[(])--?([a-zA-Z][a-z-]*)`).FindAllStringSubmatch(
+			sections[title], -1) {
+			// of other programs in the examples
+			if program := m[1]; program == "s" || program == "f" || program == "c" {
 				continue
 			}
 			require.Contains(t, append(known, "help"), m[1], "%s: there is no flag -%s", name, m[1])
@@ -218,7 +220,8 @@ func TestRefusedArguments(t *testing.T) {
 		require.Contains(t, stderr, want, "%q", line)
 		require.Empty(t, stdout)
 	}
-	for _, args := range [][]string{{"run", "", "--", "true"}, {"who", "a", ""}, {"run", "--key", "", "--", "true"}} {
+	for _, args := range [][]string{{"run", "", "--", "true"}, {"who", "a", ""},
+		{"run", "--key", "", "--", "true"}} {
 		_, _, stderr := call(nowhere, args...)
 		require.Contains(t, stderr, "a key is empty", "%q", args)
 	}
@@ -228,13 +231,15 @@ func TestRefusedArguments(t *testing.T) {
 	require.Equal(t, exitUnrunnable, code)
 	code, _, stderr := call(nowhere, "run", "--json", "key", "--", "go", "version")
 	require.Equal(t, exitFailed, code)
-	require.Regexp(t, `^\{"code":125,"event":"error","message":"neither RLOCK_URL nor REDIS_URL is set; .*"\}\n$`, stderr)
+	require.Regexp(t,
+		`^\{"code":125,"event":"error","message":"neither RLOCK_URL nor REDIS_URL is set; .*"\}\n$`, stderr)
 }
 
 func TestFlagsAnywhere(t *testing.T) {
 	t.Parallel()
 	p := &program{}
-	r, err := p.running([]string{"-n", "a", "--ttl", "1m", "b c", "-E=3", "--key=-d", "-v", "--", "git", "checkout", "--", "-n"})
+	r, err := p.running([]string{"-n", "a", "--ttl", "1m", "b c", "-E=3", "--key=-d", "-v", "--", "git",
+		"checkout", "--", "-n"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "b c", "-d"}, r.keys)
 	require.Equal(t, []string{"git", "checkout", "--", "-n"}, r.command)
@@ -250,12 +255,14 @@ func TestFlagsAnywhere(t *testing.T) {
 
 func TestDurations(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]string{"30s": "30s", "30": "30s", "0.5": "500ms", "1m30s": "1m30s", "0": "0s"} {
+	for text, want := range map[string]string{"30s": "30s", "30": "30s", "0.5": "500ms", "1m30s": "1m30s",
+		"0": "0s"} {
 		d, err := readDuration(text)
 		require.NoError(t, err)
 		require.Equal(t, want, d.String())
 	}
-	for _, text := range []string{"", "x", "-1", "-0", "-1s", "1e300", "NaN", "Inf", "0.0001", "1ns", "99999999999999h"} {
+	for _, text := range []string{"", "x", "-1", "-0", "-1s", "1e300", "NaN", "Inf", "0.0001", "1ns",
+		"99999999999999h"} {
 		_, err := readDuration(text)
 		require.Error(t, err, text)
 	}
@@ -270,7 +277,8 @@ func TestEveryMillisecond(t *testing.T) {
 		require.Equal(t, time.Duration(ms)*time.Millisecond, d)
 	}
 	for text, want := range map[string]time.Duration{
-		"8589934592.001": 8589934592001 * time.Millisecond, "1e3": 1000 * time.Second, "4.1e0": 4100 * time.Millisecond, "9223372036.5": 9223372036500 * time.Millisecond,
+		"8589934592.001": 8589934592001 * time.Millisecond, "1e3": 1000 * time.Second,
+		"4.1e0": 4100 * time.Millisecond, "9223372036.5": 9223372036500 * time.Millisecond,
 	} {
 		d, err := readDuration(text)
 		require.NoError(t, err)
@@ -293,10 +301,12 @@ func TestLongPatience(t *testing.T) {
 
 func TestQuote(t *testing.T) {
 	t.Parallel()
-	for key, want := range map[string]string{"job:1": "job:1", "": `""`, "a b": `"a b"`, "a\nb": `"a\nb"`, `a"b`: `"a\"b"`, "\xff": `"\xff"`, "schlüssel": "schlüssel"} {
+	for key, want := range map[string]string{"job:1": "job:1", "": `""`, "a b": `"a b"`, "a\nb": `"a\nb"`,
+		`a"b`: `"a\"b"`, "\xff": `"\xff"`, "schlüssel": "schlüssel"} {
 		require.Equal(t, want, quote(key))
 	}
-	for text, want := range map[string]string{"job:1": "job:1", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$HOME": "'$HOME'", "a\nb": "'a\nb'"} {
+	for text, want := range map[string]string{"job:1": "job:1", "": "''", "a b": "'a b'", "it's": `'it'\''s'`,
+		"$HOME": "'$HOME'", "a\nb": "'a\nb'"} {
 		require.Equal(t, want, shellQuote(text))
 	}
 	require.Equal(t, `{"key":"�a","key_base64":"/2E="}`+"\n", line(fields{}.withKey("\xffa")))
@@ -306,7 +316,8 @@ func TestQuote(t *testing.T) {
 func TestLeft(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{
-		rlock.NoExpiry: "never expires", 0: "0s left", 999999 * time.Microsecond: "999ms left", 9999 * time.Millisecond: "9.9s left",
+		rlock.NoExpiry: "never expires", 0: "0s left", 999999 * time.Microsecond: "999ms left",
+		9999 * time.Millisecond:  "9.9s left",
 		28516 * time.Millisecond: "28s left", 10*time.Minute - 1: "9m59s left",
 	} {
 		require.Equal(t, want, left(d))

@@ -108,10 +108,12 @@ func (p *program) forceReleaseCommand(args []string) error {
 	case token == "" && state.Mode == rlockadmin.Free:
 		return failure(exitFailed, "%s is free; there is nothing to release", quote(key))
 	case token == "" && state.Mode != rlockadmin.Exclusive && len(state.Holders) > 0:
-		return failure(exitFailed, "nothing is released without a holder's token; %s\nto free one of them: rlock force-release %s --token TOKEN",
+		return failure(exitFailed, "nothing is released without a holder's token; %s\nto free one of them: rlock "+
+			"force-release %s --token TOKEN",
 			describe(state), shellQuote(key))
 	case token == "":
-		return failure(exitFailed, "nothing is released without the holder's token; %s\nto free it: rlock force-release %s --token %s",
+		return failure(exitFailed, "nothing is released without the holder's token; %s\nto free it: rlock "+
+			"force-release %s --token %s",
 			describe(state), shellQuote(key), shellQuote(state.Token()))
 	}
 	h, _ := by(state, token)

@@ -87,7 +87,8 @@ func (p *program) runCommand(args []string) error {
 	cmd.Args[0] = r.command[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.stdin, p.stdout, p.stderr
 	cmd.Env = append(os.Environ(),
-		"RLOCK_KEY="+strings.Join(r.keys, "\n"), "RLOCK_TOKEN="+lock.Token(), "RLOCK_FENCE="+strconv.FormatUint(lock.Fence(), 10))
+		"RLOCK_KEY="+strings.Join(r.keys, "\n"), "RLOCK_TOKEN="+lock.Token(),
+		"RLOCK_FENCE="+strconv.FormatUint(lock.Fence(), 10))
 	return s.run(cmd)
 }
 
@@ -141,11 +142,14 @@ func (p *program) running(args []string) (*running, error) {
 		return nil, err
 	}
 	if r.killAfter > math.MaxInt64/3-margin {
-		return nil, a.usage("--kill-after %v is too long: no --ttl is three times as long; use a shorter one", r.killAfter)
+		return nil, a.usage("--kill-after %v is too long: no --ttl is three times as long; use a shorter one",
+			r.killAfter)
 	}
 	if least := 3 * (r.killAfter + margin); r.ttl < least {
-		return nil, a.usage("--ttl %v leaves no time to extend the lease before CMD must stop for --kill-after %v; use --ttl %v or more, or a shorter --kill-after",
-			r.ttl, r.killAfter, least)
+		return nil,
+			a.usage("--ttl %v leaves no time to extend the lease before CMD must stop for --kill-after %v; use --ttl "+
+				"%v or more, or a shorter --kill-after",
+				r.ttl, r.killAfter, least)
 	}
 	if r.owner == "" {
 		r.owner = ownerOf(r.command[0])
@@ -173,9 +177,11 @@ func unrunnable(name string, err error) error {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return failure(exitNotFound, "%s is not found, or the interpreter that its first line names is not", quote(name))
+		return failure(exitNotFound, "%s is not found, or the interpreter that its first line names is not",
+			quote(name))
 	case errors.Is(err, syscall.ENOEXEC):
-		return failure(exitUnrunnable, "cannot execute %s: %w; a script begins with a line such as #!/bin/sh", quote(name), err)
+		return failure(exitUnrunnable, "cannot execute %s: %w; a script begins with a line such as #!/bin/sh",
+			quote(name), err)
 	}
 	return failure(exitUnrunnable, "cannot execute %s: %w", quote(name), err)
 }
@@ -196,7 +202,8 @@ func refuseOwn(ctx context.Context, locker *rlock.Locker, getenv func(string) st
 			return err
 		}
 		if _, own := by(state, getenv("RLOCK_TOKEN")); own {
-			return failure(exitFailed, "this command runs under the lock of %s already (RLOCK_KEY and RLOCK_TOKEN say so), and could wait for itself for ever", quote(key))
+			return failure(exitFailed, "this command runs under the lock of %s already (RLOCK_KEY and RLOCK_TOKEN "+
+				"say so), and could wait for itself for ever", quote(key))
 		}
 	}
 	return nil

@@ -52,13 +52,16 @@ func (s *sharing) check(a *arguments, keys int) error {
 	case s.readers && s.limit > 0:
 		return a.usage("--shared and --limit contradict each other: readers have no limit; leave one of them out")
 	case s.permits > 0 && s.limit == 0:
-		return a.usage("--permits says how many of the permits CMD takes; how many there are must be said too, with --limit")
+		return a.usage("--permits says how many of the permits CMD takes; how many there are must be said too, " +
+			"with --limit")
 	case s.permits > s.limit:
-		return a.usage("--permits %d of --limit %d: there will never be so many; ask for less, or raise the limit", s.permits, s.limit)
+		return a.usage("--permits %d of --limit %d: there will never be so many; ask for less, or raise the limit",
+			s.permits, s.limit)
 	case s.permits > mostPermits:
 		return a.usage("--permits %d is more than the %d that one call may take", s.permits, mostPermits)
 	case s.shares() && keys > 1:
-		return a.usage("%s is for one KEY: several cannot be shared in one step, and taken one by one in different orders, they would wait for each other. "+
+		return a.usage("%s is for one KEY: several cannot be shared in one step, and taken one by one in "+
+			"different orders, they would wait for each other. "+
 			"Run one rlock run under the other, with the keys in the same order everywhere", s.flag())
 	}
 	return nil

@@ -84,7 +84,8 @@ func (s *supervision) run(cmd *exec.Cmd) error {
 	signals, ignore := notify()
 	defer ignore()
 	if s.room() <= 0 && !s.extend() {
-		return s.finish(failure(exitLost, "the lease is nearly over, and cannot be extended; CMD was not started"), s.giveBack)
+		return s.finish(failure(exitLost, "the lease is nearly over, and cannot be extended; CMD was not started"),
+			s.giveBack)
 	}
 	err := s.program.commit()
 	if err != nil { // of a signal that has come before signals were passed on
@@ -124,9 +125,11 @@ func (s *supervision) finish(err error, release func() error) (result error) {
 		s.note("released", "released the lock", nil)
 	case exitCode(err) == exitLost: // that is told already
 	case errors.Is(released, rlock.ErrLost), errors.Is(released, rlock.ErrExpired):
-		return failure(exitLost, "the lock was lost while CMD ran, which was noticed only when it had ended with exit code %d: %w", exitCode(err), released)
+		return failure(exitLost, "the lock was lost while CMD ran, which was noticed only when it had ended with "+
+			"exit code %d: %w", exitCode(err), released)
 	default:
-		s.say("error", fmt.Sprintf("the lock is not released; it ends by itself in %v: %v", max(lease, 0).Round(time.Millisecond), errorText(released)), nil)
+		s.say("error", fmt.Sprintf("the lock is not released; it ends by itself in %v: %v",
+			max(lease, 0).Round(time.Millisecond), errorText(released)), nil)
 	}
 	return err
 }
@@ -237,7 +240,8 @@ func (s *supervision) changed(c change) {
 
 // suspending tells that rlock is about to be suspended.
 func (s *supervision) suspending() {
-	s.say("suspended", fmt.Sprintf("suspended; the lease ends in %v unless rlock is continued before", time.Until(s.lock.Deadline()).Round(time.Second)), nil)
+	s.say("suspended", fmt.Sprintf("suspended; the lease ends in %v unless rlock is continued before",
+		time.Until(s.lock.Deadline()).Round(time.Second)), nil)
 }
 
 // extend extends the lease at once.

@@ -12,7 +12,9 @@ func (p *program) versionCommand(args []string) error {
 		return err
 	}
 	v := versionOf(debug.ReadBuildInfo())
-	return p.result(v.String()+"\n", fields{"version": v.version, "commit": orNull(v.commit), "modified": v.modified, "go": v.compiler, "platform": v.platform})
+	return p.result(v.String()+"\n",
+		fields{"version": v.version, "commit": orNull(v.commit), "modified": v.modified, "go": v.compiler,
+			"platform": v.platform})
 }
 
 // version is what the toolchain has written into a program. "" is what it has not.

@@ -16,15 +16,18 @@ func TestVersionOf(t *testing.T) {
 		return &debug.BuildInfo{GoVersion: "go1.25.0", Main: debug.Module{Version: version}, Settings: settings}
 	}
 	platform := []debug.BuildSetting{{Key: "GOOS", Value: "linux"}, {Key: "GOARCH", Value: "arm64"}}
-	commit := append([]debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef0123456789abcdef01234567"}}, platform...)
+	commit := append(
+		[]debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef0123456789abcdef01234567"}}, platform...)
 	changed := append([]debug.BuildSetting{{Key: "vcs.modified", Value: "true"}}, commit...)
 	for name, c := range map[string]struct {
 		info *debug.BuildInfo
 		want string
 	}{
-		"installed by go install":   {built("v0.1.0", platform...), "rlock v0.1.0 go1.25.0 linux/arm64"},
-		"built from a commit":       {built("v0.1.1-0.20261123000000-0123456789ab", commit...), "rlock v0.1.1-0.20261123000000-0123456789ab commit 0123456789ab go1.25.0 linux/arm64"},
-		"built with changes":        {built("(devel)", changed...), "rlock (devel) commit 0123456789ab with changes go1.25.0 linux/arm64"},
+		"installed by go install": {built("v0.1.0", platform...), "rlock v0.1.0 go1.25.0 linux/arm64"},
+		"built from a commit": {built("v0.1.1-0.20261123000000-0123456789ab", commit...),
+			"rlock v0.1.1-0.20261123000000-0123456789ab commit 0123456789ab go1.25.0 linux/arm64"},
+		"built with changes": {built("(devel)", changed...),
+			"rlock (devel) commit 0123456789ab with changes go1.25.0 linux/arm64"},
 		"a version nobody has told": {built(""), "rlock (devel) go1.25.0"},
 		"without modules":           {nil, "rlock (devel)"},
 	} {

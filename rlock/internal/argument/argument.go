@@ -36,9 +36,11 @@ func TTL(ttl time.Duration) *Wrong {
 	case ttl == clock.NoExpiry:
 		return nil
 	case ttl < time.Millisecond:
-		return &Wrong{Argument: "TTL", Reason: fmt.Sprintf("%v is below 1ms; for a lock that never expires say NoExpiry", ttl)}
+		return &Wrong{Argument: "TTL",
+			Reason: fmt.Sprintf("%v is below 1ms; for a lock that never expires say NoExpiry", ttl)}
 	case ttl%time.Millisecond != 0:
-		return &Wrong{Argument: "TTL", Reason: fmt.Sprintf("%v is not a whole number of milliseconds; truncate it", ttl)}
+		return &Wrong{Argument: "TTL",
+			Reason: fmt.Sprintf("%v is not a whole number of milliseconds; truncate it", ttl)}
 	}
 	return nil
 }
@@ -53,7 +55,8 @@ func Key(prefix, key string) (string, *Wrong) {
 		full = prefix + key
 	}
 	if start, owner, yes := slot.Reserved(full); yes {
-		return "", &Wrong{Argument: "key", Reason: fmt.Sprintf("names that start with %s belong to %s; choose another", start, owner)}
+		return "", &Wrong{Argument: "key",
+			Reason: fmt.Sprintf("names that start with %s belong to %s; choose another", start, owner)}
 	}
 	return full, nil
 }
@@ -76,7 +79,8 @@ func Distinct(prefix string, keys []string) ([]string, *Wrong) {
 		}
 		_, twice := seen[key]
 		if twice || seen == nil && slices.Contains(keys[:i], key) {
-			return nil, &Wrong{"keys", text.Quote(full[i]) + " stands twice in the list; name every key once", Duplicate}
+			return nil, &Wrong{"keys", text.Quote(full[i]) + " stands twice in the list; name every key once",
+				Duplicate}
 		}
 		if seen != nil {
 			seen[key] = struct{}{}
@@ -97,8 +101,10 @@ func Set(prefix string, keys []string, oneSlot bool) ([]string, *Wrong) {
 	first := slot.Of(full[0])
 	for _, key := range full[1:] {
 		if other := slot.Of(key); other != first {
-			return nil, &Wrong{"keys", fmt.Sprintf("%s (slot %d) and %s (slot %d) are in different slots of the cluster; give them the same {hash tag}, or see WithCrossSlot",
-				text.Quote(full[0]), first, text.Quote(key), other), CrossSlot}
+			return nil,
+				&Wrong{"keys", fmt.Sprintf("%s (slot %d) and %s (slot %d) are in different slots of the cluster; give "+
+					"them the same {hash tag}, or see WithCrossSlot",
+					text.Quote(full[0]), first, text.Quote(key), other), CrossSlot}
 		}
 	}
 	return full, nil

@@ -42,14 +42,20 @@ func TestSet(t *testing.T) {
 		full   []string
 		wrong  *wrong
 	}{
-		"one":            {keys: []string{"a"}, full: []string{"a"}},
-		"with a prefix":  {prefix: "x:", keys: []string{"b{1}", "a{1}"}, full: []string{"x:b{1}", "x:a{1}"}},
-		"several slots":  {keys: []string{"a", "b"}, spread: true, full: []string{"a", "b"}},
-		"none":           {wrong: &wrong{"keys", "there are none; name at least one", argument.Invalid}},
-		"an empty key":   {prefix: "x:", keys: []string{"a", ""}, wrong: &wrong{"key", "it is empty (number 2 of the list)", argument.Invalid}},
-		"twice":          {prefix: "x:", keys: []string{"a", "a"}, wrong: &wrong{"keys", `"x:a" stands twice in the list; name every key once`, argument.Duplicate}},
-		"not in a slot":  {keys: []string{"a", "b"}, wrong: &wrong{"keys", `"a" (slot 15495) and "b" (slot 3300) are in different slots of the cluster; give them the same {hash tag}, or see WithCrossSlot`, argument.CrossSlot}},
-		"a reserved key": {prefix: "rlock:", keys: []string{"fence:{x}"}, wrong: &wrong{"key", "names that start with rlock:fence:{ belong to fence counters; choose another (number 1 of the list)", argument.Invalid}},
+		"one":           {keys: []string{"a"}, full: []string{"a"}},
+		"with a prefix": {prefix: "x:", keys: []string{"b{1}", "a{1}"}, full: []string{"x:b{1}", "x:a{1}"}},
+		"several slots": {keys: []string{"a", "b"}, spread: true, full: []string{"a", "b"}},
+		"none":          {wrong: &wrong{"keys", "there are none; name at least one", argument.Invalid}},
+		"an empty key": {prefix: "x:", keys: []string{"a", ""},
+			wrong: &wrong{"key", "it is empty (number 2 of the list)", argument.Invalid}},
+		"twice": {prefix: "x:", keys: []string{"a", "a"},
+			wrong: &wrong{"keys", `"x:a" stands twice in the list; name every key once`, argument.Duplicate}},
+		"not in a slot": {keys: []string{"a", "b"},
+			wrong: &wrong{"keys",
+				`"a" (slot 15495) and "b" (slot 3300) are in different slots of the cluster; give them the same {hash tag}, or see WithCrossSlot`, argument.CrossSlot}},
+		"a reserved key": {prefix: "rlock:", keys: []string{"fence:{x}"},
+			wrong: &wrong{"key", "names that start with rlock:fence:{ belong to fence counters; choose another " +
+				"(number 1 of the list)", argument.Invalid}},
 	} {
 		full, got := argument.Set(c.prefix, c.keys, !c.spread)
 		require.Equal(t, c.wrong, got, name)

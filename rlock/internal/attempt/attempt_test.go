@@ -517,7 +517,8 @@ func TestGiveUp(t *testing.T) {
 		second.GiveUp()
 		first.Interrupted() // as if user code had ended the attempt
 		first.GiveUp()
-		env.Soon(t, func() bool { return owner(t, server, "job") == "" && len(queues(t, server)) == 0 }, "the key and its queue are gone")
+		env.Soon(t, func() bool { return owner(t, server, "job") == "" && len(queues(t, server)) == 0 },
+			"the key and its queue are gone")
 	})
 }
 

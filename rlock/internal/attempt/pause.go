@@ -11,7 +11,8 @@ import (
 // Pause waits until another attempt is worth it. It waits no longer than the policy says: for pause,
 // which ends at until, and never past end, when the policy gives up. Its error says why ctx has ended, or
 // is clock.ErrStopped.
-func (a *Attempts) Pause(ctx context.Context, w *notify.Wait, why Setback, pause time.Duration, until, end clock.Instant) error {
+func (a *Attempts) Pause(ctx context.Context, w *notify.Wait, why Setback, pause time.Duration, until,
+	end clock.Instant) error {
 	a.until, a.early = until, false
 	p := pausing{a, pause, end}
 	if why.Kind == Transient || a.collect.Over() {

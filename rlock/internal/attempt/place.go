@@ -154,7 +154,8 @@ func (a *Attempts) ask(ctx context.Context) (Grant, Setback) {
 		return Grant{deadline, fence}, Setback{}
 	case beating && (a.Claim.Chosen() || a.collect.Keys() != nil):
 		seen := a.Blocker
-		g, why := a.tryAlone(ctx) // which renews what a set has collected, and finds a chosen token that has the key
+		// which renews what a set has collected, and finds a chosen token that has the key
+		g, why := a.tryAlone(ctx)
 		if why.Kind == Busy && a.place == p && a.Blocker.Key == p.Key() && a.Blocker.Left == 0 {
 			a.Blocker = seen // only the place was told for how long the key stays free for barging
 		}

@@ -23,16 +23,18 @@ func TestComplete(t *testing.T) {
 		ping, answer, shortest time.Duration
 		fits                   bool
 	}{
-		"the default":      {10 * second, 0, 0, second, 2333 * time.Millisecond, 7026 * time.Millisecond, true},
-		"a short lease":    {3 * second, 0, 0, 300 * time.Millisecond, second, 2595 * time.Millisecond, true},
-		"a shorter one":    {2 * second, 0, 0, 200 * time.Millisecond, second, 2270 * time.Millisecond, false},
-		"a long one":       {time.Hour, 0, 0, second, 5 * second, 11351 * time.Millisecond, true},
-		"no end":           {clock.NoExpiry, 0, 0, second, 5 * second, 11351 * time.Millisecond, true},
-		"a pause":          {10 * second, 2 * second, 0, 2 * second, 1333 * time.Millisecond, 8648 * time.Millisecond, true},
-		"a time-out":       {10 * second, 0, 10 * second, second, 10 * second, 19459 * time.Millisecond, false},
-		"no pings":         {10 * second, -1, 0, 0, 3333 * time.Millisecond, clock.NoExpiry, false},
-		"no time-out":      {10 * second, 0, -1, second, 0, clock.NoExpiry, false},
-		"a very short one": {time.Millisecond, 0, 0, 100 * time.Millisecond, second, 1946 * time.Millisecond, false},
+		"the default":   {10 * second, 0, 0, second, 2333 * time.Millisecond, 7026 * time.Millisecond, true},
+		"a short lease": {3 * second, 0, 0, 300 * time.Millisecond, second, 2595 * time.Millisecond, true},
+		"a shorter one": {2 * second, 0, 0, 200 * time.Millisecond, second, 2270 * time.Millisecond, false},
+		"a long one":    {time.Hour, 0, 0, second, 5 * second, 11351 * time.Millisecond, true},
+		"no end":        {clock.NoExpiry, 0, 0, second, 5 * second, 11351 * time.Millisecond, true},
+		"a pause": {10 * second, 2 * second, 0, 2 * second, 1333 * time.Millisecond,
+			8648 * time.Millisecond, true},
+		"a time-out":  {10 * second, 0, 10 * second, second, 10 * second, 19459 * time.Millisecond, false},
+		"no pings":    {10 * second, -1, 0, 0, 3333 * time.Millisecond, clock.NoExpiry, false},
+		"no time-out": {10 * second, 0, -1, second, 0, clock.NoExpiry, false},
+		"a very short one": {time.Millisecond, 0, 0, 100 * time.Millisecond, second, 1946 * time.Millisecond,
+			false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -103,14 +103,16 @@ func Sleep(ctx context.Context, d time.Duration, stop <-chan struct{}) error {
 
 // Receive waits until signal is closed or sends, or until d is over, which it reports.
 // Like Sleep, it returns why it ended before.
-func Receive(ctx context.Context, signal <-chan struct{}, d time.Duration, stop <-chan struct{}) (over bool, err error) {
+func Receive(ctx context.Context, signal <-chan struct{}, d time.Duration, stop <-chan struct{}) (over bool,
+	err error) {
 	got, err := Select(ctx, signal, nil, d, stop)
 	return err == nil && got == nil, err
 }
 
 // Select is Receive for two signals. It returns the one that was closed or has sent, nil if d is
 // over.
-func Select(ctx context.Context, a, b <-chan struct{}, d time.Duration, stop <-chan struct{}) (got <-chan struct{}, err error) {
+func Select(ctx context.Context, a, b <-chan struct{}, d time.Duration,
+	stop <-chan struct{}) (got <-chan struct{}, err error) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

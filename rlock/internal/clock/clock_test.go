@@ -20,10 +20,12 @@ func TestLeaseEnd(t *testing.T) {
 		ttl  time.Duration
 		want clock.Instant
 	}{
-		"the margin is a thousandth and a millisecond": {5, 10 * time.Second, 5 + clock.Instant(10*time.Second-11*time.Millisecond)},
-		"a short lease is over before it begins":       {5, time.Millisecond / 2, 5 - clock.Instant(time.Millisecond/2) - clock.Instant(500*time.Nanosecond)},
-		"no expiry":                                    {5, clock.NoExpiry, clock.Never},
-		"too long to be counted":                       {1 << 62, clock.NoExpiry - 1, clock.Never},
+		"the margin is a thousandth and a millisecond": {5, 10 * time.Second,
+			5 + clock.Instant(10*time.Second-11*time.Millisecond)},
+		"a short lease is over before it begins": {5, time.Millisecond / 2,
+			5 - clock.Instant(time.Millisecond/2) - clock.Instant(500*time.Nanosecond)},
+		"no expiry":              {5, clock.NoExpiry, clock.Never},
+		"too long to be counted": {1 << 62, clock.NoExpiry - 1, clock.Never},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

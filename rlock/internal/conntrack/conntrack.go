@@ -76,7 +76,8 @@ func (t *Tracker) Wrap(option rueidis.ClientOption) rueidis.ClientOption {
 	dial := dialerOf(option)
 	nagle := option.DisableTCPNoDelay
 	option.DialFn, option.DisableTCPNoDelay = nil, false
-	option.DialCtxFn = func(ctx context.Context, address string, dialer *net.Dialer, security *tls.Config) (net.Conn, error) {
+	option.DialCtxFn = func(ctx context.Context, address string, dialer *net.Dialer,
+		security *tls.Config) (net.Conn, error) {
 		if t.closing.Err() != nil {
 			return nil, rueidis.ErrClosing
 		}
@@ -143,7 +144,8 @@ func guarded(dial func(keep func(net.Conn)) (net.Conn, error)) (conn net.Conn, e
 var errInterrupted = errors.New("rlock: a panic or runtime.Goexit in the context or in the dial function " +
 	"has kept the client from connecting")
 
-type dialFunc = func(ctx context.Context, address string, dialer *net.Dialer, security *tls.Config) (net.Conn, error)
+type dialFunc = func(ctx context.Context, address string, dialer *net.Dialer, security *tls.Config) (net.Conn,
+	error)
 
 // dialerOf returns how rueidis would dial with the option.
 func dialerOf(option rueidis.ClientOption) dialFunc {
@@ -155,7 +157,8 @@ func dialerOf(option rueidis.ClientOption) dialFunc {
 			return option.DialFn(address, dialer, security)
 		}
 	}
-	return func(ctx context.Context, address string, dialer *net.Dialer, security *tls.Config) (net.Conn, error) {
+	return func(ctx context.Context, address string, dialer *net.Dialer, security *tls.Config) (net.Conn,
+		error) {
 		if security != nil {
 			return (&tls.Dialer{NetDialer: dialer, Config: security}).DialContext(ctx, "tcp", address)
 		}

@@ -76,9 +76,11 @@ func TestContextEndsDuringADial(t *testing.T) {
 				here, there := net.Pipe()
 				defer there.Close()
 				tracker := conntrack.New(func() bool { return false })
-				option := tracker.Wrap(rueidis.ClientOption{DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
-					return here, nil
-				}})
+				option := tracker.Wrap(
+					rueidis.ClientOption{DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn,
+						error) {
+						return here, nil
+					}})
 				ctx, cancel := context.WithCancel(t.Context())
 				conn, err := option.DialCtxFn(ctx, "somewhere", &net.Dialer{}, nil)
 				require.NoError(t, err)
@@ -343,7 +345,8 @@ func TestDialDuringClose(t *testing.T) {
 					arrive := make(chan struct{})
 					tracker := conntrack.New(func() bool { return false })
 					option := tracker.Wrap(rueidis.ClientOption{
-						DialCtxFn: func(ctx context.Context, address string, dialer *net.Dialer, security *tls.Config) (net.Conn, error) {
+						DialCtxFn: func(ctx context.Context, address string, dialer *net.Dialer,
+							security *tls.Config) (net.Conn, error) {
 							if heeds {
 								<-ctx.Done()
 								return nil, ctx.Err()
@@ -411,7 +414,8 @@ func TestWrapDialsAsTold(t *testing.T) {
 	t.Cleanup(func() { _ = listener.Close() })
 	var p pipes
 	var used string
-	withContext := func(ctx context.Context, address string, dialer *net.Dialer, security *tls.Config) (net.Conn, error) {
+	withContext := func(ctx context.Context, address string, dialer *net.Dialer, security *tls.Config) (net.Conn,
+		error) {
 		used = "DialCtxFn"
 		return p.dial(ctx, address, dialer, security)
 	}
@@ -466,7 +470,8 @@ func TestUserCodeEndsADial(t *testing.T) {
 			var p pipes
 			ctx, tracker := &breaking{Context: t.Context()}, conntrack.New(func() bool { return false })
 			option := tracker.Wrap(rueidis.ClientOption{
-				DialCtxFn: func(dialling context.Context, address string, dialer *net.Dialer, security *tls.Config) (net.Conn, error) {
+				DialCtxFn: func(dialling context.Context, address string, dialer *net.Dialer,
+					security *tls.Config) (net.Conn, error) {
 					test.end(ctx)
 					return p.dial(dialling, address, dialer, security)
 				},

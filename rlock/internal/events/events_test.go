@@ -93,7 +93,8 @@ func TestManyGoroutines(t *testing.T) {
 // caller can tell again.
 func TestObserverPanics(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(){"panic": func() { panic("of the observer") }, "goexit": runtime.Goexit} {
+	for name, end := range map[string]func(){"panic": func() { panic("of the observer") },
+		"goexit": runtime.Goexit} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var told []int

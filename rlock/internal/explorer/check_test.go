@@ -35,11 +35,13 @@ func (x *explorer) exclusive(w *world) error {
 		if proc.call == shortened && slices.Contains(holders, proc.next) {
 			continue // the holder goes on, and does not know yet which of the two tokens has the lock
 		}
-		if proc.dead || proc.next != "" && proc.call != shortened && !x.flaw.early || proc.wait.Phase != queue.Held || proc.wait.Deadline <= 0 || slices.Contains(holders, proc.wait.Token) {
+		if proc.dead || proc.next != "" && proc.call != shortened && !x.flaw.early ||
+			proc.wait.Phase != queue.Held || proc.wait.Deadline <= 0 || slices.Contains(holders, proc.wait.Token) {
 			continue
 		}
 		if _, bit := x.owner(proc.wait.Token); w.excused&bit == 0 {
-			return broken("%s holds the lock as %s by its own deadline, and the server gave it to %s", name(p), short(proc.wait.Token), whose(&s))
+			return broken("%s holds the lock as %s by its own deadline, and the server gave it to %s", name(p),
+				short(proc.wait.Token), whose(&s))
 		}
 	}
 	return nil
@@ -219,7 +221,8 @@ func (x *explorer) rises(w *world, p int, of queue.Wait) error {
 	}
 	shares := x.shares[p] != ""
 	if of.Fence < w.used || of.Fence == w.used && !(shares && w.phase) {
-		return broken("%s holds the lock with fence %d, and a holder had fence %d before", short(of.Token), of.Fence, w.used)
+		return broken("%s holds the lock with fence %d, and a holder had fence %d before", short(of.Token),
+			of.Fence, w.used)
 	}
 	w.used, w.phase = of.Fence, shares
 	return nil
@@ -369,7 +372,8 @@ func (x *explorer) quiet(w *world) bool {
 		return false
 	}
 	for p := range x.scenario.processes {
-		if proc := x.of(w, p); !proc.dead && (proc.wait.Phase != queue.Idle || proc.reaped != [maxReap]queue.Request{}) {
+		if proc := x.of(w, p); !proc.dead &&
+			(proc.wait.Phase != queue.Idle || proc.reaped != [maxReap]queue.Request{}) {
 			return false
 		}
 	}

@@ -122,7 +122,8 @@ func (s scenario) kinds() (ofProcess, ofServer []moveKind) {
 		if s.budget[f] == 0 {
 			continue
 		}
-		ofProcess = add(ofProcess, map[fault][]moveKind{cancel: {leaves}, breakage: {breaks, listens}, crash: {crashes, closes},
+		ofProcess = add(ofProcess, map[fault][]moveKind{cancel: {leaves}, breakage: {breaks, listens},
+			crash:     {crashes, closes},
 			extension: {extends}, handing: {handsOver, givesUp}, attachment: {detaches, asksAgain},
 			shortening: {shortens, asksAgain, givesUp}, trying: {triesOnce, asksAgain, givesUp},
 			mishearing: {mishears}, failover: {listens}}[f]...)
@@ -216,7 +217,8 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 		}
 		// Processes differ in their names only, so they may be named in the order in which they
 		// first want the lock.
-		if p > 0 && x.more == 0 && x.shares[p] == x.shares[p-1] && proc.tokens == 0 && x.of(w, p-1).tokens == 0 && !x.of(w, p-1).dead {
+		if p > 0 && x.more == 0 && x.shares[p] == x.shares[p-1] && proc.tokens == 0 && x.of(w, p-1).tokens == 0 &&
+			!x.of(w, p-1).dead {
 			return errNotNow
 		}
 		proc.wants--
@@ -243,15 +245,18 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 		if err := x.again(w, pending, calm); err != nil {
 			return err
 		}
-		if wait.Phase == queue.Passing { // place.PassOn gives it up, but the script promises that it may be repeated
-			return x.ask(w, p, queue.Request{Call: queue.Pass, Token: wait.Former, Again: wait.Token, Silent: wait.Silent})
+		// place.PassOn gives it up, but the script promises that it may be repeated
+		if wait.Phase == queue.Passing {
+			return x.ask(w, p, queue.Request{Call: queue.Pass, Token: wait.Former, Again: wait.Token,
+				Silent: wait.Silent})
 		}
 		event.What = queue.Overdue
 	case beats:
 		if wait.Phase != queue.Waiting || x.flaw.silent || !wait.Silent && x.at(w).hearing[p] == deaf {
 			return errNotNow
 		}
-		pending := x.underWay(w, p, true, func(r queue.Request) bool { return r.Call == queue.Heartbeat && r.Token == wait.Token })
+		pending := x.underWay(w, p, true,
+			func(r queue.Request) bool { return r.Call == queue.Heartbeat && r.Token == wait.Token })
 		if err := x.again(w, pending, calm); err != nil {
 			return err
 		}
@@ -344,7 +349,8 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 		if r == (queue.Request{}) {
 			return errNotNow
 		}
-		if err := x.again(w, x.underWay(w, p, true, func(other queue.Request) bool { return other == r }), calm); err != nil {
+		if err := x.again(w, x.underWay(w, p, true, func(other queue.Request) bool { return other == r }),
+			calm); err != nil {
 			return err
 		}
 		if !x.release(w, p, r) {
@@ -431,7 +437,8 @@ func (x *explorer) arrive(w *world, m move) error {
 	case msg.request.Call > extend:
 		return x.replaced(w, msg)
 	}
-	event := queue.Event{What: queue.Answered, Request: msg.request, Sent: msg.sent, Answer: msg.answer, Token: msg.token}
+	event := queue.Event{What: queue.Answered, Request: msg.request, Sent: msg.sent, Answer: msg.answer,
+		Token: msg.token}
 	if msg.kind == push {
 		event.What = queue.Told
 		if !msg.answer.Granted { // the server asks for a heartbeat

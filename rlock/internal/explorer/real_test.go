@@ -27,7 +27,8 @@ func words(r *rand.Rand) []string {
 	case 0:
 		return []string{pick("GET", "MGET"), lockKey}
 	case 1:
-		return pick2(r, []string{"SET", lockKey, pick("p1", "q1")}, []string{"SET", lockKey, pick("p1", "q1"), "KEEPTTL"})
+		return pick2(r, []string{"SET", lockKey, pick("p1", "q1")},
+			[]string{"SET", lockKey, pick("p1", "q1"), "KEEPTTL"})
 	case 2:
 		return []string{"SET", lockKey, pick("p1", "q1"), "PX", pick(lease(), lease(), "0", "x")}
 	case 3:
@@ -65,12 +66,14 @@ func words(r *rand.Rand) []string {
 	case 16:
 		return []string{"HGET", waitersKey, name()}
 	case 17:
-		return pick2(r, []string{"PUBSUB", "SHARDNUMSUB", grants + pick("p", "q")}, []string{"SPUBLISH", grants + "q", "x"})
+		return pick2(r, []string{"PUBSUB", "SHARDNUMSUB", grants + pick("p", "q")},
+			[]string{"SPUBLISH", grants + "q", "x"})
 	}
 	if r.IntN(3) == 0 {
 		return []string{"ZRANGE", queueKey, "0", "199"}
 	}
-	return pick2(r, []string{"ZRANGE", queueKey, "0", "0", "WITHSCORES"}, []string{"ZRANGE", queueKey, "-1", "-1", "WITHSCORES"})
+	return pick2(r, []string{"ZRANGE", queueKey, "0", "0", "WITHSCORES"},
+		[]string{"ZRANGE", queueKey, "-1", "-1", "WITHSCORES"})
 }
 
 func pick2(r *rand.Rand, a, b []string) []string {
@@ -124,7 +127,8 @@ func listen(t *testing.T, client rueidis.Client, process string) {
 	dedicated, release := client.Dedicate()
 	t.Cleanup(release)
 	dedicated.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})
-	require.NoError(t, dedicated.Do(t.Context(), dedicated.B().Ssubscribe().Channel(grants+process).Build()).Error())
+	require.NoError(t, dedicated.Do(t.Context(),
+		dedicated.B().Ssubscribe().Channel(grants+process).Build()).Error())
 	env.Soon(t, func() bool {
 		counts, err := env.Do(t, client, "PUBSUB", "SHARDNUMSUB", grants+process).AsIntMap()
 		require.NoError(t, err)
@@ -345,7 +349,8 @@ func (b *both) step(r *rand.Rand, tokens []string) {
 	if isShare(token) {
 		leased = append(leased, holdersKey)
 	}
-	if isShare(other) != isShare(token) || isShare(token) && strings.Split(other, ":")[3] != strings.Split(token, ":")[3] {
+	if isShare(other) != isShare(token) || isShare(token) &&
+		strings.Split(other, ":")[3] != strings.Split(token, ":")[3] {
 		other = token
 	}
 	switch c := r.IntN(12); {

@@ -43,7 +43,8 @@ func (f found) String() string {
 	if f.complete {
 		extent = fmt.Sprintf("complete, depth %d", f.depth)
 	}
-	return fmt.Sprintf("%8d states, %s; %d of them settled, within %d ticks; %.1f s", f.states, extent, f.settled, f.rest, f.took.Seconds())
+	return fmt.Sprintf("%8d states, %s; %d of them settled, within %d ticks; %.1f s", f.states, extent,
+		f.settled, f.rest, f.took.Seconds())
 }
 
 // node is a world that was reached, by a move from another.
@@ -176,11 +177,13 @@ func (x *explorer) tell(w *world, m move) string {
 	case expires:
 		return fmt.Sprintf("%s notices that the lease of %s is over.", who, short(proc.wait.Token))
 	case handsOver:
-		return fmt.Sprintf("The holder of %s hands %s over to the next caller of %s.", who, short(proc.wait.Token), who)
+		return fmt.Sprintf("The holder of %s hands %s over to the next caller of %s.", who, short(proc.wait.Token),
+			who)
 	case asksAgain:
 		return fmt.Sprintf("%s has no answer, and asks once more for %s.", who, short(proc.next))
 	case givesUp:
-		return fmt.Sprintf("%s has no answer, and gives up %s and %s.", who, short(proc.wait.Token), short(proc.next))
+		return fmt.Sprintf("%s has no answer, and gives up %s and %s.", who, short(proc.wait.Token),
+			short(proc.next))
 	case reaps:
 		return fmt.Sprintf("The reaper of %s releases %s once more.", who, short(proc.reaped[m.index].Token))
 	case crashes:
@@ -195,8 +198,9 @@ func (x *explorer) tell(w *world, m move) string {
 		return fmt.Sprintf("%s hears from now on where the server does not count it.", who)
 	}
 	return map[moveKind]string{
-		strangerDeletes: "A stranger deletes the lock.", strangerTakes: "A stranger takes the lock with SET NX.", strangerReleases: "The stranger releases the lock.",
-		remembers: "From here on the replica lags behind.", failsOver: "The replica takes over.",
+		strangerDeletes: "A stranger deletes the lock.", strangerTakes: "A stranger takes the lock with SET NX.",
+		strangerReleases: "The stranger releases the lock.",
+		remembers:        "From here on the replica lags behind.", failsOver: "The replica takes over.",
 		mistypes: "A stranger makes the fence counter a text.", mends: "The fence counter is mended.",
 		jumps:     "The server's clock goes ahead by a tick.",
 		jumpsBack: "The server's clock goes back by a tick.",
@@ -227,7 +231,8 @@ func (x *explorer) tellMessage(w *world, m move) string {
 	case msg.kind == push && !msg.answer.Granted:
 		return fmt.Sprintf("%s is asked for a heartbeat of %s.", who, short(msg.token))
 	case msg.kind == push:
-		return fmt.Sprintf("%s is told that %s has been granted the lock, with fence %d.", who, short(msg.token), msg.answer.Fence)
+		return fmt.Sprintf("%s is told that %s has been granted the lock, with fence %d.", who, short(msg.token),
+			msg.answer.Fence)
 	case m.kind == delivers:
 		said := "it is nowhere"
 		switch {
@@ -271,7 +276,8 @@ func (x *explorer) describe(w *world) string {
 	for p := range x.scenario.processes {
 		proc := x.of(w, p)
 		if proc.wait.Phase != queue.Idle {
-			text += fmt.Sprintf(", %s is %s as %s", name(p), [...]string{"idle", "joining", "waiting", "passing", "holding"}[proc.wait.Phase], short(proc.wait.Token))
+			text += fmt.Sprintf(", %s is %s as %s", name(p),
+				[...]string{"idle", "joining", "waiting", "passing", "holding"}[proc.wait.Phase], short(proc.wait.Token))
 		}
 	}
 	return text

@@ -32,8 +32,9 @@ type process struct {
 	wants  uint8                  // how often a caller of it is still to want the lock
 	next   string                 // the token that the lock is to have in place of that of its Wait; empty: none
 	call   queue.Call             // that gives it that token
-	doubt  bool                   // a copy of the call that took the lock had no answer when next was sent, and may take it once more
-	dead   bool
+	// a copy of the call that took the lock had no answer when next was sent, and may take it once more
+	doubt bool
+	dead  bool
 }
 
 // kind is what a message is.
@@ -75,13 +76,14 @@ const (
 	mistype                 // the counter is made to be of another type
 	doubling                // of a push
 	ticks                   // which pass; a scenario without a number has no end of them
-	handing                 // of the lock to the next caller of a process, as long as callers of it want the lock
-	trying                  // for the lock without a place in the queue
-	attachment              // of a lock that its holder detaches
-	shortening              // of a lease
-	barging                 // a time in which a free lock stays free
-	resending               // of a request, by the client itself: the process does not know of it
-	stepping                // of the server's clock, a tick ahead or back
+	// of the lock to the next caller of a process, as long as callers of it want the lock
+	handing
+	trying     // for the lock without a place in the queue
+	attachment // of a lock that its holder detaches
+	shortening // of a lease
+	barging    // a time in which a free lock stays free
+	resending  // of a request, by the client itself: the process does not know of it
+	stepping   // of the server's clock, a tick ahead or back
 	faults
 )
 
@@ -130,14 +132,15 @@ type scenario struct {
 	leaving   bool  // callers go at any time: the next has their place
 	apart     bool  // each of these is a wait of its own: no release joins again
 	budget    map[fault]uint8
-	sets      [maxProcesses]bool   // whose lock is a set, of which the lock is one key: it stands in the queue while it collects
-	shares    [maxProcesses]string // "<limit>:<permits>" that each process wants; empty: the whole lock
-	mute      bool                 // nobody may ask who listens
-	within    int                  // in how many ticks whoever lives must have had the lock; 0: see mostTicks
-	slow      bool                 // the server lets each wait as if it stood far behind the first
-	late      bool                 // a process listens only after a while
-	endless   bool                 // locks have no expiry
-	flaw      flaw
+	// whose lock is a set, of which the lock is one key: it stands in the queue while it collects
+	sets    [maxProcesses]bool
+	shares  [maxProcesses]string // "<limit>:<permits>" that each process wants; empty: the whole lock
+	mute    bool                 // nobody may ask who listens
+	within  int                  // in how many ticks whoever lives must have had the lock; 0: see mostTicks
+	slow    bool                 // the server lets each wait as if it stood far behind the first
+	late    bool                 // a process listens only after a while
+	endless bool                 // locks have no expiry
+	flaw    flaw
 }
 
 // flaw is what a client does wrong.
@@ -395,7 +398,8 @@ func (x *explorer) run(w *world, m message) (effect, error) {
 // try runs the short script, and then the one with that name if it has done nothing. Both are one step: the
 // first has changed nothing then, so it makes no difference what happens between them. The reply is that of
 // wait.lua.
-func (x *explorer) try(run *execution, script string, keys, args []string) (reply []int64, refused bool, err error) {
+func (x *explorer) try(run *execution, script string, keys, args []string) (reply []int64, refused bool,
+	err error) {
 	short := []string{args[0], args[1]}
 	reply, refused, err = x.vm.call(run, "acquire", []string{lockKey, queueKey, counterKey}, short)
 	switch {
@@ -477,7 +481,8 @@ func (x *explorer) step(w *world, p int, e queue.Event) error {
 	}
 	after, actions := x.settings.Step(before, e)
 	if x.flaw.strays && e.What == queue.Told && before.Phase == queue.Held && before.Token == e.Token {
-		actions = append(actions, queue.Action{Do: queue.Abandon, Request: queue.Request{Call: queue.Pass, Token: e.Token}})
+		actions = append(actions, queue.Action{Do: queue.Abandon,
+			Request: queue.Request{Call: queue.Pass, Token: e.Token}})
 	}
 	if after.Phase == queue.Idle {
 		after = queue.Wait{}

@@ -46,7 +46,8 @@ func bucket(d time.Duration) int {
 	if d > most {
 		return Size - 1
 	}
-	units := (uint64(d)<<-lowest + uint64(time.Second) - 1) / uint64(time.Second) // of the first bucket's bound, rounded up
+	// of the first bucket's bound, rounded up
+	units := (uint64(d)<<-lowest + uint64(time.Second) - 1) / uint64(time.Second)
 	if units == 0 {
 		return 0
 	}

@@ -31,7 +31,8 @@ func bucketOf(t *testing.T, d time.Duration) int {
 // Each length of time is in the first bucket whose bound is not below it.
 func TestBuckets(t *testing.T) {
 	t.Parallel()
-	lengths := []time.Duration{math.MinInt64, -1, 0, 1, time.Microsecond, time.Millisecond, time.Second, time.Minute, time.Hour, 24 * time.Hour, math.MaxInt64}
+	lengths := []time.Duration{math.MinInt64, -1, 0, 1, time.Microsecond, time.Millisecond, time.Second,
+		time.Minute, time.Hour, 24 * time.Hour, math.MaxInt64}
 	for i := range histogram.Size - 1 {
 		bound := time.Duration(histogram.Bound(i) * float64(time.Second))
 		lengths = append(lengths, bound-1, bound, bound+1)

@@ -98,7 +98,10 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 		"of Open, which pipelines later": func(c rueidis.Client) *Client {
 			return Opened(c, &rueidis.ClientOption{}, NewHealth(&rueidis.ClientOption{}, calm, time.Second))
 		},
-		"of Open, which dials": func(c rueidis.Client) *Client { return opened(c, func(int64) bool { return false }) },
+		"of Open, which dials": func(c rueidis.Client) *Client {
+			return opened(c,
+				func(int64) bool { return false })
+		},
 	} {
 		for how, test := range map[string]struct {
 			limit time.Duration // of the context; 0: it has no deadline
@@ -106,10 +109,12 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 			want  error
 			after time.Duration
 		}{
-			"an answer":                   {takes: time.Second, want: rueidis.Nil, after: 3 * time.Second},
-			"cancelled":                   {takes: time.Minute, want: context.Canceled, after: 10 * time.Second},
-			"cancelled before a deadline": {limit: time.Hour, takes: time.Minute, want: context.Canceled, after: 10 * time.Second},
-			"a deadline":                  {limit: 5 * time.Second, takes: time.Minute, want: context.DeadlineExceeded, after: 5 * time.Second},
+			"an answer": {takes: time.Second, want: rueidis.Nil, after: 3 * time.Second},
+			"cancelled": {takes: time.Minute, want: context.Canceled, after: 10 * time.Second},
+			"cancelled before a deadline": {limit: time.Hour, takes: time.Minute, want: context.Canceled,
+				after: 10 * time.Second},
+			"a deadline": {limit: 5 * time.Second, takes: time.Minute, want: context.DeadlineExceeded,
+				after: 5 * time.Second},
 		} {
 			t.Run(name+"/"+how, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -226,7 +231,8 @@ func TestCallsWithoutAGoroutine(t *testing.T) {
 		require.EqualValues(t, 4, without.Load(), "as many as fit in half a ring")
 	})
 	background := opened(&deaf{}, func(int64) bool { return false })
-	require.Zero(t, testing.AllocsPerRun(10, func() { _ = background.Do(context.Background(), rueidis.Completed{}) }))
+	require.Zero(t, testing.AllocsPerRun(10,
+		func() { _ = background.Do(context.Background(), rueidis.Completed{}) }))
 }
 
 // While a node is silent, few calls stay there, and those of other nodes go on.
@@ -344,7 +350,8 @@ func TestHealthOfOptions(t *testing.T) {
 			rueidis.ClientOption{OnInvalidations: told, DisableAutoPipelining: true, AlwaysPipelining: true}, false,
 		},
 		"it is sent to another server": {
-			rueidis.ClientOption{OnInvalidations: told, Standalone: rueidis.StandaloneOption{EnableRedirect: true}}, false,
+			rueidis.ClientOption{OnInvalidations: told, Standalone: rueidis.StandaloneOption{EnableRedirect: true}},
+			false,
 		},
 	} {
 		require.Equal(t, test.want, NewHealth(&test.option, calm, time.Second) != nil, name)
@@ -355,8 +362,9 @@ func TestHealthOfOptions(t *testing.T) {
 func TestCallsThatReturnAsTheirCallerLeaves(t *testing.T) {
 	t.Parallel()
 	for name, client := range map[string]*Client{
-		"whose dials end at once": Opened(&deaf{takes: time.Second}, &rueidis.ClientOption{DisableAutoPipelining: true}, nil),
-		"of the user":             Of(&deaf{takes: time.Second}),
+		"whose dials end at once": Opened(&deaf{takes: time.Second},
+			&rueidis.ClientOption{DisableAutoPipelining: true}, nil),
+		"of the user": Of(&deaf{takes: time.Second}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

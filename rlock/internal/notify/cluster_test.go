@@ -60,7 +60,8 @@ func TestListenOnACluster(t *testing.T) {
 		g := onCluster(t, c.Client(t))
 		g.KeepUnused(3 * time.Second)
 		keys := keysOn(c, 20)
-		require.NoError(t, env.Together(len(keys), func(i int) error { return g.Channel(keys[i]).Listen(t.Context()) }))
+		require.NoError(t, env.Together(len(keys),
+			func(i int) error { return g.Channel(keys[i]).Listen(t.Context()) }))
 		require.Equal(t, 1, connections(t, c.Nodes[1]))
 		require.Equal(t, len(keys), subscribed(t, c.Nodes[1]))
 		require.Zero(t, connections(t, c.Nodes[0])+connections(t, c.Nodes[2]))
@@ -74,7 +75,8 @@ func TestListenOnACluster(t *testing.T) {
 
 		used := g.Channel(keys[0])
 		kept := used.Expect("k", "t")
-		for end := time.Now().Add(10 * time.Second); subscribed(t, c.Nodes[1]) != 1; time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(10 * time.Second); subscribed(t,
+			c.Nodes[1]) != 1; time.Sleep(20 * time.Millisecond) {
 			_, _ = kept.Take() // as whoever waits does now and then
 			require.True(t, time.Now().Before(end), "channels that nobody uses do not end")
 		}
@@ -165,7 +167,8 @@ func TestListenOnAClusterWithoutRights(t *testing.T) {
 			"resetchannels":   "+ssubscribe and &" + channelOf("key"),
 		} {
 			for _, node := range c.Nodes {
-				node.Do(t, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret", "~*", "&*", "+@all"}, strings.Fields(denied)...)...)
+				node.Do(t, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret", "~*", "&*", "+@all"},
+					strings.Fields(denied)...)...)
 			}
 			client := c.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "u", "secret" })
 			g := onCluster(t, client)

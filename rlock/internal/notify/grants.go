@@ -68,7 +68,8 @@ type Channel struct {
 // process does not have now: one that was given up, or that was served and then released, as a replica that
 // is promoted has places of the past. Nothing is sent before the first Listen. Grants end with background,
 // as by Close.
-func NewGrants(background context.Context, client rueidis.Client, channel func(key string) string, stray func(Grant)) *Grants {
+func NewGrants(background context.Context, client rueidis.Client, channel func(key string) string,
+	stray func(Grant)) *Grants {
 	g := &Grants{seed: maphash.MakeSeed(), stray: stray, name: channel, channels: map[uint16]*Channel{}}
 	for i := range g.shards {
 		g.shards[i].tokens = map[string]*Expected{}

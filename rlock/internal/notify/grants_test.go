@@ -19,22 +19,31 @@ import (
 func TestReadGrant(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]notify.Grant{
-		"20000 7 3 3 job 9f0c":             {Key: "job", Token: "9f0c", Fence: 7, Lease: 20 * time.Second, Waiting: 3},
-		"1 0 0 0  t":                       {Token: "t", Lease: time.Millisecond},
-		"5 9007199254740992 0 4 a b  t u ": {Key: "a b ", Token: "t u ", Fence: 1 << 53, Lease: 5 * time.Millisecond},
-		"5 1 0 5 \x00\xff 9\n %s":          {Key: "\x00\xff 9\n", Token: "%s", Fence: 1, Lease: 5 * time.Millisecond},
-		"9223372036854 1 2147483647 1 k t": {Key: "k", Token: "t", Fence: 1, Lease: math.MaxInt64 / time.Millisecond * time.Millisecond, Waiting: math.MaxInt32},
-		"10 1 0 " + fmt.Sprint(1<<16) + strings.Repeat(" ", 1<<16+2) + "t": {Key: strings.Repeat(" ", 1<<16), Token: "t", Fence: 1, Lease: 10 * time.Millisecond},
+		"20000 7 3 3 job 9f0c": {Key: "job", Token: "9f0c", Fence: 7, Lease: 20 * time.Second,
+			Waiting: 3},
+		"1 0 0 0  t": {Token: "t", Lease: time.Millisecond},
+		"5 9007199254740992 0 4 a b  t u ": {Key: "a b ", Token: "t u ", Fence: 1 << 53,
+			Lease: 5 * time.Millisecond},
+		"5 1 0 5 \x00\xff 9\n %s": {Key: "\x00\xff 9\n", Token: "%s",
+			Fence: 1, Lease: 5 * time.Millisecond},
+		"9223372036854 1 2147483647 1 k t": {Key: "k", Token: "t", Fence: 1,
+			Lease: math.MaxInt64 / time.Millisecond * time.Millisecond, Waiting: math.MaxInt32},
+		"10 1 0 " + fmt.Sprint(1<<16) + strings.Repeat(" ", 1<<16+2) +
+			"t": {Key: strings.Repeat(" ", 1<<16), Token: "t", Fence: 1, Lease: 10 * time.Millisecond},
 	} {
 		got, ok := notify.ReadGrant(text)
 		require.True(t, ok, "%q", text)
 		require.Equal(t, want, got, "%q", text)
 	}
 	for _, text := range []string{
-		"", " ", "x", "20000", "20000 ", "20000 7 3 3", "20000 7 3 3 ", "20000 7 3 3 job", "20000 7 3 3 job ", "20000 7 3 3 jo 9f0c",
-		"20000 7 3 4 job 9f0c", "20000 7 3 9 job 9f0c", "20000 7 3 8 job 9f0c", "20000 7 3 7 job 9f0c", "0 7 3 3 job 9f0c",
-		"-1 7 3 3 job 9f0c", "+1 7 3 3 job 9f0c", "1 -7 3 3 job 9f0c", "1 7 -3 3 job 9f0c", "1 7 3 -3 job 9f0c", "1 7 3 -1 job 9f0c",
-		"1e3 7 3 3 job 9f0c", " 1 7 3 3 job 9f0c", "1  7 3 3 job 9f0c", "1 7 3 3  job 9f0c", "9223372036855 7 3 3 job 9f0c",
+		"", " ", "x", "20000", "20000 ", "20000 7 3 3", "20000 7 3 3 ", "20000 7 3 3 job", "20000 7 3 3 job ",
+		"20000 7 3 3 jo 9f0c",
+		"20000 7 3 4 job 9f0c", "20000 7 3 9 job 9f0c", "20000 7 3 8 job 9f0c", "20000 7 3 7 job 9f0c",
+		"0 7 3 3 job 9f0c",
+		"-1 7 3 3 job 9f0c", "+1 7 3 3 job 9f0c", "1 -7 3 3 job 9f0c", "1 7 -3 3 job 9f0c", "1 7 3 -3 job 9f0c",
+		"1 7 3 -1 job 9f0c",
+		"1e3 7 3 3 job 9f0c", " 1 7 3 3 job 9f0c", "1  7 3 3 job 9f0c", "1 7 3 3  job 9f0c",
+		"9223372036855 7 3 3 job 9f0c",
 		"1 7 2147483648 3 job 9f0c", "1 99999999999999999 3 3 job 9f0c", "1 7 3 9999999999999999 job 9f0c",
 		"1 7 3 99999999999999999999999999 job 9f0c", "20000 7 3 token of an older form", "beat", "beat token",
 		"share 1 7 3 3 job 9f0c",
@@ -60,7 +69,8 @@ func FuzzReadGrant(f *testing.F) {
 		}
 		require.NotEmpty(t, g.Token)
 		require.True(t, g.Lease >= time.Millisecond && g.Waiting >= 0)
-		written := fmt.Sprintf("%d %d %d %d %s %s", g.Lease.Milliseconds(), g.Fence, g.Waiting, len(g.Key), g.Key, g.Token)
+		written := fmt.Sprintf("%d %d %d %d %s %s", g.Lease.Milliseconds(), g.Fence, g.Waiting, len(g.Key), g.Key,
+			g.Token)
 		again, ok := notify.ReadGrant(written)
 		require.True(t, ok)
 		require.Equal(t, g, again)
@@ -330,7 +340,8 @@ func TestGrantsAtOnce(t *testing.T) {
 	for _, n := range taken {
 		total += n
 	}
-	require.Eventually(t, func() bool { return total+len(strays.all()) == callers*rounds }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return total+len(strays.all()) == callers*rounds }, 10*time.Second,
+		time.Millisecond)
 }
 
 // A message costs no allocation, however many are expected.
@@ -368,7 +379,8 @@ func TestGrantsBoundStrays(t *testing.T) {
 	g.Expect("first").Abandon()
 	g.Expect("t").Abandon()
 	g.Hear(message("first", 1))
-	require.Eventually(t, func() bool { telling, waiting := g.Strays(); return telling && waiting == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { telling, waiting := g.Strays(); return telling && waiting == 0 },
+		10*time.Second, time.Millisecond)
 	for range bound + more {
 		g.Hear(message("t", 1))
 	}

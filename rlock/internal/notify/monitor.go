@@ -34,10 +34,11 @@ type Held interface {
 type Entry struct {
 	at       clock.Instant // when to read it or, if it is not listed, when it was read last
 	stage    stage
-	listed   bool   // it is to be read
-	told     bool   // the server has told of a change since it was read last
-	spurious uint8  // messages in a row after which a read found nothing changed
-	asRead   uint32 // number of extensions when it was read last, plus 1; 0: it was not read; only a round uses it
+	listed   bool  // it is to be read
+	told     bool  // the server has told of a change since it was read last
+	spurious uint8 // messages in a row after which a read found nothing changed
+	// number of extensions when it was read last, plus 1; 0: it was not read; only a round uses it
+	asRead uint32
 }
 
 // stage is how far the Monitor has come with a lock.
@@ -95,15 +96,17 @@ type Monitor struct {
 // place is where a lock is read from. What is at one place is read together, and nothing of it is read
 // twice at the same time.
 type place struct {
-	slot  uint16
-	alone *Entry // of a lock whose keys are in several slots, which is read by itself; nil: of any lock of the slot
+	slot uint16
+	// of a lock whose keys are in several slots, which is read by itself; nil: of any lock of the slot
+	alone *Entry
 }
 
 // NewMonitor returns a Monitor that hears from listener which keys have changed, and reads
 // them from server until calls ends. It calls after with the locks that it has read, and may
 // read others at the same time.
 func NewMonitor(calls context.Context, listener *Listener, server Server, after func([]Held)) *Monitor {
-	return &Monitor{calls: calls, listener: listener, server: server, after: after, next: clock.Never, reading: map[place][]Held{}}
+	return &Monitor{calls: calls, listener: listener, server: server, after: after, next: clock.Never,
+		reading: map[place][]Held{}}
 }
 
 const (
@@ -386,7 +389,8 @@ func (m *Monitor) left(ctx context.Context, locks []reading) (unread []reading) 
 
 // judge takes the server's answer about the leases of a lock's keys, of which the shortest counts. It reports
 // false if the lock must be read again.
-func (m *Monitor) judge(r reading, answer Answer[time.Duration], sent, received clock.Instant) (settled bool) {
+func (m *Monitor) judge(r reading, answer Answer[time.Duration], sent,
+	received clock.Instant) (settled bool) {
 	if answer.Err != nil {
 		return false
 	}

@@ -190,7 +190,8 @@ func inBubble(t *testing.T, test func(t *testing.T, b *bench)) {
 	synctest.Test(t, func(t *testing.T) {
 		hub := notify.NewHub()
 		b := &bench{listener: hub.Listen(), server: &server{
-			hub: hub, owners: map[string]string{}, ends: map[string]time.Time{}, tracked: map[string]bool{}, start: time.Now(),
+			hub: hub, owners: map[string]string{}, ends: map[string]time.Time{}, tracked: map[string]bool{},
+			start: time.Now(),
 		}}
 		b.Monitor = notify.NewMonitor(t.Context(), b.listener, b.server, func(read []notify.Held) {
 			b.change(func() { b.after = append(b.after, read...) })
@@ -258,7 +259,8 @@ func TestReads(t *testing.T) {
 
 func TestLost(t *testing.T) {
 	t.Parallel()
-	for name, after := range map[string]time.Duration{"before it was read": 0, "after it was read": time.Second} {
+	for name, after := range map[string]time.Duration{"before it was read": 0,
+		"after it was read": time.Second} {
 		for _, owner := range []string{"", "foreign"} {
 			t.Run(name+", to "+owner, func(t *testing.T) {
 				t.Parallel()

@@ -37,7 +37,8 @@ func (m *Monitor) readParts(ctx context.Context, r reading) (unread []reading) {
 		return nil
 	}
 	sent := clock.Now()
-	left := askParts(ctx, parts, func(keys []string) Answer[time.Duration] { return m.server.Left(ctx, [][]string{keys})[0] })
+	left := askParts(ctx, parts,
+		func(keys []string) Answer[time.Duration] { return m.server.Left(ctx, [][]string{keys})[0] })
 	if !m.judge(r, left, sent, clock.Now()) {
 		return []reading{r}
 	}
@@ -46,7 +47,8 @@ func (m *Monitor) readParts(ctx context.Context, r reading) (unread []reading) {
 
 // askParts asks about all parts at the same time, and returns the answers as one, in any order. It does not wait
 // longer than ctx lasts: a call that has the client dial a silent node may take longer.
-func askParts[T any](ctx context.Context, parts [][]string, ask func(keys []string) Answer[T]) (whole Answer[T]) {
+func askParts[T any](ctx context.Context, parts [][]string,
+	ask func(keys []string) Answer[T]) (whole Answer[T]) {
 	answers := make(chan Answer[T], len(parts))
 	for _, keys := range parts {
 		go func() { answers <- ask(keys) }()

@@ -20,7 +20,9 @@ func TestRedis(t *testing.T) {
 	t.Parallel()
 	s := rlocktest.Start(t)
 	hub := notify.NewHub()
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, ForceSingleClient: true, OnInvalidations: hub.OnInvalidations})
+	client, err := rueidis.NewClient(
+		rueidis.ClientOption{InitAddress: []string{s.Addr()}, ForceSingleClient: true,
+			OnInvalidations: hub.OnInvalidations})
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	do := func(command ...string) {
@@ -66,7 +68,8 @@ func TestRedisReadsManyLocks(t *testing.T) {
 	var locks [][]string
 	var owners []notify.Answer[string]
 	var lefts []notify.Answer[time.Duration]
-	for lock, kind := range map[string]struct{ locks, keys int }{"one": {150, 1}, "three": {50, 3}, "most": {20, 99}, "full": {110, 100}, "more": {10, 130}} {
+	for lock, kind := range map[string]struct{ locks, keys int }{"one": {150, 1}, "three": {50, 3},
+		"most": {20, 99}, "full": {110, 100}, "more": {10, 130}} {
 		for n := range kind.locks {
 			keys, owned := make([]string, kind.keys), make([]string, kind.keys)
 			set := client.B().Mset().KeyValue()
@@ -77,7 +80,8 @@ func TestRedisReadsManyLocks(t *testing.T) {
 			require.NoError(t, client.Do(t.Context(), set.Build()).Error())
 			locks = append(locks, keys)
 			owners = append(owners, notify.Answer[string]{Keys: owned})
-			lefts = append(lefts, notify.Answer[time.Duration]{Keys: slices.Repeat([]time.Duration{clock.NoExpiry}, kind.keys)})
+			lefts = append(lefts,
+				notify.Answer[time.Duration]{Keys: slices.Repeat([]time.Duration{clock.NoExpiry}, kind.keys)})
 		}
 	}
 	server := notify.Redis{Client: client, Scripts: gen.New()}

@@ -173,7 +173,8 @@ func TestListenEndsWithItsBackground(t *testing.T) {
 		g := notify.NewGrants(background, server.Client(t), named(channel), func(notify.Grant) {})
 		require.NoError(t, g.Listen(t.Context()))
 		cancel()
-		env.Soon(t, func() bool { return !g.Listening() && connections(t, server) == 0 }, "the connection is closed")
+		env.Soon(t, func() bool { return !g.Listening() && connections(t, server) == 0 },
+			"the connection is closed")
 		require.ErrorIs(t, g.Listen(t.Context()), clock.ErrStopped)
 		g.Close()
 	})
@@ -245,7 +246,8 @@ func TestListenPausesBetweenBreaks(t *testing.T) {
 			server.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 		}
 		require.Less(t, received(t, server)-before, int64(20))
-		env.Soon(t, func() bool { return l.Listen(t.Context()) == nil }, "it listens again") // the last kill may have hit an attempt
+		// the last kill may have hit an attempt
+		env.Soon(t, func() bool { return l.Listen(t.Context()) == nil }, "it listens again")
 	})
 }
 
@@ -262,7 +264,8 @@ func TestListenWithoutTheRight(t *testing.T) {
 			each(t, func(t *testing.T, server *env.Server) {
 				rights := []string{"ACL", "SETUSER", "u", "reset", "on", ">secret", "~*", "&*", "+@all"}
 				server.Do(t, append(rights, denied)...)
-				l := newListener(t, server.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "u", "secret" }))
+				l := newListener(t, server.Client(t,
+					func(o *rueidis.ClientOption) { o.Username, o.Password = "u", "secret" }))
 				for range 2000 {
 					err := l.Listen(t.Context())
 					require.ErrorContains(t, err, "NOPERM")
@@ -277,7 +280,8 @@ func TestListenWithoutTheRight(t *testing.T) {
 
 				// The server closes the connection of a user who loses the right.
 				server.Do(t, "ACL", "SETUSER", "u", "resetchannels")
-				env.Soon(t, func() bool { return !l.Listening() && l.Listen(t.Context()) != nil }, "it has lost the right")
+				env.Soon(t, func() bool { return !l.Listening() && l.Listen(t.Context()) != nil },
+					"it has lost the right")
 				require.ErrorContains(t, l.Listen(t.Context()), "NOPERM")
 			})
 		})
@@ -288,7 +292,8 @@ func TestListenWithoutTheRight(t *testing.T) {
 func TestListenOnAServerWithoutShardedChannels(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, ForceSingleClient: true, DisableCache: true})
+	client, err := rueidis.NewClient(
+		rueidis.ClientOption{InitAddress: []string{server.Addr()}, ForceSingleClient: true, DisableCache: true})
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	l := newListener(t, client)

@@ -55,21 +55,27 @@ func TestAwait(t *testing.T) {
 		took    time.Duration // or up to 3 ms more
 		looks   int
 	}{
-		"free":                  {answers: []notify.Seen{free}, looks: 1},
-		"held":                  {answers: []notify.Seen{held}, took: time.Minute, looks: 1},
-		"held, as is known":     {answers: []notify.Seen{known}, took: time.Minute, looks: 1},
-		"until end":             {answers: []notify.Seen{held}, end: time.Second, took: time.Second, looks: 1},
-		"with a pause":          {pause: time.Second / 10, answers: []notify.Seen{held}, took: time.Second / 10, looks: 1},
+		"free":              {answers: []notify.Seen{free}, looks: 1},
+		"held":              {answers: []notify.Seen{held}, took: time.Minute, looks: 1},
+		"held, as is known": {answers: []notify.Seen{known}, took: time.Minute, looks: 1},
+		"until end":         {answers: []notify.Seen{held}, end: time.Second, took: time.Second, looks: 1},
+		"with a pause": {pause: time.Second / 10, answers: []notify.Seen{held}, took: time.Second / 10,
+			looks: 1},
 		"the cache is late":     {answers: []notify.Seen{stale}, took: poll, looks: 1},
 		"no cache":              {answers: []notify.Seen{held}, err: errors.New("none"), took: poll, looks: 1},
 		"nothing was ever told": {answers: []notify.Seen{held}, silent: true, took: notify.LongestPoll, looks: 1},
-		"freed":                 {answers: []notify.Seen{held, free}, pushes: time.Second, took: time.Second, looks: 2},
-		"extended, then freed":  {answers: []notify.Seen{held, held, free}, pushes: time.Second, took: 2 * time.Second, looks: 3},
+		"freed": {answers: []notify.Seen{held, free}, pushes: time.Second, took: time.Second,
+			looks: 2},
+		"extended, then freed": {answers: []notify.Seen{held, held, free}, pushes: time.Second,
+			took: 2 * time.Second, looks: 3},
 		"its token has the key": {wait: notify.Wait{Token: "own"}, answers: []notify.Seen{own}, looks: 1},
-		"passed on, then to it": {wait: notify.Wait{Token: "own"}, answers: []notify.Seen{held, other, own}, pushes: time.Second, took: 2 * time.Second, looks: 3},
-		"not its token":         {answers: []notify.Seen{own}, took: time.Minute, looks: 1},
-		"another's, changed":    {wait: notify.Wait{Foreign: foreign}, answers: []notify.Seen{other, other}, pushes: time.Second, took: time.Second, looks: 1},
-		"passed on, changed":    {wait: notify.Wait{Foreign: foreign}, answers: []notify.Seen{own, own, free}, pushes: time.Second, took: 2 * time.Second, looks: 3},
+		"passed on, then to it": {wait: notify.Wait{Token: "own"}, answers: []notify.Seen{held, other, own},
+			pushes: time.Second, took: 2 * time.Second, looks: 3},
+		"not its token": {answers: []notify.Seen{own}, took: time.Minute, looks: 1},
+		"another's, changed": {wait: notify.Wait{Foreign: foreign}, answers: []notify.Seen{other, other},
+			pushes: time.Second, took: time.Second, looks: 1},
+		"passed on, changed": {wait: notify.Wait{Foreign: foreign}, answers: []notify.Seen{own, own, free},
+			pushes: time.Second, took: 2 * time.Second, looks: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -156,12 +162,13 @@ func TestAwaitIsWokenBetweenLooks(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				wake := make(chan struct{}, 1)
-				w := notify.Wait{Listener: notify.NewHub().Listen(), Wake: wake, Look: func(ctx context.Context, _ string) (notify.Seen, error) {
-					ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-					defer cancel()
-					<-ctx.Done()
-					return notify.Seen{}, ctx.Err()
-				}}
+				w := notify.Wait{Listener: notify.NewHub().Listen(), Wake: wake,
+					Look: func(ctx context.Context, _ string) (notify.Seen, error) {
+						ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+						defer cancel()
+						<-ctx.Done()
+						return notify.Seen{}, ctx.Err()
+					}}
 				defer w.Leave()
 				start := time.Now()
 				time.AfterFunc(after, func() { wake <- struct{}{} })
@@ -190,7 +197,8 @@ func TestAwaitPolls(t *testing.T) {
 			waited := took(clock.NoExpiry, clock.NoExpiry, clock.Never)
 			require.GreaterOrEqual(t, waited, most/2)
 			require.LessOrEqual(t, waited, most)
-			require.Equal(t, time.Second, took(time.Second, 0, clock.Never), "a pause that was asked for is not a poll")
+			require.Equal(t, time.Second, took(time.Second, 0, clock.Never),
+				"a pause that was asked for is not a poll")
 		}
 		waited := took(clock.NoExpiry, 20*time.Millisecond, clock.Never)
 		require.Greater(t, waited, 20*time.Millisecond)
@@ -202,7 +210,8 @@ func TestAwaitPolls(t *testing.T) {
 
 func TestAwaitEnds(t *testing.T) {
 	t.Parallel()
-	for name, listener := range map[string]*notify.Listener{"polling": nil, "listening": notify.NewHub().Listen()} {
+	for name, listener := range map[string]*notify.Listener{"polling": nil,
+		"listening": notify.NewHub().Listen()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := seen{answers: []notify.Seen{{Held: true, Left: time.Hour}}}
@@ -280,12 +289,13 @@ func TestAwaitIsWokenDuringALook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub, wake := notify.NewHub(), make(chan struct{}, 1)
 		var looks atomic.Int32
-		w := notify.Wait{Listener: hub.Listen(), Wake: wake, Look: func(context.Context, string) (notify.Seen, error) {
-			if looks.Add(1) == 2 {
-				time.Sleep(time.Second)
-			}
-			return notify.Seen{Held: true, Left: time.Minute}, nil
-		}}
+		w := notify.Wait{Listener: hub.Listen(), Wake: wake,
+			Look: func(context.Context, string) (notify.Seen, error) {
+				if looks.Add(1) == 2 {
+					time.Sleep(time.Second)
+				}
+				return notify.Seen{Held: true, Left: time.Minute}, nil
+			}}
 		w.Listener.SetHeard(true)
 		defer w.Leave()
 		start := time.Now()

@@ -209,7 +209,8 @@ func (p *Place) PassOn(ctx context.Context, c *wire.Claim, token string) (freed,
 	if err != nil {
 		return false, false, err
 	}
-	_, held = p.step(queue.Event{What: queue.Answered, Request: *ask, Sent: passed.Sent, Answer: answer(passed.Standing)})
+	_, held = p.step(queue.Event{What: queue.Answered, Request: *ask, Sent: passed.Sent,
+		Answer: answer(passed.Standing)})
 	p.answered(1)
 	p.next = p.asking()
 	return true, held, nil
@@ -320,7 +321,8 @@ func (p *Place) stagger(left time.Duration) time.Duration {
 // Await waits until there is something to Ask about: the server has granted the lock, the key may be
 // free, a heartbeat is due, or end has come. left is what is left of the lease of key's holder, as
 // far as is known. crowded reports that the lock was granted while others wait for it.
-func (p *Place) Await(ctx context.Context, w *notify.Wait, left time.Duration, end clock.Instant) (crowded bool, err error) {
+func (p *Place) Await(ctx context.Context, w *notify.Wait, left time.Duration,
+	end clock.Instant) (crowded bool, err error) {
 	end = min(end, p.beat)
 	if left > 0 && p.follows() { // the key may not change then: it is shared, or stays free until then
 		end = min(end, clock.Now().After(clock.JustAfter(left)))
@@ -351,7 +353,8 @@ func (p *Place) Await(ctx context.Context, w *notify.Wait, left time.Duration, e
 
 // Rest waits for pause, but no longer than until end, or until the server has granted the lock, before
 // the server is asked again that has not answered. crowded is as Await has it.
-func (p *Place) Rest(ctx context.Context, w *notify.Wait, pause time.Duration, end clock.Instant) (crowded bool, err error) {
+func (p *Place) Rest(ctx context.Context, w *notify.Wait, pause time.Duration,
+	end clock.Instant) (crowded bool, err error) {
 	w.Wake = p.expected.Wake()
 	if err := w.Sleep(ctx, pause, 0, end); err != nil {
 		return false, err
@@ -363,7 +366,8 @@ func (p *Place) Rest(ctx context.Context, w *notify.Wait, pause time.Duration, e
 func (p *Place) told() (crowded bool) {
 	g, granted := p.expected.Take()
 	if granted {
-		p.next = queue.Event{What: queue.Told, Token: g.Token, Answer: queue.Answer{Granted: true, Fence: int64(g.Fence), Remaining: g.Lease}}
+		p.next = queue.Event{What: queue.Told, Token: g.Token,
+			Answer: queue.Answer{Granted: true, Fence: int64(g.Fence), Remaining: g.Lease}}
 	}
 	return granted && g.Waiting > 0
 }

@@ -166,7 +166,9 @@ func TestSilent(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		server.Do(t, "ACL", "SETUSER", "deaf", "on", ">secret", "~*", "&*", "+@all", "-ssubscribe")
-		p, q := newProcess(t, server, "p"), newListener(t, server.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "deaf", "secret" }), "q")
+		p, q := newProcess(t, server, "p"),
+			newListener(t, server.Client(t,
+				func(o *rueidis.ClientOption) { o.Username, o.Password = "deaf", "secret" }), "q")
 		first, claim := p.holds(t, "job")
 		second, taken := q.waits("job", place.Want{Silent: true})
 		queues(t, second)

@@ -27,6 +27,8 @@ func (p *probe) client() {
 	}
 }
 
-const unseen = "it is not seen how soon it notices that a connection is dead, as it was given to New: build it " +
-	"with a Dialer.KeepAlive of a tenth and a ConnWriteTimeout of a fifth of the shortest lease that is extended, " +
+const unseen = "it is not seen how soon it notices that a connection is dead, as it was given to New: build " +
+	"it " +
+	"with a Dialer.KeepAlive of a tenth and a ConnWriteTimeout of a fifth of the shortest lease that is " +
+	"extended, " +
 	"or use Open (by default it takes up to 12s, and extended leases below 20s may be lost)"

@@ -128,7 +128,8 @@ func (p *probe) locks(acquired bool, took time.Duration, err error) {
 		}
 		p.add("locks", OK, nil, "acquired in %v%s", took.Round(time.Microsecond), text)
 	case refused && strings.HasPrefix(server.Error(), "READONLY"):
-		p.add("locks", Fault, err, "the server is a replica that takes no writes; connect to the primary, and build the client without ReplicaOnly")
+		p.add("locks", Fault, err, "the server is a replica that takes no writes; connect to the primary, and "+
+			"build the client without ReplicaOnly")
 	case refused && denied(server):
 		p.add("locks", Fault, err, "the user may not acquire a lock, of the key %s; %s",
 			strconv.Quote(p.Scratch.Key()), p.rule())

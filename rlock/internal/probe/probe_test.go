@@ -172,7 +172,8 @@ func refusal(t *testing.T, text string) error {
 func TestRun(t *testing.T) {
 	t.Parallel()
 	fine := map[string]probe.Severity{
-		"locks": probe.OK, "queue": probe.OK, "held": probe.OK, "cache": probe.OK, "waiting": probe.OK, "shared": probe.OK,
+		"locks": probe.OK, "queue": probe.OK, "held": probe.OK, "cache": probe.OK, "waiting": probe.OK,
+		"shared":  probe.OK,
 		"version": probe.OK, "protocol": probe.OK, "eviction": probe.OK, "replication": probe.OK,
 	}
 	const none probe.Severity = -1 // there is no such row
@@ -192,12 +193,14 @@ func TestRun(t *testing.T) {
 			change: func(t *testing.T, s *scratch) {
 				s.acquire = refusal(t, "READONLY You can't write against a read only replica.")
 			},
-			want: map[string]probe.Severity{"locks": probe.Fault, "queue": none, "held": none, "cache": none, "waiting": none, "shared": none},
+			want: map[string]probe.Severity{"locks": probe.Fault, "queue": none, "held": none, "cache": none,
+				"waiting": none, "shared": none},
 			says: "connect to the primary",
 		},
 		"no right to run scripts": {
 			change: func(t *testing.T, s *scratch) { s.acquire = refusal(t, "NOPERM no permissions to run evalsha") },
-			want:   map[string]probe.Severity{"locks": probe.Fault, "queue": none, "held": none, "cache": none, "waiting": none, "shared": none},
+			want: map[string]probe.Severity{"locks": probe.Fault, "queue": none, "held": none, "cache": none,
+				"waiting": none, "shared": none},
 			says: `of the key "app:rlock:probe:1"; grant ACL SETUSER <user> ` +
 				`~app:* ~rlock:* &rlock:* +@all -@admin -@dangerous +info +role`,
 		},
@@ -205,13 +208,15 @@ func TestRun(t *testing.T) {
 			change: func(t *testing.T, s *scratch) {
 				s.acquire = refusal(t, "ERR The user executing the script can't run this command or subcommand script: 1")
 			},
-			want: map[string]probe.Severity{"locks": probe.Fault, "queue": none, "held": none, "cache": none, "waiting": none, "shared": none},
+			want: map[string]probe.Severity{"locks": probe.Fault, "queue": none, "held": none, "cache": none,
+				"waiting": none, "shared": none},
 			says: "grant ACL SETUSER <user> ~app:* ",
 		},
 		"something else": {
 			change: func(t *testing.T, s *scratch) { s.acquire = refusal(t, "ERR unknown command") },
-			want:   map[string]probe.Severity{"locks": probe.Fault, "queue": none, "held": none, "cache": none, "waiting": none, "shared": none},
-			says:   "a lock that nobody holds cannot be acquired",
+			want: map[string]probe.Severity{"locks": probe.Fault, "queue": none, "held": none, "cache": none,
+				"waiting": none, "shared": none},
+			says: "a lock that nobody holds cannot be acquired",
 		},
 		"somebody holds it": {
 			change: func(_ *testing.T, s *scratch) { s.acquired = false },
@@ -259,10 +264,11 @@ func TestRun(t *testing.T) {
 			says:    "grant +client|caching and +client|tracking (NOPERM",
 		},
 		"everything is tracked": {
-			change:  func(_ *testing.T, s *scratch) { s.deafToLease = true },
-			replies: replies{"CLIENT CACHING": "-ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.\r\n"},
-			want:    map[string]probe.Severity{"held": probe.Fault},
-			says:    "and grant +client|caching (<nil>)",
+			change: func(_ *testing.T, s *scratch) { s.deafToLease = true },
+			replies: replies{"CLIENT CACHING": "-ERR CLIENT CACHING YES is only valid when tracking is enabled in " +
+				"OPTIN mode.\r\n"},
+			want: map[string]probe.Severity{"held": probe.Fault},
+			says: "and grant +client|caching (<nil>)",
 		},
 		"no right to read": {
 			replies: replies{"MGET": denied},
@@ -294,9 +300,12 @@ func TestRun(t *testing.T) {
 			says:   "grant +hset ~rlock:grant:* ~rlock:holders:* ~rlock:queue:* ~rlock:waiters:* (NOPERM",
 		},
 		"no right to hear of grants": {
-			change: func(t *testing.T, s *scratch) { s.listen = refusal(t, "NOPERM no permissions to run ssubscribe") },
-			want:   map[string]probe.Severity{"queue": probe.Note},
-			says:   "asks every 250ms; grant &rlock:grant:* +ssubscribe (NOPERM",
+			change: func(t *testing.T, s *scratch) {
+				s.listen = refusal(t,
+					"NOPERM no permissions to run ssubscribe")
+			},
+			want: map[string]probe.Severity{"queue": probe.Note},
+			says: "asks every 250ms; grant &rlock:grant:* +ssubscribe (NOPERM",
 		},
 		"no connection to hear of grants": {
 			change: func(_ *testing.T, s *scratch) { s.listen = errLost },
@@ -341,9 +350,10 @@ func TestRun(t *testing.T) {
 			says:    "but there is no maxmemory",
 		},
 		"INFO tells of eviction": {
-			replies: replies{"CONFIG GET": denied, "INFO memory": bulk("maxmemory:7\r\nmaxmemory_policy:volatile-ttl\r\n")},
-			want:    map[string]probe.Severity{"eviction": probe.Fault},
-			says:    "maxmemory-policy is volatile-ttl and maxmemory 7",
+			replies: replies{"CONFIG GET": denied,
+				"INFO memory": bulk("maxmemory:7\r\nmaxmemory_policy:volatile-ttl\r\n")},
+			want: map[string]probe.Severity{"eviction": probe.Fault},
+			says: "maxmemory-policy is volatile-ttl and maxmemory 7",
 		},
 		"nothing tells of eviction": {
 			replies: replies{"CONFIG GET": denied, "INFO memory": denied},
@@ -388,7 +398,8 @@ func TestRun(t *testing.T) {
 				got, text := map[string]probe.Severity{}, ""
 				for _, row := range rows {
 					got[row.Name] = max(got[row.Name], row.Severity)
-					require.Equal(t, row.Name == "version" || row.Name == "protocol" || row.Name == "eviction" || row.Name == "replication",
+					require.Equal(t, row.Name == "version" || row.Name == "protocol" || row.Name == "eviction" ||
+						row.Name == "replication",
 						row.Server == "server:6379", "%v", row)
 					text += fmt.Sprintf("%s: %s (%v)\n", row.Name, row.Text, row.Err)
 				}
@@ -425,14 +436,16 @@ func TestRunEnds(t *testing.T) {
 				stop := make(chan struct{})
 				time.AfterFunc(100*time.Millisecond, func() { close(stop) })
 				start := time.Now()
-				_, err := probe.Run(t.Context(), probe.Target{Client: client, Built: client, Scratch: &s, Changed: s.changed, Grants: &s, Stop: stop})
+				_, err := probe.Run(t.Context(),
+					probe.Target{Client: client, Built: client, Scratch: &s, Changed: s.changed, Grants: &s, Stop: stop})
 				require.ErrorIs(t, err, clock.ErrStopped)
 				require.Less(t, time.Since(start), 200*time.Millisecond)
 
 				s.changed = make(chan struct{}, 1)
 				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 				defer cancel()
-				rows, err := probe.Run(ctx, probe.Target{Client: client, Built: client, Scratch: &s, Changed: s.changed, Grants: &s})
+				rows, err := probe.Run(ctx,
+					probe.Target{Client: client, Built: client, Scratch: &s, Changed: s.changed, Grants: &s})
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				require.NotEmpty(t, rows, "what was found until then")
 			})

@@ -30,7 +30,8 @@ func (p *probe) pushes(ctx context.Context) error {
 		held = Row{Name: "held", Severity: Note, Text: "no cache: " + noticedLate}
 	}
 	p.rows = append(p.rows, held)
-	const polls = "who waits learns by a heartbeat that somebody has deleted the key, and polls at the pace of WithRetry where there is no queue between processes"
+	const polls = "who waits learns by a heartbeat that somebody has deleted the key, and polls at the pace of " +
+		"WithRetry where there is no queue between processes"
 	switch {
 	case err != nil:
 		p.add("cache", Fault, err, "reading through the client-side cache (MULTI, PTTL, GET, EXEC) fails, "+
@@ -55,7 +56,8 @@ func (p *probe) pushes(ctx context.Context) error {
 		patience = 0
 		// Here the command changes nothing; if it is refused, that is the reason.
 		why := p.Client.Do(ctx, p.Client.B().Arbitrary("CLIENT", "CACHING", "YES").Build().ToPipe()).Error()
-		p.add("cache", Fault, why, "the server did not tell within %v that a key had changed: Check may be wrong for as long as WithCacheTTL; "+
+		p.add("cache", Fault, why, "the server did not tell within %v that a key had changed: Check may be wrong "+
+			"for as long as WithCacheTTL; "+
 			"grant +client|caching and +client|tracking", maxPush)
 	}
 	if p.Changed == nil {
@@ -69,8 +71,10 @@ func (p *probe) pushes(ctx context.Context) error {
 	case told:
 		p.add("waiting", OK, nil, "the server wakes those who wait")
 	default:
-		p.add("waiting", Fault, nil, "no push reached the Invalidations: until one does, who waits does not hear that a key is deleted, and polls every %v where there is no queue between processes; "+
-			"set ClientOption.OnInvalidations of this client to Invalidations.OnInvalidations, and see cache", p.Poll)
+		p.add("waiting", Fault, nil,
+			"no push reached the Invalidations: until one does, who waits does not hear that a key is deleted, and "+
+				"polls every %v where there is no queue between processes; "+
+				"set ClientOption.OnInvalidations of this client to Invalidations.OnInvalidations, and see cache", p.Poll)
 	}
 	return nil
 }
@@ -102,7 +106,8 @@ func (p *probe) held(ctx context.Context) (Row, error) {
 		case wire.Indeterminate:
 			return Row{}, err
 		case wire.Refused:
-			return row(Fault, err, "the key of a held lock cannot be read and given a lease: "+noticedLate+"; grant +mget and +pexpire")
+			return row(Fault, err, "the key of a held lock cannot be read and given a lease: "+noticedLate+
+				"; grant +mget and +pexpire")
 		}
 	}
 	told, err := p.told(ctx, maxPush)
@@ -112,8 +117,10 @@ func (p *probe) held(ctx context.Context) (Row, error) {
 	case told:
 		return row(OK, nil, "the server tells of a change")
 	}
-	text := "the server did not tell within " + maxPush.String() + " that a key had changed: " + noticedLate + "; " +
-		"set ClientOption.OnInvalidations of this client to Invalidations.OnInvalidations, without NOLOOP and with prefixes that cover the locks, and grant +client|caching"
+	text := "the server did not tell within " + maxPush.String() + " that a key had changed: " + noticedLate +
+		"; " +
+		"set ClientOption.OnInvalidations of this client to Invalidations.OnInvalidations, without NOLOOP and " +
+		"with prefixes that cover the locks, and grant +client|caching"
 	why := replies[0].Error()
 	if optedOut(why) {
 		why = nil

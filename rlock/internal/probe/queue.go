@@ -82,12 +82,16 @@ func (p *probe) queue(ctx context.Context) (queued bool, err error) {
 			"WithQueue(true): who waits, or releases a lock for which others wait, gets this error%s", lacking.rule())
 	case lacking.first != nil:
 		lacking.listen(heard)
-		p.add("queue", Note, lacking.first, "who waits has no place in a queue, or a release cannot pass the lock on: who comes first when a key is freed gets it%s", lacking.rule())
+		p.add("queue", Note, lacking.first,
+			"who waits has no place in a queue, or a release cannot pass the lock on: who comes first when a key is "+
+				"freed gets it%s", lacking.rule())
 	case denied(heard):
 		lacking.listen(heard)
-		p.add("queue", Note, heard, "this process keeps its place in a queue, but does not hear of grants, and asks every %v%s", p.Poll, lacking.rule())
+		p.add("queue", Note, heard, "this process keeps its place in a queue, but does not hear of grants, and "+
+			"asks every %v%s", p.Poll, lacking.rule())
 	case heard != nil:
-		p.add("queue", Note, heard, "this process keeps its place in a queue, but does not hear of grants so far, and asks every %v", p.Poll)
+		p.add("queue", Note, heard, "this process keeps its place in a queue, but does not hear of grants so far, "+
+			"and asks every %v", p.Poll)
 	default:
 		p.add("queue", OK, nil, "who waits has a place in the queue of the key, and hears of the grant")
 	}

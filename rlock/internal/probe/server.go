@@ -47,7 +47,8 @@ func (p *probe) hello(hello map[string]rueidis.RedisMessage) {
 	}
 	major, _, _ := strings.Cut(field("version"), ".")
 	if n, err := strconv.Atoi(major); err == nil && n < 7 {
-		p.add("version", Fault, nil, "it is %s %s; the scripts need Redis 7.0 or later, or Valkey", field("server"), field("version"))
+		p.add("version", Fault, nil, "it is %s %s; the scripts need Redis 7.0 or later, or Valkey", field("server"),
+			field("version"))
 	} else {
 		p.add("version", OK, nil, "%s %s", field("server"), field("version"))
 	}
@@ -55,13 +56,15 @@ func (p *probe) hello(hello map[string]rueidis.RedisMessage) {
 	if n, _ := proto.AsInt64(); n == 3 {
 		p.add("protocol", OK, nil, "RESP3")
 	} else {
-		p.add("protocol", Note, nil, "RESP%d: the server cannot push, so there is no cache, and nobody hears of changed keys", n)
+		p.add("protocol", Note, nil,
+			"RESP%d: the server cannot push, so there is no cache, and nobody hears of changed keys", n)
 	}
 }
 
 // eviction tells whether the server may drop locks when its memory is full.
 func (p *probe) eviction(ctx context.Context, node rueidis.Client) {
-	settings, err := node.Do(ctx, node.B().ConfigGet().Parameter("maxmemory", "maxmemory-policy").Build()).AsStrMap()
+	settings, err := node.Do(ctx,
+		node.B().ConfigGet().Parameter("maxmemory", "maxmemory-policy").Build()).AsStrMap()
 	limit, policy := settings["maxmemory"], settings["maxmemory-policy"]
 	if err != nil || policy == "" {
 		var memory map[string]string
@@ -70,13 +73,18 @@ func (p *probe) eviction(ctx context.Context, node rueidis.Client) {
 	}
 	switch {
 	case policy == "":
-		p.add("eviction", Note, err, "the server does not tell; its maxmemory-policy must be noeviction, or it may drop locks and fence counters")
+		p.add("eviction", Note, err,
+			"the server does not tell; its maxmemory-policy must be noeviction, or it may drop locks and fence "+
+				"counters")
 	case policy == "noeviction":
 		p.add("eviction", OK, nil, "maxmemory-policy is noeviction")
 	case limit == "0":
-		p.add("eviction", Note, nil, "maxmemory-policy is %s, but there is no maxmemory; with one, locks could be dropped", policy)
+		p.add("eviction", Note, nil,
+			"maxmemory-policy is %s, but there is no maxmemory; with one, locks could be dropped", policy)
 	default:
-		p.add("eviction", Fault, nil, "maxmemory-policy is %s and maxmemory %s: locks may be dropped while they are held; set noeviction", policy, limit)
+		p.add("eviction", Fault, nil,
+			"maxmemory-policy is %s and maxmemory %s: locks may be dropped while they are held; set noeviction",
+			policy, limit)
 	}
 }
 
@@ -86,11 +94,15 @@ func (p *probe) replication(ctx context.Context, node rueidis.Client) {
 	replicas, wrong := strconv.Atoi(fields["connected_slaves"])
 	switch {
 	case err != nil || wrong != nil:
-		p.add("replication", Note, err, "the server does not tell; a failover to a replica can lose locks that were granted, so let the resource check the fence")
+		p.add("replication", Note, err,
+			"the server does not tell; a failover to a replica can lose locks that were granted, so let the resource "+
+				"check the fence")
 	case fields["role"] == "slave":
 		p.add("replication", Note, nil, "it is a replica; locks are taken on its primary")
 	case replicas > 0:
-		p.add("replication", Note, nil, "replicas: %d. They are told of a lock after it was granted, so a failover can lose it; let the resource check the fence", replicas)
+		p.add("replication", Note, nil,
+			"replicas: %d. They are told of a lock after it was granted, so a failover can lose it; let the resource "+
+				"check the fence", replicas)
 	default:
 		p.add("replication", OK, nil, "there is no replica that a failover could lose locks to")
 	}

@@ -22,9 +22,10 @@ import (
 // A token enters the server's queue once and is never used again, because a message about its
 // former place could be on its way.
 type Wait struct {
-	Phase  Phase
-	Token  string
-	Silent bool   // the server must not tell this process of a grant of Token: it would not hear that, or that failed before
+	Phase Phase
+	Token string
+	// the server must not tell this process of a grant of Token: it would not hear that, or that failed before
+	Silent bool
 	Former string // of passing: the token that gives the lock up; "": none
 	Since  int64  // the score with which Token joins; 0: at the end of the queue
 	Score  int64  // the last that the server said; 0: none
@@ -96,11 +97,12 @@ type Happening uint8
 const (
 	Wanted   Happening = iota // a caller of this process wants the key, and the process listens for grants
 	Answered                  // Request, sent at Sent, got Answer
-	Told                      // the server has pushed a grant: Token, Answer.Fence, and Answer.Remaining as granted
-	Overdue                   // a join was not answered
-	BeatDue                   // it is time for a heartbeat, or the process listens again after a break
-	Left                      // the last caller has gone
-	Released                  // the holder gives the lock up, and another caller of this process wants it
+	// the server has pushed a grant: Token, Answer.Fence, and Answer.Remaining as granted
+	Told
+	Overdue  // a join was not answered
+	BeatDue  // it is time for a heartbeat, or the process listens again after a break
+	Left     // the last caller has gone
+	Released // the holder gives the lock up, and another caller of this process wants it
 )
 
 // Event is something that happens to a Wait.

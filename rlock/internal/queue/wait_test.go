@@ -26,7 +26,8 @@ type waitRun struct {
 func newWaitRun(t *testing.T) *waitRun {
 	t.Helper()
 	r := &waitRun{t: t, Settings: queue.Settings{TTL: waitTTL, Least: waitLeast}}
-	r.step(queue.Event{What: queue.Wanted, Fresh: "a"}, queue.Action{Do: queue.Ask, Request: queue.Request{Call: queue.Join, Token: "a"}})
+	r.step(queue.Event{What: queue.Wanted, Fresh: "a"},
+		queue.Action{Do: queue.Ask, Request: queue.Request{Call: queue.Join, Token: "a"}})
 	require.Equal(t, queue.Joining, r.Phase)
 	return r
 }
@@ -43,12 +44,14 @@ func (r *waitRun) step(e queue.Event, want ...queue.Action) {
 
 func (r *waitRun) answer(request queue.Request, ago time.Duration, a queue.Answer, want ...queue.Action) {
 	r.t.Helper()
-	r.step(queue.Event{What: queue.Answered, Request: request, Sent: r.now.After(time.Second) - clock.Instant(ago), Answer: a, Fresh: "b"}, want...)
+	r.step(queue.Event{What: queue.Answered, Request: request,
+		Sent: r.now.After(time.Second) - clock.Instant(ago), Answer: a, Fresh: "b"}, want...)
 }
 
 func (r *waitRun) push(token string, want ...queue.Action) {
 	r.t.Helper()
-	r.step(queue.Event{What: queue.Told, Token: token, Answer: queue.Answer{Granted: true, Fence: 7, Remaining: waitTTL}}, want...)
+	r.step(queue.Event{What: queue.Told, Token: token,
+		Answer: queue.Answer{Granted: true, Fence: 7, Remaining: waitTTL}}, want...)
 }
 
 var (
@@ -122,7 +125,8 @@ func TestWaitTakesItsPlaceAgain(t *testing.T) {
 		queue.Action{Do: queue.Ask, Request: queue.Request{Call: queue.Join, Token: "b", Since: 5}})
 	require.Equal(t, queue.Joining, r.Phase)
 	r.answer(queue.Request{Call: queue.Join, Token: "b", Since: 5}, 0, queue.Answer{Score: 5})
-	r.step(queue.Event{What: queue.Answered, Request: queue.Request{Call: queue.Heartbeat, Token: "b"}, Answer: queue.Answer{Score: 6}, Fresh: "c"},
+	r.step(queue.Event{What: queue.Answered, Request: queue.Request{Call: queue.Heartbeat, Token: "b"},
+		Answer: queue.Answer{Score: 6}, Fresh: "c"},
 		queue.Action{Do: queue.Abandon, Request: queue.Request{Call: queue.Pass, Token: "b"}},
 		queue.Action{Do: queue.Ask, Request: queue.Request{Call: queue.Join, Token: "c", Since: 5, Silent: true}})
 }
@@ -158,7 +162,8 @@ func TestWaitAsksForItsFence(t *testing.T) {
 	r := newWaitRun(t)
 	r.Fenced = true
 	beat := queue.Request{Call: queue.Heartbeat, Token: "a"}
-	r.step(queue.Event{What: queue.Told, Token: "a", Answer: queue.Answer{Granted: true, Remaining: waitTTL}}, queue.Action{Do: queue.Ask, Request: beat})
+	r.step(queue.Event{What: queue.Told, Token: "a", Answer: queue.Answer{Granted: true, Remaining: waitTTL}},
+		queue.Action{Do: queue.Ask, Request: beat})
 	r.answer(beat, 0, queue.Answer{Granted: true, Fence: 7, Remaining: waitTTL}, hold)
 	require.EqualValues(t, 7, r.Fence)
 }

@@ -69,8 +69,9 @@ func TestExtensionIsInterrupted(t *testing.T) {
 			},
 			answers: [3][]error{{nil}, {wire.ErrInterrupted}, {wire.ErrInterrupted}},
 		},
-		"in one Settle":   {quits: [3]string{"Settle"}, extend: confirm, answers: [3][]error{{nil}, {nil}, {nil}}},
-		"in every Settle": {quits: [3]string{"Settle", "Settle", "Settle"}, extend: confirm, answers: [3][]error{{nil}, {nil}, {nil}}},
+		"in one Settle": {quits: [3]string{"Settle"}, extend: confirm, answers: [3][]error{{nil}, {nil}, {nil}}},
+		"in every Settle": {quits: [3]string{"Settle", "Settle", "Settle"}, extend: confirm,
+			answers: [3][]error{{nil}, {nil}, {nil}}},
 		"in a Begin": {
 			quits: [3]string{"", "Begin"}, extend: confirm,
 			answers: [3][]error{{wire.ErrInterrupted}, nil, nil},
@@ -125,8 +126,13 @@ func TestCallsEnd(t *testing.T) {
 		plan  func(s *fixture, stop func())
 		after []float64 // the start of the call
 	}{
-		"with the last lease": {func(s *fixture, _ func()) { s.add(30 * time.Second); s.add(33 * time.Second) }, []float64{23, 23}},
-		"with the background": {func(s *fixture, stop func()) { s.add(30 * time.Second); time.AfterFunc(11*time.Second, stop) }, []float64{1}},
+		"with the last lease": {func(s *fixture, _ func()) { s.add(30 * time.Second); s.add(33 * time.Second) },
+			[]float64{23, 23}},
+		"with the background": {func(s *fixture,
+			stop func()) {
+			s.add(30 * time.Second)
+			time.AfterFunc(11*time.Second, stop)
+		}, []float64{1}},
 		"not at once": {func(s *fixture, _ func()) {
 			s.Add(&item{fixture: s, ttl: time.Hour}, in(10*time.Second), in(10*time.Second+time.Millisecond))
 		}, []float64{0.05}},

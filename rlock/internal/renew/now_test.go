@@ -64,7 +64,8 @@ func TestNow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lost, refused := errors.New("no answer"), error(nil)
-		a, b, c := &asked{token: "a"}, &asked{token: "b", again: []error{lost, lost}}, &asked{token: "c", ends: true}
+		a, b, c := &asked{token: "a"}, &asked{token: "b", again: []error{lost, lost}},
+			&asked{token: "c", ends: true}
 		d := &asked{token: "d", again: []error{refused}}
 		var calls [][]string
 		renew.Now(t.Context(), extender(func(tokens []string) []wire.Extended {
@@ -104,7 +105,8 @@ func TestNowIsInterrupted(t *testing.T) {
 	for name, end := range map[string]func(){"panic": func() { panic("of a hook") }, "goexit": runtime.Goexit} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			all := []*asked{{token: "a", again: []error{errors.New("no answer")}}, {token: "b", ends: true}, {token: "c"}}
+			all := []*asked{{token: "a", again: []error{errors.New("no answer")}}, {token: "b", ends: true},
+				{token: "c"}}
 			done := make(chan struct{})
 			calls := 0
 			go func() {

@@ -200,14 +200,21 @@ func TestPlan(t *testing.T) {
 		extended []float64
 		over     []float64
 	}{
-		"set later":                   {func(s *fixture, i *item) { s.Set(i, in(15*time.Second), clock.Never) }, []float64{15}, nil},
-		"set earlier":                 {func(s *fixture, i *item) { s.Set(i, in(5*time.Second), clock.Never) }, []float64{5}, nil},
-		"added again":                 {func(s *fixture, i *item) { s.Add(i, in(5*time.Second), clock.Never) }, []float64{5}, nil},
-		"advanced":                    {func(s *fixture, i *item) { s.Advance(i, in(5*time.Second), clock.Never) }, []float64{5}, nil},
-		"advanced to what is earlier": {func(s *fixture, i *item) { s.Advance(i, in(15*time.Second), clock.Never) }, []float64{10}, nil},
-		"over earlier":                {func(s *fixture, i *item) { s.Advance(i, clock.Never, in(5*time.Second)) }, nil, []float64{5}},
-		"not extended":                {func(s *fixture, i *item) { s.Set(i, clock.Never, in(15*time.Second)) }, nil, []float64{15}},
-		"over now":                    {func(s *fixture, i *item) { s.Set(i, clock.Never, in(0)) }, nil, []float64{0}},
+		"set later": {func(s *fixture, i *item) { s.Set(i, in(15*time.Second), clock.Never) },
+			[]float64{15}, nil},
+		"set earlier": {func(s *fixture, i *item) { s.Set(i, in(5*time.Second), clock.Never) },
+			[]float64{5}, nil},
+		"added again": {func(s *fixture, i *item) { s.Add(i, in(5*time.Second), clock.Never) },
+			[]float64{5}, nil},
+		"advanced": {func(s *fixture, i *item) { s.Advance(i, in(5*time.Second), clock.Never) },
+			[]float64{5}, nil},
+		"advanced to what is earlier": {func(s *fixture, i *item) { s.Advance(i, in(15*time.Second), clock.Never) },
+			[]float64{10}, nil},
+		"over earlier": {func(s *fixture, i *item) { s.Advance(i, clock.Never, in(5*time.Second)) }, nil,
+			[]float64{5}},
+		"not extended": {func(s *fixture, i *item) { s.Set(i, clock.Never, in(15*time.Second)) }, nil,
+			[]float64{15}},
+		"over now": {func(s *fixture, i *item) { s.Set(i, clock.Never, in(0)) }, nil, []float64{0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

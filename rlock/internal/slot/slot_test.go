@@ -158,7 +158,8 @@ func TestQueueIsInTheSlotOfItsKey(t *testing.T) { // not parallel: it counts all
 	require.Equal(t, "rlock:queue:{20200}:{a}:1", slot.Queue("{a}:1"))
 	require.Zero(t, testing.AllocsPerRun(100, func() { slot.Queue("{a}:1") }), "the last names are kept")
 	queues := map[string]string{}
-	for _, key := range []string{"a", "{a}:1", "}a{", "{}", "{", "}", "", "{a", "a}", "{}:{}", "{{a}}", "1}:a", "rlock:queue:{1}:a", "a\x00b"} {
+	for _, key := range []string{"a", "{a}:1", "}a{", "{}", "{", "}", "", "{a", "a}", "{}:{}", "{{a}}", "1}:a",
+		"rlock:queue:{1}:a", "a\x00b"} {
 		queue := slot.Queue(key)
 		require.Equal(t, slot.Of(key), slot.Of(queue), "%q", key)
 		require.NotContains(t, queues, queue, "%q", key)

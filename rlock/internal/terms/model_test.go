@@ -37,7 +37,8 @@ func TestModel(t *testing.T) {
 		}
 	}
 	for _, what := range []string{
-		"confirmed", "refused", "lost", "late", "twice", "shortened", "shortened, superseded", "token restored", "expired here", "read", "read again",
+		"confirmed", "refused", "lost", "late", "twice", "shortened", "shortened, superseded", "token restored",
+		"expired here", "read", "read again",
 		"cut", "cut, found", "cut, beside an extension",
 	} {
 		require.NotZero(t, seen[what], "no run was about: %s", what)
@@ -265,5 +266,6 @@ func (m *model) check() {
 func (m *model) wrong(format string, args ...any) {
 	m.t.Helper()
 	m.t.Fatalf("seed %d, step %d, at %v: the lease has %v until %v: %s",
-		m.seed, m.steps, time.Duration(m.now-at(0)), m.Tokens(), time.Duration(m.Deadline()-at(0)), fmt.Sprintf(format, args...))
+		m.seed, m.steps, time.Duration(m.now-at(0)), m.Tokens(), time.Duration(m.Deadline()-at(0)),
+		fmt.Sprintf(format, args...))
 }

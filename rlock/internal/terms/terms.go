@@ -45,10 +45,11 @@ type history struct {
 
 // generation is a token that a Begin has made, and what is known of it.
 type generation struct {
-	number   int           // how many tokens were before it
-	sent     int           // extensions with the token
-	changes  int           // how often the set of tokens that the keys may have has changed
-	former   []string      // tokens that the keys may still have, because no command with the new one is confirmed
+	number  int // how many tokens were before it
+	sent    int // extensions with the token
+	changes int // how often the set of tokens that the keys may have has changed
+	// tokens that the keys may still have, because no command with the new one is confirmed
+	former   []string
 	ttl      time.Duration // of the Begin that made it
 	returned bool          // Returned was called since
 }

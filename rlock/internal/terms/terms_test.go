@@ -82,7 +82,10 @@ func TestDeadline(t *testing.T) {
 			func(l run) { l.Forget(begin(l, 1, 20)) }, end(0, 10), "t0", nil, 10 * time.Second, false,
 		},
 		"without an end": {
-			func(l run) { l.Confirm(l.Begin(at(1), clock.NoExpiry, l.mint), at(2)) }, clock.Never, "t0", nil, clock.NoExpiry, true,
+			func(l run) {
+				l.Confirm(l.Begin(at(1), clock.NoExpiry, l.mint),
+					at(2))
+			}, clock.Never, "t0", nil, clock.NoExpiry, true,
 		},
 		"a shorter one counts at once": {
 			func(l run) { begin(l, 1, 2) }, end(1, 2), "t1", []string{"t0"}, 10 * time.Second, false,
@@ -314,7 +317,8 @@ func TestShortened(t *testing.T) {
 			if test.events != nil {
 				v = test.events(l, v)
 			}
-			require.Equal(t, test.verdict, l.Shortened(v, time.Duration(test.left*float64(time.Second)), at(1), at(1.1)))
+			require.Equal(t, test.verdict,
+				l.Shortened(v, time.Duration(test.left*float64(time.Second)), at(1), at(1.1)))
 			require.Equal(t, test.deadline, l.Deadline())
 		})
 	}
@@ -325,7 +329,8 @@ func TestNextRenewal(t *testing.T) {
 	l, mint := started(), minter()
 	require.InDelta(t, float64(at(10./3)), float64(l.NextRenewal(at(0))), float64(10*time.Millisecond))
 	l.Forget(l.Begin(at(1), 3*time.Second, mint))
-	require.InDelta(t, float64(at(2)), float64(l.NextRenewal(at(1))), float64(10*time.Millisecond), "the deadline has come nearer")
+	require.InDelta(t, float64(at(2)), float64(l.NextRenewal(at(1))), float64(10*time.Millisecond),
+		"the deadline has come nearer")
 	require.Equal(t, at(9), l.NextRenewal(at(9)), "it is over")
 	l.Confirm(l.Begin(at(2), clock.NoExpiry, mint), at(3))
 	require.Equal(t, clock.Never, l.NextRenewal(at(2)))

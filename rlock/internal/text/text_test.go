@@ -60,10 +60,13 @@ func TestHolder(t *testing.T) {
 		remaining    time.Duration
 		text, logged string
 	}{
-		"free":           {false, false, "", 0, `lock "job": free`, `key=job held=false`},
-		"held":           {true, false, "", 1500600 * time.Microsecond, `lock "job": held, 1.501s left`, `key=job held=true remaining=1.5006s`},
-		"with an owner":  {true, false, "web-3", time.Second, `lock "job": held by "web-3", 1s left`, `key=job held=true owner=web-3 remaining=1s`},
-		"without an end": {true, false, "", clock.NoExpiry, `lock "job": held, never expires`, `key=job held=true remaining="never expires"`},
+		"free": {false, false, "", 0, `lock "job": free`, `key=job held=false`},
+		"held": {true, false, "", 1500600 * time.Microsecond, `lock "job": held, 1.501s left`,
+			`key=job held=true remaining=1.5006s`},
+		"with an owner": {true, false, "web-3", time.Second, `lock "job": held by "web-3", 1s left`,
+			`key=job held=true owner=web-3 remaining=1s`},
+		"without an end": {true, false, "", clock.NoExpiry, `lock "job": held, never expires`,
+			`key=job held=true remaining="never expires"`},
 		"shared": {
 			true, true, "", time.Second, `lock "job": shared, 1s left`,
 			`key=job held=true shared=true remaining=1s`,
@@ -86,8 +89,9 @@ func TestCause(t *testing.T) {
 	for given, want := range map[string]string{
 		"rlock: gave up waiting": "gave up waiting",
 		"gen: Join: NOPERM no":   "NOPERM no",
-		"the server cannot serve yet, for 1s now: gen: AcquireAll: LOADING later": "the server cannot serve yet, for 1s now: LOADING later",
-		"ERR no such oxygen: pressure":                                            "ERR no such oxygen: pressure",
+		"the server cannot serve yet, for 1s now: gen: AcquireAll: LOADING later": "the server cannot serve yet, " +
+			"for 1s now: LOADING later",
+		"ERR no such oxygen: pressure": "ERR no such oxygen: pressure",
 	} {
 		require.Equal(t, want, text.Cause(errors.New(given)))
 	}
@@ -118,12 +122,17 @@ func TestFailure(t *testing.T) {
 	t.Parallel()
 	err := errors.New("rlock: gave up waiting")
 	for want, got := range map[string]string{
-		`rlock: acquire "job": gave up waiting`:                           text.Failure("acquire", "job", err, "", ""),
-		`rlock: acquire "a b": gave up waiting (after 1 attempt)`:         text.Failure("acquire", "a b", err, text.Effort(1, 400*time.Microsecond, true), ""),
-		`rlock: acquire "job": gave up waiting (after 2 attempts in 3ms)`: text.Failure("acquire", "job", err, text.Effort(2, 3*time.Millisecond, false)),
-		`rlock: acquire "job": gave up waiting (after 1s; the holder's lease ends in 1ms)`: text.Failure("acquire", "job", err,
+		`rlock: acquire "job": gave up waiting`: text.Failure("acquire", "job", err, "",
+			""),
+		`rlock: acquire "a b": gave up waiting (after 1 attempt)`: text.Failure("acquire", "a b", err,
+			text.Effort(1, 400*time.Microsecond, true), ""),
+		`rlock: acquire "job": gave up waiting (after 2 attempts in 3ms)`: text.Failure("acquire", "job", err,
+			text.Effort(2, 3*time.Millisecond, false)),
+		`rlock: acquire "job": gave up waiting (after 1s; the holder's lease ends in 1ms)`: text.Failure("acquire",
+			"job", err,
 			text.Effort(0, time.Second, true), text.HeldBy(false, time.Microsecond)),
-		`rlock: acquire "job": gave up waiting (the holder's lease never expires)`: text.Failure("acquire", "job", err,
+		`rlock: acquire "job": gave up waiting (the holder's lease never expires)`: text.Failure("acquire", "job",
+			err,
 			text.Effort(0, time.Second, false), text.HeldBy(false, clock.NoExpiry)),
 		`rlock: extend "job": EOF`: text.Failure("extend", "job", io.EOF),
 	} {

@@ -40,7 +40,8 @@ func Advice(err error) string {
 
 // codes has what to do about a server's error by the word that it begins with.
 var codes = map[string]string{
-	"NOPERM": "give the user the rights that docs/PRODUCTION.md lists, and for readers and permits those that it " +
+	"NOPERM": "give the user the rights that docs/PRODUCTION.md lists, and for readers and permits those that " +
+		"it " +
 		"adds; Locker.Probe, or rlock probe --prefix, names those that it lacks for keys with that prefix",
 	"NOAUTH":    noPassword,
 	"WRONGPASS": wrongPassword,
@@ -93,7 +94,8 @@ func inWords(said string) string {
 
 const (
 	missing = "the server has no such command: rename-command in its configuration, or a proxy, took it away, " +
-		"or its version is too old; locks need the commands that docs/PRODUCTION.md lists under Rights, by these names"
+		"or its version is too old; locks need the commands that docs/PRODUCTION.md lists under Rights, by these " +
+		"names"
 	fullHouse = "raise maxclients, or see with CLIENT LIST who has so many connections"
 )
 

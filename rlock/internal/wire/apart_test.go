@@ -18,17 +18,18 @@ var keysApart = []string{"{a}1", "{b}1", "{a}2", "{b}2"}
 func apartOf(cluster bool, before func(keys []string)) (sent [][]string, replies []redislua.Reply[string]) {
 	var mu sync.Mutex // of sent
 	s := calls{queue: &queueing{slots: cluster}}
-	replies = apart(s, keysApart, func(key string) string { return key }, func(keys []string) []redislua.Reply[string] {
-		mu.Lock()
-		sent = append(sent, keys)
-		mu.Unlock()
-		before(keys)
-		replies := make([]redislua.Reply[string], len(keys))
-		for i, key := range keys {
-			replies[i].Value = key
-		}
-		return replies
-	})
+	replies = apart(s, keysApart, func(key string) string { return key },
+		func(keys []string) []redislua.Reply[string] {
+			mu.Lock()
+			sent = append(sent, keys)
+			mu.Unlock()
+			before(keys)
+			replies := make([]redislua.Reply[string], len(keys))
+			for i, key := range keys {
+				replies[i].Value = key
+			}
+			return replies
+		})
 	return sent, replies
 }
 

@@ -482,7 +482,8 @@ func TestCombinerConcurrency(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.Eventually(t, func() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.underway == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.underway == 0 },
+		10*time.Second, time.Millisecond)
 	require.Zero(t, c.pair.calls.Load())
 	require.Nil(t, c.first)
 	require.Nil(t, c.last)

@@ -479,21 +479,22 @@ func TestCombinersConcurrency(t *testing.T) {
 					}
 					return nil
 				}
-				s := &slotSends{combiners: newCombiners(true, func(_ context.Context, batch []*member[tryCall, Answer]) error {
-					var keys []string
-					for i, m := range batch {
-						keys = append(keys, m.params.key)
-						m.result.Held, m.alone = m.params.key, i%3 == 0
-					}
-					return failure(keys)
-				}, func(_ context.Context, batch []*member[releaseCall, int64]) error {
-					var keys []string
-					for i, m := range batch {
-						keys = append(keys, m.params.keys[0])
-						m.result, m.alone = int64(len(m.params.token)), i%3 == 0
-					}
-					return failure(keys)
-				})}
+				s := &slotSends{combiners: newCombiners(true,
+					func(_ context.Context, batch []*member[tryCall, Answer]) error {
+						var keys []string
+						for i, m := range batch {
+							keys = append(keys, m.params.key)
+							m.result.Held, m.alone = m.params.key, i%3 == 0
+						}
+						return failure(keys)
+					}, func(_ context.Context, batch []*member[releaseCall, int64]) error {
+						var keys []string
+						for i, m := range batch {
+							keys = append(keys, m.params.keys[0])
+							m.result, m.alone = int64(len(m.params.token)), i%3 == 0
+						}
+						return failure(keys)
+					})}
 				known := func(err error) bool {
 					return err == nil || errors.Is(err, io.EOF) || errors.Is(err, context.Canceled)
 				}

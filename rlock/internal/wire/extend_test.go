@@ -34,7 +34,8 @@ func ttl(t *testing.T, client rueidis.Client, key string) time.Duration {
 func set(t *testing.T, client rueidis.Client, keys ...string) {
 	t.Helper()
 	for _, key := range keys {
-		require.NoError(t, client.Do(t.Context(), client.B().Set().Key(key).Value("token").Ex(time.Minute).Build()).Error())
+		require.NoError(t, client.Do(t.Context(),
+			client.B().Set().Key(key).Value("token").Ex(time.Minute).Build()).Error())
 	}
 }
 
@@ -60,7 +61,8 @@ func TestExtend(t *testing.T) {
 	require.Equal(t, -time.Millisecond, ttl(t, client, "eternal"))
 	require.Equal(t, "new", owner(t, client, "renamed"))
 
-	require.Equal(t, []wire.Extended{{Lost: "others"}}, extend(t.Context(), t, server, []wire.Extension{extension("others")}))
+	require.Equal(t, []wire.Extended{{Lost: "others"}},
+		extend(t.Context(), t, server, []wire.Extension{extension("others")}))
 	require.Empty(t, extend(t.Context(), t, server, nil))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -77,7 +79,8 @@ func TestExtendInSomeSlots(t *testing.T) {
 	set(t, client, "a", "b")
 	const refusal = "NOPERM proxy refuses EVALSHA "
 	for _, secret := range []string{"token", "long-former-token"} {
-		e := wire.Extension{Parts: [][]string{{"a"}, {"b"}}, Token: "token", Former: []string{"long-former-token"}, TTL: time.Hour}
+		e := wire.Extension{Parts: [][]string{{"a"}, {"b"}}, Token: "token", Former: []string{"long-former-token"},
+			TTL: time.Hour}
 		embedded.FailNext(rlocktest.Script(gen.AttachSHA1), refusal+secret)
 		answers := extend(t.Context(), t, server, []wire.Extension{e})
 		require.ErrorContains(t, answers[0].Err, "for some of the keys: NOPERM")
@@ -242,7 +245,8 @@ func TestExtendTogether(t *testing.T) {
 // A refused script is taken apart, so that only the lock whose key is the reason is refused.
 func TestExtendTakesRefusedScriptsApart(t *testing.T) {
 	t.Parallel()
-	for name, mode := range map[string]rueidis.ClientMode{"one server": rueidis.ClientModeStandalone, "cluster": rueidis.ClientModeCluster} {
+	for name, mode := range map[string]rueidis.ClientMode{"one server": rueidis.ClientModeStandalone,
+		"cluster": rueidis.ClientModeCluster} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			client, server := spyOn(t, mode)

@@ -22,7 +22,8 @@ func TestHandoffText(t *testing.T) {
 		}
 		h.MinHold, h.Late = time.Duration(ms%3)*time.Millisecond, late
 		got, err := wire.ParseHandoff(h.Text())
-		return err == nil && h.MinHold == got.MinHold && h.Late == got.Late && slices.Equal(h.Keys, got.Keys) && slices.Equal(h.Tokens(), got.Tokens()) && h.Fence == got.Fence
+		return err == nil && h.MinHold == got.MinHold && h.Late == got.Late && slices.Equal(h.Keys, got.Keys) &&
+			slices.Equal(h.Tokens(), got.Tokens()) && h.Fence == got.Fence
 	}
 	require.NoError(t, quick.Check(same, nil))
 }

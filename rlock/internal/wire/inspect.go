@@ -131,7 +131,8 @@ func (s *Server) Uncached() bool { return s.uncached.Load() }
 func holders(keys []string, r gen.InspectResult, sent clock.Instant, err error) ([]Holder, error) {
 	whole := len(r.Values) == len(keys) && len(r.Remaining) == len(keys) && len(r.Members) == len(r.Left)
 	if err == nil && !whole {
-		err = &redislua.ReplyError{Script: "Inspect", Reason: errors.New("is about another number of keys or holders")}
+		err = &redislua.ReplyError{Script: "Inspect",
+			Reason: errors.New("is about another number of keys or holders")}
 	}
 	if err != nil {
 		return nil, err

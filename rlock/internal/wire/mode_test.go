@@ -22,7 +22,8 @@ func TestMode(t *testing.T) {
 		"there is no answer without it":     {refusal: forbidden, without: io.EOF, goes: true, queued: true},
 		"the fence may be forbidden":        {refusal: forbidden, releases: true, goes: true, queued: true},
 		"a command is missing": {
-			refusal: serverError("NOPERM User u has no permissions to run the 'zadd' command"), releases: true, goes: true,
+			refusal: serverError("NOPERM User u has no permissions to run the 'zadd' command"), releases: true,
+			goes: true,
 		},
 		"the slot moves":                    {refusal: moves, goes: true, queued: true},
 		"another error":                     {refusal: serverError("OOM"), queued: true},

@@ -166,7 +166,8 @@ func TestSilentServer(t *testing.T) {
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	for _, silent := range []bool{false, true} { // the call ends by its time-out, not by an error at once
-		for _, outage := range []time.Duration{time.Second, 3 * time.Second, 9 * time.Second, 11 * time.Second, 29 * time.Second, time.Minute, time.Hour} {
+		for _, outage := range []time.Duration{time.Second, 3 * time.Second, 9 * time.Second, 11 * time.Second,
+			29 * time.Second, time.Minute, time.Hour} {
 			t.Run(fmt.Sprintf("of %v, silent %v", outage, silent), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
@@ -297,9 +298,12 @@ func TestItemsOfASlotThatMoves(t *testing.T) {
 		ttl, moves time.Duration // moves: from the beginning on
 		want       []time.Duration
 	}{
-		"a short move":                     {true, clock.NoExpiry, second, after(0, 25, 125, 525, 2125, 8525, 30525)},
-		"longer than a lease":              {true, 0, 20 * second, after(0, 25, 125, 525, 2125, 7125, 12125, 17125, 22125, 42125, 47125)},
-		"an answer is enough":              {false, clock.NoExpiry, 34 * second, after(0, 25, 125, 525, 2125, 7125, 12125, 17125, 22125, 27125, 32125, 37125)},
+		"a short move": {true, clock.NoExpiry, second,
+			after(0, 25, 125, 525, 2125, 8525, 30525)},
+		"longer than a lease": {true, 0, 20 * second,
+			after(0, 25, 125, 525, 2125, 7125, 12125, 17125, 22125, 42125, 47125)},
+		"an answer is enough": {false, clock.NoExpiry, 34 * second,
+			after(0, 25, 125, 525, 2125, 7125, 12125, 17125, 22125, 27125, 32125, 37125)},
 		"no lease, and one answer for all": {false, 0, second, after(0, 25, 125, 525, 2125)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -456,18 +460,19 @@ func TestPlacesAreApart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var freed sync.Map
-		r := &reapers{of: map[uint16]*reaper{}, release: func(ctx context.Context, due []releaseCall) []redislua.Reply[int64] {
-			results := noAnswers(due)
-			for i, call := range due {
-				if call.token == "silent" {
-					<-ctx.Done()
-				} else {
-					freed.Store(call.token, time.Now())
-					results[i].Err = nil
+		r := &reapers{of: map[uint16]*reaper{},
+			release: func(ctx context.Context, due []releaseCall) []redislua.Reply[int64] {
+				results := noAnswers(due)
+				for i, call := range due {
+					if call.token == "silent" {
+						<-ctx.Done()
+					} else {
+						freed.Store(call.token, time.Now())
+						results[i].Err = nil
+					}
 				}
-			}
-			return results
-		}}
+				return results
+			}}
 		start := time.Now()
 		r.add(1, call("silent", false), time.Hour)
 		time.Sleep(time.Second)

@@ -27,7 +27,8 @@ func embedded(t *testing.T) (*rlocktest.Server, rueidis.Client, *Server) {
 // joins has a token stand in the queue of a key that somebody else has.
 func joins(t *testing.T, client rueidis.Client, s *Server, key, token string, ttl time.Duration) *Claim {
 	t.Helper()
-	require.NoError(t, client.Do(t.Context(), client.B().Set().Key(key).Value("another token").Ex(time.Hour).Build()).Error())
+	require.NoError(t, client.Do(t.Context(),
+		client.B().Set().Key(key).Value("another token").Ex(time.Hour).Build()).Error())
 	c := One(key)
 	st, err := s.Queues().Ask(t.Context(), &c, Request{Token: token, TTL: ttl}, Place{})
 	require.NoError(t, err)
@@ -48,7 +49,8 @@ func TestReaperLearnsThatASlotMoves(t *testing.T) {
 	t.Parallel()
 	e, client, s := embedded(t)
 	free := func(token string, keys ...string) (freed int64, err error) {
-		reply := s.calls.releaseAll(t.Context(), []releaseCall{{keys: keys, token: token, waits: len(keys) == 1}})[0]
+		reply := s.calls.releaseAll(t.Context(),
+			[]releaseCall{{keys: keys, token: token, waits: len(keys) == 1}})[0]
 		return reply.Value, reply.Err
 	}
 	answers := func(want int64, token string, keys ...string) {
@@ -105,7 +107,8 @@ func TestPlaceOfAShortLeaseIsGivenUp(t *testing.T) {
 				e.FailNext(rlocktest.Releases, "LOADING later")
 			}
 			way.leave(s, c)
-			require.Eventually(t, func() bool { return !waits(t, client, "k") }, 20*time.Second, time.Millisecond, "the place stays")
+			require.Eventually(t, func() bool { return !waits(t, client, "k") }, 20*time.Second, time.Millisecond,
+				"the place stays")
 		})
 	}
 }

@@ -50,7 +50,8 @@ func TestRetryEndsWithTheOutcome(t *testing.T) {
 		{"without an answer for 2 s", limited, []error{io.EOF}, 0, 2750 * time.Millisecond},
 		{"done after long", limited, []error{io.EOF, io.EOF, io.EOF, io.EOF, nil}, 5, 450 * time.Millisecond},
 		{"client closed", limited, []error{rueidis.ErrClosing}, 3, 90 * time.Millisecond},
-		{"connection closed", limited, []error{rueidis.ErrClosing, rueidis.ErrClosing, nil}, 3, 90 * time.Millisecond},
+		{"connection closed", limited, []error{rueidis.ErrClosing, rueidis.ErrClosing, nil}, 3,
+			90 * time.Millisecond},
 		{"some slots refuse", limited, []error{partial}, 3, 90 * time.Millisecond},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -136,19 +137,20 @@ func TestRemainingAsksTheUnansweredAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked [][]int
 		lost := errors.New("lost")
-		require.NoError(t, wire.RetryTimes(t.Context(), 3, wire.Remaining([]int{1, 2, 3, 4}, func(_ context.Context, items []int) []error {
-			asked = append(asked, slices.Clone(items))
-			errs := make([]error, len(items))
-			for i, item := range items {
-				switch {
-				case item == 1:
-					errs[i] = errRefused
-				case item > len(asked)+1:
-					errs[i] = lost
+		require.NoError(t, wire.RetryTimes(t.Context(), 3,
+			wire.Remaining([]int{1, 2, 3, 4}, func(_ context.Context, items []int) []error {
+				asked = append(asked, slices.Clone(items))
+				errs := make([]error, len(items))
+				for i, item := range items {
+					switch {
+					case item == 1:
+						errs[i] = errRefused
+					case item > len(asked)+1:
+						errs[i] = lost
+					}
 				}
-			}
-			return errs
-		})))
+				return errs
+			})))
 		require.Equal(t, [][]int{{1, 2, 3, 4}, {3, 4}, {4}}, asked)
 	})
 }
@@ -165,12 +167,13 @@ func TestRemainingGoesOnForTheOthers(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				calls := 0
-				err := wire.RetryFor(t.Context(), time.Second, wire.Remaining(items, func(_ context.Context, items []error) []error {
-					if calls++; calls > wire.Attempts {
-						return make([]error, len(items))
-					}
-					return items
-				}))
+				err := wire.RetryFor(t.Context(), time.Second,
+					wire.Remaining(items, func(_ context.Context, items []error) []error {
+						if calls++; calls > wire.Attempts {
+							return make([]error, len(items))
+						}
+						return items
+					}))
 				require.NoError(t, err)
 				require.Equal(t, wire.Attempts+1, calls)
 			})

@@ -29,7 +29,8 @@ func start(t *testing.T) (*rlocktest.Server, rueidis.Client, *wire.Server) {
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	for key, token := range map[string]string{"mine": "token", "others": "another token"} {
-		require.NoError(t, client.Do(t.Context(), client.B().Set().Key(key).Value(token).Ex(time.Minute).Build()).Error())
+		require.NoError(t, client.Do(t.Context(),
+			client.B().Set().Key(key).Value(token).Ex(time.Minute).Build()).Error())
 	}
 	return embedded, client, wire.NewServer(client, gen.New(redislua.WithoutRetry()), "process")
 }
@@ -51,7 +52,8 @@ func claim(server *wire.Server, keys ...string) *wire.Claim {
 
 func give(t *testing.T, client rueidis.Client, key, token string) {
 	t.Helper()
-	require.NoError(t, client.Do(t.Context(), client.B().Set().Key(key).Value(token).Ex(time.Minute).Build()).Error())
+	require.NoError(t, client.Do(t.Context(),
+		client.B().Set().Key(key).Value(token).Ex(time.Minute).Build()).Error())
 }
 
 func TestRelease(t *testing.T) {
@@ -140,7 +142,8 @@ func TestReleaseAgain(t *testing.T) {
 	embedded.FailNext(rlocktest.Releases, refusal)
 	_, err := server.Release(t.Context(), c, "token", nil)
 	require.ErrorContains(t, err, "READONLY")
-	require.Eventually(t, func() bool { return owner(t, client, "mine") == "" }, 10*time.Second, time.Millisecond, "the reaper frees it")
+	require.Eventually(t, func() bool { return owner(t, client, "mine") == "" }, 10*time.Second,
+		time.Millisecond, "the reaper frees it")
 	freed, err := server.Release(t.Context(), c, "token", nil)
 	require.NoError(t, err)
 	require.Equal(t, wire.Perhaps, freed)
@@ -202,7 +205,8 @@ func TestAcquire(t *testing.T) {
 	_, err = server.Release(t.Context(), free, "new", nil)
 	require.NoError(t, err)
 	give(t, client, "free", "new") // the first try arrives now
-	require.Eventually(t, func() bool { return owner(t, client, "free") == "" }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return owner(t, client, "free") == "" }, 10*time.Second,
+		time.Millisecond)
 
 	request.Token = "newer" // the reaper still looks for the other one
 	a, err = server.Acquire(t.Context(), claim(server, "free", "others"), request)
@@ -220,7 +224,8 @@ func TestAcquire(t *testing.T) {
 func TestAttach(t *testing.T) {
 	t.Parallel()
 	embedded, client, server := start(t)
-	a, err := server.Attach(t.Context(), claim(server, "mine", "others"), "new", wire.NewHandoff([]string{"mine", "others"}, []string{"token"}, 0), time.Minute)
+	a, err := server.Attach(t.Context(), claim(server, "mine", "others"), "new",
+		wire.NewHandoff([]string{"mine", "others"}, []string{"token"}, 0), time.Minute)
 	require.NoError(t, err)
 	require.True(t, a.Lost)
 	require.Equal(t, "others", a.Key)
@@ -228,7 +233,8 @@ func TestAttach(t *testing.T) {
 
 	embedded.LoseReply(rlocktest.Script(gen.AttachSHA1))
 	before := clock.Now()
-	a, err = server.Attach(t.Context(), claim(server, "mine"), "new", wire.NewHandoff([]string{"mine"}, []string{"token"}, 0), time.Minute)
+	a, err = server.Attach(t.Context(), claim(server, "mine"), "new",
+		wire.NewHandoff([]string{"mine"}, []string{"token"}, 0), time.Minute)
 	require.NoError(t, err)
 	require.False(t, a.Lost, "the second try knows the new token")
 	require.InDelta(t, time.Minute, a.Remaining, float64(20*time.Second))
@@ -236,7 +242,8 @@ func TestAttach(t *testing.T) {
 	require.Equal(t, "new", owner(t, client, "mine"))
 
 	require.NoError(t, client.Do(t.Context(), client.B().Persist().Key("mine").Build()).Error())
-	a, err = server.Attach(t.Context(), claim(server, "mine"), "newer", wire.NewHandoff([]string{"mine"}, []string{"new"}, 0), time.Minute)
+	a, err = server.Attach(t.Context(), claim(server, "mine"), "newer",
+		wire.NewHandoff([]string{"mine"}, []string{"new"}, 0), time.Minute)
 	require.NoError(t, err)
 	require.Equal(t, clock.NoExpiry, a.Remaining)
 	require.Equal(t, clock.Never, a.End)
@@ -256,13 +263,15 @@ func TestReleaseOfASetWithAKeyOfAnotherType(t *testing.T) {
 	if redislua.Slot("a") > redislua.Slot("b") {
 		slices.Reverse(keys)
 	}
-	embedded.FailNext(rlocktest.Key(keys[0]), "WRONGTYPE Operation against a key holding the wrong kind of value")
+	embedded.FailNext(rlocktest.Key(keys[0]),
+		"WRONGTYPE Operation against a key holding the wrong kind of value")
 	give(t, client, keys[1], "token")
 	c := server.All(keys, true)
 	embedded.FailNext(rlocktest.Key(keys[1]), "READONLY You can't write against a read only replica.")
 	_, err := server.Release(t.Context(), &c, "token", nil)
 	require.ErrorContains(t, err, "WRONGTYPE")
-	require.Eventually(t, func() bool { return owner(t, client, keys[1]) == "" }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return owner(t, client, keys[1]) == "" }, 10*time.Second,
+		time.Millisecond)
 }
 
 // Ask tells and reserves what a hand-over would, and leaves the key as it is, also if it arrives late.

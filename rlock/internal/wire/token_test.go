@@ -56,7 +56,8 @@ func TestForeign(t *testing.T) {
 	} {
 		require.False(t, Foreign(value), value)
 	}
-	for _, value := range []string{"", "1", "chosen by a caller", "\xdf4\xc4\xba\xd0\x10:6\xac\xeb", strings.ToUpper(NewToken(""))} {
+	for _, value := range []string{"", "1", "chosen by a caller", "\xdf4\xc4\xba\xd0\x10:6\xac\xeb",
+		strings.ToUpper(NewToken(""))} {
 		require.True(t, Foreign(value), value)
 	}
 }

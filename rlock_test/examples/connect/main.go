@@ -57,11 +57,13 @@ func main() {
 }
 
 func options() (rueidis.ClientOption, error) {
-	addresses := flag.String("addr", "localhost:6379", "addresses, with commas in between: of the server, of some nodes of a cluster, or of the sentinels")
+	addresses := flag.String("addr", "localhost:6379",
+		"addresses, with commas in between: of the server, of some nodes of a cluster, or of the sentinels")
 	sentinel := flag.String("sentinel", "", "name of the primary, if the addresses are those of sentinels")
 	username := flag.String("user", "", "name of the user")
 	secure := flag.Bool("tls", false, "use TLS")
-	authority := flag.String("ca", "", "file with the authority that has signed the server's certificate; without it, the system's")
+	authority := flag.String("ca", "",
+		"file with the authority that has signed the server's certificate; without it, the system's")
 	flag.Parse()
 
 	option := rueidis.ClientOption{

@@ -46,17 +46,20 @@ func main() {
 
 	// Held by: the lock and the data are on the same server, in one slot.
 	put := func(lock *rlock.Lock, text string) error {
-		return scripts.GuardedPut(ctx, second.Client(), bindings.GuardedPutParams{Lock: lock, Value: "{page:17}:text", Text: text})
+		return scripts.GuardedPut(ctx, second.Client(),
+			bindings.GuardedPutParams{Lock: lock, Value: "{page:17}:text", Text: text})
 	}
 	fmt.Println("held: the next holder writes:", put(next, "new") == nil)
 	fmt.Println("held: the paused one is refused:", errors.Is(put(paused, "old"), bindings.ErrNotHeld))
 
 	// Fenced by: the data may be on any server, and remembers the largest fence.
 	putFenced := func(lock *rlock.Lock, text string) error {
-		return scripts.FencedPut(ctx, second.Client(), bindings.FencedPutParams{Entry: "page:17", Text: text, Fence: lock})
+		return scripts.FencedPut(ctx, second.Client(),
+			bindings.FencedPutParams{Entry: "page:17", Text: text, Fence: lock})
 	}
 	fmt.Println("fenced: the next holder writes:", putFenced(next, "new") == nil)
-	fmt.Println("fenced: the paused one is refused:", errors.Is(putFenced(paused, "old"), bindings.ErrStaleFence))
+	fmt.Println("fenced: the paused one is refused:",
+		errors.Is(putFenced(paused, "old"), bindings.ErrStaleFence))
 }
 
 func open(option rueidis.ClientOption) *rlock.Locker {

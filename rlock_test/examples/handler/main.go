@@ -97,14 +97,16 @@ func (a *accounts) withdraw(w http.ResponseWriter, r *http.Request) {
 		if left = balance - amount; left < 0 {
 			return errTooLittle
 		}
-		return a.client.Do(ctx, a.client.B().Set().Key("balance:"+id).Value(strconv.FormatInt(left, 10)).Build()).Error()
+		return a.client.Do(ctx, a.client.B().Set().Key("balance:"+id).Value(
+			strconv.FormatInt(left, 10)).Build()).Error()
 	})
 	switch {
 	case err == nil:
 		fmt.Fprintln(w, left)
 	case errors.Is(err, errTooLittle):
 		http.Error(w, err.Error(), http.StatusPaymentRequired)
-	case errors.Is(err, rlock.ErrNoAnswer): // before ErrGaveUp, which it may match too: nothing is known of the account
+	// before ErrGaveUp, which it may match too: nothing is known of the account
+	case errors.Is(err, rlock.ErrNoAnswer):
 		log.Print("no answer from Redis: ", err)
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, "try again later", http.StatusServiceUnavailable)

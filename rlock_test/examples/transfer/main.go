@@ -45,7 +45,8 @@ func main() {
 	for range *transfers {
 		wg.Go(func() {
 			order := rand.Perm(len(accounts))
-			if err := b.transfer(ctx, accounts[order[0]], accounts[order[1]], 1); err != nil && !errors.Is(err, errTooLittle) {
+			if err := b.transfer(ctx, accounts[order[0]], accounts[order[1]], 1); err != nil &&
+				!errors.Is(err, errTooLittle) {
 				log.Fatal(err)
 			}
 		})

@@ -29,7 +29,8 @@ func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 
-	locker, err := rlock.Open(rueidis.ClientOption{InitAddress: []string{address}}, rlock.WithOwner(rlock.DefaultOwner()))
+	locker, err := rlock.Open(rueidis.ClientOption{InitAddress: []string{address}},
+		rlock.WithOwner(rlock.DefaultOwner()))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -28,7 +28,8 @@ func main() {
 }
 
 func derive(ctx context.Context, addr string) ([]byte, error) {
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true})
+	client, err := rueidis.NewClient(
+		rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true})
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +61,8 @@ func derive(ctx context.Context, addr string) ([]byte, error) {
 	}
 	slices.Sort(rows)
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "// Code generated from COMMAND and COMMAND DOCS of redis %s by derive. DO NOT EDIT.\n\npackage command\n\nvar commands = map[string]Command{\n", version)
+	fmt.Fprintf(&b, "// Code generated from COMMAND and COMMAND DOCS of redis %s by derive. DO NOT "+
+		"EDIT.\n\npackage command\n\nvar commands = map[string]Command{\n", version)
 	for _, row := range rows {
 		fmt.Fprintln(&b, row)
 	}

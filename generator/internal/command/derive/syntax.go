@@ -13,33 +13,39 @@ import (
 // corrections are the syntaxes that COMMAND DOCS does not give, or gives with less than the server takes or
 // with types that say less than the server asks for. TestCommandsAsServersHaveThem sends what they describe.
 var corrections = map[string]string{
-	"bitop":            "operation destkey:key key:key...",
-	"bitfield":         "key:key [{GET encoding offset}|{OVERFLOW (WRAP|SAT|FAIL)}|{SET encoding offset value:integer}|{INCRBY encoding offset increment:integer}]...",
-	"bitfield_ro":      "key:key [{GET encoding offset}]...",
-	"command getkeys":  "word...",
-	"expire":           "key:key seconds:s [NX|XX] [GT|LT]",
-	"expireat":         "key:key unix-time-seconds:unix-s [NX|XX] [GT|LT]",
-	"pexpire":          "key:key milliseconds:ms [NX|XX] [GT|LT]",
-	"pexpireat":        "key:key unix-time-milliseconds:unix-ms [NX|XX] [GT|LT]",
-	"geoadd":           "key:key [NX|XX] [CH] {longitude:double latitude:double member}...",
-	"geohash":          "key:key [member...]",
-	"geopos":           "key:key [member...]",
-	"restore":          "key:key ttl:ms serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds:s|FREQ frequency:integer]",
-	"restore-asking":   "key:key ttl:ms serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds:s|FREQ frequency:integer]",
-	"wait":             "numreplicas:integer timeout:ms",
-	"xack":             "key:key group id:entry-id...",
-	"xadd":             "key:key [NOMKSTREAM] [" + trimming + "] id:new-id {field value}...",
-	"xautoclaim":       "key:key group consumer min-idle-time:ms start:entry-id [COUNT count:integer] [JUSTID]",
-	"xclaim":           "key:key group consumer min-idle-time:ms id:entry-id... [IDLE ms:ms] [TIME unix-time-milliseconds:unix-ms] [RETRYCOUNT count:integer] [FORCE] [JUSTID] [LASTID id:entry-id]",
-	"xdel":             "key:key id:entry-id...",
-	"xgroup create":    "key:key groupname id:last-id [MKSTREAM] [ENTRIESREAD entries-read:integer]",
-	"xgroup setid":     "key:key groupname id:last-id [ENTRIESREAD entries-read:integer]",
-	"xpending":         "key:key group [[IDLE min-idle-time:ms] start:id end:id count:integer [consumer]]",
-	"xrange":           "key:key start:id end:id [COUNT count:integer]",
-	"xread":            "[COUNT count:integer] [BLOCK milliseconds:ms] STREAMS key:key... id:last-id...",
-	"xreadgroup":       "GROUP group consumer [COUNT count:integer] [BLOCK milliseconds:ms] [NOACK] STREAMS key:key... {>|id:entry-id}...",
-	"xrevrange":        "key:key end:id start:id [COUNT count:integer]",
-	"xsetid":           "key:key last-id:entry-id [ENTRIESADDED entries-added:integer] [MAXDELETEDID max-deleted-entry-id:entry-id]",
+	"bitop": "operation destkey:key key:key...",
+	"bitfield": "key:key [{GET encoding offset}|{OVERFLOW (WRAP|SAT|FAIL)}|{SET encoding offset " +
+		"value:integer}|{INCRBY encoding offset increment:integer}]...",
+	"bitfield_ro":     "key:key [{GET encoding offset}]...",
+	"command getkeys": "word...",
+	"expire":          "key:key seconds:s [NX|XX] [GT|LT]",
+	"expireat":        "key:key unix-time-seconds:unix-s [NX|XX] [GT|LT]",
+	"pexpire":         "key:key milliseconds:ms [NX|XX] [GT|LT]",
+	"pexpireat":       "key:key unix-time-milliseconds:unix-ms [NX|XX] [GT|LT]",
+	"geoadd":          "key:key [NX|XX] [CH] {longitude:double latitude:double member}...",
+	"geohash":         "key:key [member...]",
+	"geopos":          "key:key [member...]",
+	"restore": "key:key ttl:ms serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds:s|FREQ " +
+		"frequency:integer]",
+	"restore-asking": "key:key ttl:ms serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds:s|FREQ " +
+		"frequency:integer]",
+	"wait":       "numreplicas:integer timeout:ms",
+	"xack":       "key:key group id:entry-id...",
+	"xadd":       "key:key [NOMKSTREAM] [" + trimming + "] id:new-id {field value}...",
+	"xautoclaim": "key:key group consumer min-idle-time:ms start:entry-id [COUNT count:integer] [JUSTID]",
+	"xclaim": "key:key group consumer min-idle-time:ms id:entry-id... [IDLE ms:ms] [TIME " +
+		"unix-time-milliseconds:unix-ms] [RETRYCOUNT count:integer] [FORCE] [JUSTID] [LASTID id:entry-id]",
+	"xdel":          "key:key id:entry-id...",
+	"xgroup create": "key:key groupname id:last-id [MKSTREAM] [ENTRIESREAD entries-read:integer]",
+	"xgroup setid":  "key:key groupname id:last-id [ENTRIESREAD entries-read:integer]",
+	"xpending":      "key:key group [[IDLE min-idle-time:ms] start:id end:id count:integer [consumer]]",
+	"xrange":        "key:key start:id end:id [COUNT count:integer]",
+	"xread":         "[COUNT count:integer] [BLOCK milliseconds:ms] STREAMS key:key... id:last-id...",
+	"xreadgroup": "GROUP group consumer [COUNT count:integer] [BLOCK milliseconds:ms] [NOACK] STREAMS " +
+		"key:key... {>|id:entry-id}...",
+	"xrevrange": "key:key end:id start:id [COUNT count:integer]",
+	"xsetid": "key:key last-id:entry-id [ENTRIESADDED entries-added:integer] [MAXDELETEDID " +
+		"max-deleted-entry-id:entry-id]",
 	"xtrim":            "key:key (" + trimming + ")",
 	"zadd":             "key:key [NX|XX] [GT|LT] [CH] [INCR] {score:double member}...",
 	"zcount":           "key:key min:bound max:bound",
@@ -50,7 +56,8 @@ var corrections = map[string]string{
 }
 
 // trimming is what XADD and XTRIM take. LIMIT stands behind ~ only.
-const trimming = "MAXLEN [=] threshold:integer|MAXLEN ~ threshold:integer [LIMIT count:integer]|MINID [=] threshold:entry-id|MINID ~ threshold:entry-id [LIMIT count:integer]"
+const trimming = "MAXLEN [=] threshold:integer|MAXLEN ~ threshold:integer [LIMIT count:integer]|MINID [=] " +
+	"threshold:entry-id|MINID ~ threshold:entry-id [LIMIT count:integer]"
 
 // syntaxes returns the syntax of each command in the notation of package command.
 func syntaxes(ctx context.Context, client rueidis.Client) (map[string]string, error) {
@@ -77,7 +84,8 @@ func document(docs map[string]rueidis.RedisMessage, all map[string]string) error
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		syntax := strings.Join(words, " ")
-		syntax = strings.ReplaceAll(syntax, "[{COUNT count:integer [ANY]}]", "[COUNT count:integer] [ANY]") // in any order
+		// in any order
+		syntax = strings.ReplaceAll(syntax, "[{COUNT count:integer [ANY]}]", "[COUNT count:integer] [ANY]")
 		all[strings.ReplaceAll(name, "|", " ")] = syntax
 		if of, found := fields["subcommands"]; found {
 			sub, err := of.AsMap()

@@ -75,7 +75,8 @@ func (r *recorder) DoMulti(ctx context.Context, multi ...rueidis.Completed) []ru
 	return replies
 }
 
-func (r *recorder) DoCache(ctx context.Context, cmd rueidis.Cacheable, ttl time.Duration) rueidis.RedisResult {
+func (r *recorder) DoCache(ctx context.Context, cmd rueidis.Cacheable,
+	ttl time.Duration) rueidis.RedisResult {
 	r.sent = append(r.sent, slices.Clone(cmd.Commands()))
 	r.reply = r.Client.DoCache(ctx, cmd, ttl)
 	return r.reply
@@ -86,7 +87,8 @@ func main() {
 	if err := json.NewDecoder(os.Stdin).Decode(&steps); err != nil {
 		fail(err)
 	}
-	option := rueidis.ClientOption{InitAddress: []string{os.Args[1]}, DisableCache: true, ForceSingleClient: true, ConnWriteTimeout: 10 * time.Minute}
+	option := rueidis.ClientOption{InitAddress: []string{os.Args[1]}, DisableCache: true,
+		ForceSingleClient: true, ConnWriteTimeout: 10 * time.Minute}
 	admin, err := rueidis.NewClient(option)
 	if err != nil {
 		fail(err)
@@ -102,7 +104,8 @@ func main() {
 	found := []fault{}
 	for _, s := range steps {
 		for _, command := range append(s.Data, s.Rights) {
-			if err := admin.Do(context.Background(), admin.B().Arbitrary(command...).Build()).Error(); err != nil && !rueidis.IsRedisNil(err) {
+			if err := admin.Do(context.Background(), admin.B().Arbitrary(command...).Build()).Error(); err != nil &&
+				!rueidis.IsRedisNil(err) {
 				fail(fmt.Errorf("%s: %v: %w", s.Program, command, err))
 			}
 		}
