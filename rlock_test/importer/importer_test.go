@@ -23,8 +23,11 @@ var update = flag.Bool("update", false, "rewrite the expected texts in testdata"
 const (
 	root    = "../.."
 	module  = "github.com/rlock-go/toolkit"
-	version = "v0.1.0" // that rlockprom, rlockotel and rlockmongo require
+	version = "v0.1.0" // the next version of all modules
 )
+
+// published are the modules that have versions, as suffixes of the root module.
+var published = []string{"", "/rlock/rlockprom", "/rlock/rlockotel", "/rlock/rlockmongo", "/redislua/goredis"}
 
 const program = `package main
 
@@ -151,10 +154,9 @@ func TestStrangersGraph(t *testing.T) {
 	env.Long(t)
 	t.Parallel()
 	proxy := t.TempDir()
-	publish(t, proxy, "")
-	publish(t, proxy, "/rlock/rlockprom")
-	publish(t, proxy, "/rlock/rlockotel")
-	publish(t, proxy, "/rlock/rlockmongo")
+	for _, suffix := range published {
+		publish(t, proxy, suffix)
+	}
 	for name, stranger := range map[string]struct {
 		program string
 		get     []string
@@ -170,13 +172,7 @@ func TestStrangersGraph(t *testing.T) {
 			write(t, filepath.Join(dir, "go.mod"), "module example.test/stranger\n\ngo 1.25.0\n")
 			write(t, filepath.Join(dir, "main.go"), stranger.program)
 
-			known := strings.TrimSpace(goCommand(t, root, nil, "env", "GOMODCACHE"))
-			proxies := []string{fileURL(proxy), fileURL(filepath.Join(known, "cache", "download")),
-				strings.TrimSpace(goCommand(t, root, nil, "env", "GOPROXY"))}
-			// With -trimpath the build cache knows the packages of a module cache of any name.
-			env := []string{"GOPROXY=" + strings.Join(proxies, ","), "GOMODCACHE=" + cache, "GOSUMDB=off",
-				"GOTOOLCHAIN=local",
-				"GOWORK=off", "GOFLAGS=-mod=mod -modcacherw -trimpath"}
+			env := strangersEnv(t, proxy, cache)
 			goCommand(t, dir, env, append([]string{"get"}, stranger.get...)...)
 			goCommand(t, dir, env, "build", "-o", filepath.Join(dir, "stranger.exe"), ".")
 			goCommand(t, dir, env, "mod", "verify")
@@ -191,6 +187,18 @@ func TestStrangersGraph(t *testing.T) {
 			compare(t, filepath.Join(name, "graph.txt"), goCommand(t, dir, env, "list", "-m", "all"))
 		})
 	}
+}
+
+// strangersEnv is the environment in which a stranger's go command gets these modules from a proxy, and all
+// others from where they come here.
+func strangersEnv(t *testing.T, proxy, cache string) []string {
+	t.Helper()
+	known := strings.TrimSpace(goCommand(t, root, nil, "env", "GOMODCACHE"))
+	proxies := []string{fileURL(proxy), fileURL(filepath.Join(known, "cache", "download")),
+		strings.TrimSpace(goCommand(t, root, nil, "env", "GOPROXY"))}
+	// With -trimpath the build cache knows the packages of a module cache of any name.
+	return []string{"GOPROXY=" + strings.Join(proxies, ","), "GOMODCACHE=" + cache, "GOSUMDB=off",
+		"GOTOOLCHAIN=local", "GOWORK=off", "GOFLAGS=-mod=mod -modcacherw -trimpath"}
 }
 
 func compare(t *testing.T, name, text string) {

@@ -75,6 +75,9 @@ const try = "./generator/internal/try"
 // left anything in the cache.
 const platforms = "./rlock_test/platforms"
 
+// importer builds programs from a module cache of its own, which takes a minute.
+const importer = "./rlock_test/importer"
+
 // explorer explores the queue between processes, and lines the callers in each. The other steps have them
 // visit few worlds.
 const (
@@ -91,7 +94,7 @@ var beside = append([]string{
 	"./rlock_test/topology", "./rlock_test/backends", oracle, "./rlock_test/fuzz", try, "./rlock_test/command",
 	"./rlock_test/runbook",
 	"./rlock_test/corpus/...", "./rlock_test/demo", "./rlock_test/examples/...", "./rlock_test/env",
-	"./rlock_test/importer", platforms, "./rlock_test/suite",
+	importer, platforms, "./rlock_test/suite",
 }, core...)
 
 // computing are packages that compute for minutes and start no goroutine for it, but for try. The race
@@ -133,7 +136,7 @@ var slow = append([]string{
 var unraced = []string{
 	platforms, "./gen/...", "./rlock_test/generator", "./rlock_test/corpus/...", "./rlock_test/demo",
 	"./rlock_test/examples/...",
-	"./rlock_test/env", "./rlock_test/importer", "./rlock_test/suite",
+	"./rlock_test/env", importer, "./rlock_test/suite",
 }
 
 // explored are the tests of explorer and lines that compute for long and start no goroutine.
@@ -219,9 +222,10 @@ func changeSteps(o options) []step {
 	return steps
 }
 
-// moduleSteps test the modules beside that of rlock.
+// moduleSteps test the modules beside that of rlock, and all of them as a stranger gets them.
 func moduleSteps() []step {
 	return []step{
+		{name: "stranger", args: []string{"test", "-count=1", importer}},
 		{name: "redislua/goredis", dir: "redislua/goredis", args: []string{"test", "-race", "-count=1", "./..."}},
 		{name: "rlockprom", dir: "rlock/rlockprom", args: []string{"test", "-race", "-count=1", "./..."}},
 		{name: "rlockotel", dir: "rlock/rlockotel", args: []string{"test", "-race", "-count=1", "./..."}},
@@ -252,7 +256,7 @@ func chaosStep(duration time.Duration, seed uint64) step {
 func allSteps(o options) []step {
 	steps := []step{
 		{name: "race", args: append([]string{"test", "-race", "-count=1", "-parallel=8", "-timeout=20m"},
-			without(beside, slices.Concat(computing, []string{platforms}))...)},
+			without(beside, slices.Concat(computing, []string{importer, platforms}))...)},
 		{name: "race, cost", args: []string{"test", "-race", "-count=1", "-timeout=20m", cost}},
 		{name: "race, crowds", args: []string{"test", "-race", "-count=1", "-timeout=20m", crowds}},
 		// What is counted in allocations and milliseconds is not itself under the race detector.
@@ -267,7 +271,7 @@ func allSteps(o options) []step {
 		{name: "oldest Go, examples", env: []string{"GOTOOLCHAIN=" + oldest},
 			args: append([]string{"test", "-count=1", "-run=^Example"}, core...)},
 		{name: "oldest Go", env: []string{"GOTOOLCHAIN=" + oldestTested, "GOFLAGS=-trimpath"},
-			args: []string{"test", "-count=1", "./rlock/...", "./rlock_test/importer"}},
+			args: []string{"test", "-count=1", "./rlock/...", importer}},
 		{name: "generator", args: append([]string{"test", "-count=1", "-timeout=40m"}, computing...)},
 		// Every order of what can happen in the queue between processes, for more than a million worlds.
 		{name: "explorer", args: []string{"test", "-count=1", "-timeout=30m", explorer, "-args", "-states=50000"}},
