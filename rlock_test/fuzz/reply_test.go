@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -140,9 +141,12 @@ func (r *replied) means(want bool, err error) {
 	require.True(r.t, known, "%v", err)
 }
 
-// grants reports whether an answer of n values says that a lock was acquired.
-func grants(v value, n int) bool {
-	if !v.isList(n) || !v.items[0].yes() {
+// hasValuesOf reports whether an answer has as many values as the script's bindings expect.
+func hasValuesOf[Result any](v value) bool { return v.isList(reflect.TypeFor[Result]().NumField()) }
+
+// grants reports whether an answer says that a lock was acquired.
+func grants[Result any](v value) bool {
+	if !hasValuesOf[Result](v) || !v.items[0].yes() {
 		return false
 	}
 	for _, item := range v.items[1:] {
@@ -155,7 +159,7 @@ func grants(v value, n int) bool {
 
 // takes reports whether an answer to a try says that a lock of one key was acquired.
 func takes(v value) bool {
-	if !v.isList(2) {
+	if !hasValuesOf[gen.AcquireResult](v) {
 		return false
 	}
 	outcome, said := v.items[0].int()
@@ -173,7 +177,7 @@ func (r *replied) granted() (n int) {
 		}
 	}
 	for _, answer := range r.answers(gen.WaitSHA1) {
-		if grants(answer, 5) {
+		if grants[gen.WaitResult](answer) {
 			n++
 		}
 	}
@@ -197,7 +201,7 @@ func (r *replied) acquire(ctx context.Context) {
 	// the try has done nothing; one that is repeated may take it
 	if !granted && len(r.answers(gen.WaitSHA1)) > 0 {
 		answer = r.last(gen.WaitSHA1)
-		granted = grants(answer, 5)
+		granted = grants[gen.WaitResult](answer)
 	}
 	r.means(granted, err)
 	if err == nil {
@@ -209,7 +213,7 @@ func (r *replied) acquire(ctx context.Context) {
 
 func (r *replied) acquireAll(ctx context.Context) {
 	_, err := r.locker.TryAcquireAll(ctx, []string{"a", "b"})
-	r.means(grants(r.last(gen.AcquireAllSHA1), 4), err)
+	r.means(grants[gen.AcquireAllResult](r.last(gen.AcquireAllSHA1)), err)
 }
 
 func (r *replied) acquireEach(ctx context.Context) {
@@ -228,9 +232,8 @@ func (r *replied) acquireEach(ctx context.Context) {
 
 // owner returns whom an answer of inspect.lua for one key names, and whether it is one.
 func owner(v value) (token string, ok bool) {
-	if !v.isList(5) || !v.items[0].isList(1) || !v.items[1].isList(1) || len(
-		v.items[2].items,
-	) != len(v.items[3].items) {
+	if !hasValuesOf[gen.InspectResult](v) || !v.items[0].isList(1) || !v.items[1].isList(1) ||
+		len(v.items[2].items) != len(v.items[3].items) {
 		return "", false
 	}
 	if !v.items[2].isListOf(value.isText) || !v.items[3].isListOf(isInt) || !v.items[4].isListOf(value.isText) {
@@ -276,7 +279,7 @@ func (r *replied) attach(ctx context.Context) {
 	r.means(lock != nil, err)
 	if lock != nil {
 		answer := r.last(gen.AttachSHA1)
-		require.True(r.t, answer.isList(2))
+		require.True(r.t, hasValuesOf[gen.AttachResult](answer))
 		position, ok := answer.items[0].int()
 		require.True(r.t, ok)
 		require.Zero(r.t, position)
@@ -288,7 +291,7 @@ func (r *replied) attach(ctx context.Context) {
 
 // requeues returns what an answer of requeue.lua says of the key, and whether it is one.
 func requeues(v value) (freed int64, ok bool) {
-	if !v.isList(5) || !v.items[0].isBool() || !v.items[1].isBool() {
+	if !hasValuesOf[gen.RequeueResult](v) || !v.items[0].isBool() || !v.items[1].isBool() {
 		return 0, false
 	}
 	for _, item := range v.items[2:] {
@@ -416,7 +419,8 @@ func (r *replied) handOver(ctx context.Context) {
 	got := <-second
 	r.means(got.lock != nil, got.err)
 	if got.lock != nil {
-		require.True(r.t, r.granted() > granted || grants(r.last(gen.HandOverSHA1), 4) || r.passedOn() || r.told)
+		require.True(r.t, r.granted() > granted || grants[gen.HandOverResult](r.last(gen.HandOverSHA1)) ||
+			r.passedOn() || r.told)
 	}
 }
 
