@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -305,27 +306,33 @@ func requeues(v value) (freed int64, ok bool) {
 	return freed, true
 }
 
-// freed reports whether release.lua or requeue.lua says that the key was freed, or that it is not there
-// after a try that may have done it. Where the user may not use the queue, release_many.lua says so.
+// freed reports whether a script says that the key was freed, or that it is not there after a try that may have
+// done it. Where the user may not use the queue, release_many.lua says so.
 func (r *replied) freed() bool {
-	var n int64
-	var ok, unsure bool
-	note := func(answer value) { unsure = unsure || !ok && !answer.isError() }
+	var done, none, unsure bool
+	note := func(answer value, n int64, ok bool) {
+		done = done || ok && n == 1
+		none = none || ok && n == 0
+		unsure = unsure || !ok && !answer.isError()
+	}
 	for _, answer := range r.answers(gen.RequeueSHA1) {
-		n, ok = requeues(answer)
-		note(answer)
+		n, ok := requeues(answer)
+		note(answer, n, ok)
 	}
 	for _, answer := range r.answers(gen.ReleaseSHA1) {
-		n, ok = answer.int()
-		note(answer)
+		n, ok := answer.int()
+		note(answer, n, ok)
 	}
 	for _, answer := range r.answers(gen.ReleaseManySHA1) {
-		if ok = answer.isList(1); ok {
-			n, ok = answer.items[0].int()
+		switch {
+		case !answer.isListOf(isInt):
+			note(answer, 0, false)
+		case answer.isList(1): // another length is an answer too, but about other keys
+			n, _ := answer.items[0].int()
+			note(answer, n, true)
 		}
-		note(answer)
 	}
-	return ok && (n == 1 || n == 0 && unsure)
+	return done || none && unsure
 }
 
 func (r *replied) forceRelease(ctx context.Context) {
@@ -342,13 +349,19 @@ func (r *replied) release(ctx context.Context) {
 func (r *replied) extend(ctx context.Context) {
 	err := r.lock.Extend(ctx, time.Hour)
 	answer := r.last(gen.ExtendSHA1)
-	ok := answer.isListOf(func(v value) bool { _, ok := v.int(); return ok })
-	position := int64(0)
-	if ok && len(answer.items) > 0 {
-		position, _ = answer.items[0].int()
+	ok := answer.isListOf(isInt)
+	var lost []int64 // positions of the locks that are lost; 0 is none
+	for _, item := range answer.items {
+		n, _ := item.int()
+		lost = append(lost, n)
 	}
-	r.means(ok && position == 0, err)
-	require.Equal(r.t, ok && position != 0, errors.Is(err, rlock.ErrLost))
+	if len(lost) > 0 && lost[0] != 0 {
+		lost = []int64{1} // the script has one lock to name
+	}
+	ok = ok && !slices.ContainsFunc(lost, func(n int64) bool { return n < 0 || n > 1 })
+	isLost := ok && slices.Contains(lost, 1)
+	r.means(ok && !isLost, err)
+	require.Equal(r.t, isLost, errors.Is(err, rlock.ErrLost))
 	require.Equal(r.t, !errors.Is(err, rlock.ErrLost), r.lock.Err() == nil)
 }
 
