@@ -92,7 +92,7 @@ var (
 // The links of the pages lead to files and headings that exist.
 func TestPagesLinks(t *testing.T) {
 	t.Parallel()
-	for _, name := range append([]string{"redislua/README.md", "docs/INTEROP.md", "docs/FAILURES.md",
+	for _, name := range append([]string{"docs/GENERATOR.md", "docs/INTEROP.md", "docs/FAILURES.md",
 		"docs/CLIENT.md", "rlock_test/README.md"}, pages...) {
 		for _, match := range link.FindAllStringSubmatch(page(t, name), -1) {
 			if strings.Contains(match[1], "://") {
@@ -120,17 +120,15 @@ func TestPagesLinks(t *testing.T) {
 	}
 }
 
-// Every whole script of redislua's page passes the generator.
+// Every whole script of the generator's page passes the generator.
 func TestReadmeScriptsPass(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile(filepath.Join(root, "redislua", "README.md"))
-	require.NoError(t, err)
 	dir := t.TempDir()
 	scripts := 0
-	for _, snippet := range regexp.MustCompile("(?s)```lua\n(.*?)```").FindAllStringSubmatch(string(readme),
-		-1) {
+	for _, snippet := range regexp.MustCompile("(?s)```lua\n(.*?)```").FindAllStringSubmatch(
+		page(t, "docs/GENERATOR.md"), -1) {
 		if !strings.Contains(snippet[1], "\nreturn ") {
-			continue // a header alone
+			continue // a part of a script
 		}
 		scripts++
 		name := filepath.Join(dir, "lua", fmt.Sprintf("script%d.lua", scripts))
@@ -141,6 +139,25 @@ func TestReadmeScriptsPass(t *testing.T) {
 	_, stderr, err := run(t, root, nil, "run", "./generator/redislua", "-scripts", filepath.Join(dir, "lua"),
 		"-out", filepath.Join(dir, "bindings"))
 	require.NoError(t, err, stderr)
+}
+
+// The figures of the generator's page about public scripts are those of the table.
+func TestPublicFigures(t *testing.T) {
+	t.Parallel()
+	rows := strings.Split(strings.TrimSuffix(page(t, "rlock_test/corpus/public.tsv"), "\n"), "\n")
+	projects, outcomes := map[string]bool{}, map[string]int{}
+	for _, row := range rows[1:] {
+		cells := strings.Split(row, "\t")
+		require.Len(t, cells, 8, row)
+		outcome, _, _ := strings.Cut(strings.ReplaceAll(cells[7], ",", ""), " ")
+		projects[cells[0]] = true
+		outcomes[strings.TrimSuffix(outcome, ":")]++
+	}
+	require.Len(t, outcomes, 3)
+	text := strings.Join(strings.Fields(page(t, "docs/GENERATOR.md")), " ")
+	require.Contains(t, text, fmt.Sprintf("%d scripts of %d public projects", len(rows)-1, len(projects)))
+	require.Contains(t, text, fmt.Sprintf("accepts %d scripts", outcomes["accepted"]+outcomes["mended"]))
+	require.Contains(t, text, fmt.Sprintf("%d of them after a change of the header", outcomes["mended"]))
 }
 
 var (
