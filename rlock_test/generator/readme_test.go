@@ -120,6 +120,18 @@ func TestPagesLinks(t *testing.T) {
 	}
 }
 
+// The page of the black-box tests names every folder of them.
+func TestPagesNameFolders(t *testing.T) {
+	t.Parallel()
+	entries, err := os.ReadDir(filepath.Join(root, "rlock_test"))
+	require.NoError(t, err)
+	for _, entry := range entries {
+		if entry.IsDir() {
+			require.Contains(t, page(t, "rlock_test/README.md"), "`"+entry.Name()+"/`")
+		}
+	}
+}
+
 // Every whole script of the generator's page passes the generator.
 func TestReadmeScriptsPass(t *testing.T) {
 	t.Parallel()
