@@ -92,7 +92,7 @@ var (
 // The links of the pages lead to files and headings that exist.
 func TestPagesLinks(t *testing.T) {
 	t.Parallel()
-	for _, name := range append([]string{"docs/GENERATOR.md", "docs/INTEROP.md", "docs/FAILURES.md",
+	for _, name := range append([]string{"docs/GENERATOR.md", "docs/INTEROP.md", "docs/GUARANTEES.md",
 		"docs/CLIENT.md", "rlock_test/README.md"}, pages...) {
 		for _, match := range link.FindAllStringSubmatch(page(t, name), -1) {
 			if strings.Contains(match[1], "://") {
