@@ -307,9 +307,11 @@ func requeues(v value) (freed int64, ok bool) {
 }
 
 // freed reports whether a script says that the key was freed, or that it is not there after a try that may have
-// done it. Where the user may not use the queue, release_many.lua says so.
-func (r *replied) freed() bool {
+// done it. Where the user may not use the queue, release_many.lua says so. If that answers for other keys too,
+// it depends on what the server answers later whether the call knows, and certain is false.
+func (r *replied) freed() (freed, certain bool) {
 	var done, none, unsure bool
+	certain = true
 	note := func(answer value, n int64, ok bool) {
 		done = done || ok && n == 1
 		none = none || ok && n == 0
@@ -327,23 +329,32 @@ func (r *replied) freed() bool {
 		switch {
 		case !answer.isListOf(isInt):
 			note(answer, 0, false)
-		case answer.isList(1): // another length is an answer too, but about other keys
+		case answer.isList(1):
 			n, _ := answer.items[0].int()
 			note(answer, n, true)
+		default:
+			certain = false
 		}
 	}
-	return done || none && unsure
+	return done || none && unsure, certain
+}
+
+// meansFreed checks that a call succeeds if the answers say that the key was freed, and only then.
+func (r *replied) meansFreed(err error) {
+	if freed, certain := r.freed(); certain {
+		r.means(freed, err)
+	}
 }
 
 func (r *replied) forceRelease(ctx context.Context) {
 	err := env.Admin(r.locker).ForceRelease(ctx, "job", "token")
-	r.means(r.freed(), err)
+	r.meansFreed(err)
 }
 
 func (r *replied) release(ctx context.Context) {
 	err := r.lock.Release(ctx)
 	require.Error(r.t, r.lock.Err())
-	r.means(r.freed(), err)
+	r.meansFreed(err)
 }
 
 func (r *replied) extend(ctx context.Context) {
