@@ -24,7 +24,6 @@ var states = map[string]func(t *testing.T, e env.Engine) []string{
 	"RlockNoAnswer":                    dead,
 	"RlockRefused":                     refused,
 	"RlockStuck":                       stuck,
-	"RlockGaveUp":                      stuck,
 	"RlockSilent":                      stuck,
 	"RlockSlow":                        stuck,
 	"RlockPolls":                       polls,
