@@ -27,7 +27,7 @@ func rules(t *testing.T) (locks, shares, list, look, probe string) {
 		{&shares, "`AcquirePermits`\\) add `([^`]*)`"},
 		{&list, "`rlock ls` add `([^`]*)`"},
 		{&look, "(?s)ACL SETUSER (look .*?)\n *```"},
-		{&probe, "(?s)`rlock probe` without `--prefix app:`, add (.*?); `Probe` names"},
+		{&probe, "(?s)`rlock probe` without `--prefix app:`, add (.*?)\\. `Probe`\\s+names"},
 	} {
 		match := regexp.MustCompile(rule.form).FindSubmatch(page)
 		require.NotNil(t, match, rule.form)
