@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/redis/rueidis"
@@ -71,11 +72,23 @@ func TestClientOptionsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "CLIENT.md"))
 	require.NoError(t, err)
 	documented := map[string]string{}
-	for _, row := range regexp.MustCompile(
-		"(?m)^\\| `([\\w.]+)` \\| (refused|set|as it is) \\| \\S").FindAllStringSubmatch(string(text), -1) {
-		require.NotContains(t, documented, row[1], "it has two rows")
-		documented[row[1]] = row[2]
+	_, page, found := strings.Cut(string(text), "\n## Every option\n")
+	require.True(t, found)
+	items, rest, found := strings.Cut(page, "\nThese options change nothing about locks")
+	require.True(t, found)
+	none, _, _ := strings.Cut(rest, "\n\n")
+	name := regexp.MustCompile("`([\\w.]+)`")
+	add := func(names, what string) {
+		for _, match := range name.FindAllStringSubmatch(names, -1) {
+			require.NotContains(t, documented, match[1], "it stands there twice")
+			documented[match[1]] = what
+		}
 	}
+	for _, item := range regexp.MustCompile(
+		"(?m)^- (`[\\w.]+`(?:, `[\\w.]+`)*)(?: \\((refused|set)\\))?: \\S").FindAllStringSubmatch(items, -1) {
+		add(item[1], item[2])
+	}
+	add(none, "")
 	there := map[string]bool{}
 	optionFields(reflect.ValueOf(rueidis.ClientOption{}), "",
 		func(name string, _ reflect.Value) { there[name] = true })
