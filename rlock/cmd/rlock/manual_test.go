@@ -92,7 +92,7 @@ func TestHelp(t *testing.T) {
 		code, stdout, stderr := call(nowhere, args...)
 		require.Zero(t, code)
 		require.Empty(t, stderr)
-		require.Contains(t, stdout, "EXIT CODES\n\n      0  it is done")
+		require.Contains(t, stdout, "EXIT CODES\n\n      0  success")
 		require.Contains(t, stdout, "rlock force-release KEY --token TOKEN")
 		require.NotRegexp(t, `(?m)^//`, stdout)
 		require.NotContains(t, stdout, "package main")
