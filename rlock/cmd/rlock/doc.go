@@ -42,8 +42,8 @@
 //
 //	addr=HOST:PORT              one more address of the cluster, or one more sentinel; may be repeated
 //	master_set=NAME             the addresses are sentinels that know the primary by this name
-//	sentinel_username=USER      the sentinels' user; USER and PASSWORD before the @ are for the
-//	sentinel_password=PASSWORD  primary
+//	sentinel_username=USER      the user for the sentinels
+//	sentinel_password=PASSWORD  the password for the sentinels; PASSWORD before the @ is the primary's
 //	db=NUMBER                   the same as /DATABASE
 //	dial_timeout=5s             the longest time for a connection
 //	write_timeout=5s            the longest silence of the server; the default fits --ttl, at most 5s
@@ -131,10 +131,8 @@
 //	--key KEY         one more key, for a key that begins with a dash
 //	-v, --verbose     report on standard error what happens to the lock
 //	--json            write JSON
-//
-// Without --owner, the owner is the host, the process and the name of CMD.
-//
-// rlock executes CMD without a shell. For a pipe or a variable, name the shell:
+// Without --owner, the owner is the host, the process and the name of CMD. rlock executes CMD without a
+// shell. For a pipe or a variable, name the shell:
 //
 //	rlock run -n report -- sh -c 'make-report | mail -s report team'
 //
@@ -161,13 +159,6 @@
 // A key has either readers or permits at a time, and one N. The first command on a free key sets both. If
 // another command differs, rlock exits with 125. Both flags are for one KEY. If CMD needs two keys, run one
 // rlock run under the other, with the keys in the same order everywhere.
-//
-// Once for all machines. Clocks differ, so a short job can end on one machine before another machine starts
-// it. --min-hold keeps the lock for this time after the grant, whether CMD succeeds or fails. --ttl must be
-// as long, so that a dead machine excludes others too. If CMD cannot start, rlock frees the lock at once.
-// After CMD, rlock who still shows the owner. rlock force-release ends the time early.
-//
-//	0 3 * * *  rlock run -n -E 0 --ttl 10m --min-hold 10m nightly -- /usr/local/bin/nightly
 //
 // Signals. CMD runs in its own process group. rlock passes SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and
 // SIGUSR2 to the group, and waits until CMD ends. An ignored signal, as under nohup, stays ignored. Before
@@ -196,13 +187,20 @@
 // of this kind and no process groups. There CMD shares the console of rlock, and gets Ctrl-C from the
 // console. rlock ends CMD at once instead of stopping it, and the children of CMD go on.
 //
-// In a crontab, -n skips a run while the last run continues on any machine. With -E 0, a skipped run prints
+// In a crontab, -n skips a run while the last run goes on, on any machine. With -E 0, a skipped run prints
 // nothing, so cron sends no mail. Cron has its own PATH, most often /usr/bin:/bin. Add the directory of
 // rlock, which is ~/go/bin after go install:
 //
 //	RLOCK_URL=redis://redis.internal:6379
 //	PATH=/home/me/go/bin:/usr/bin:/bin
 //	*/5 * * * *  rlock run -n -E 0 import -- /usr/local/bin/import
+//	0 3 * * *    rlock run -n -E 0 --ttl 10m --min-hold 10m nightly -- /usr/local/bin/nightly
+//
+// --min-hold runs a job once for all machines. Clocks differ, so a short job can end on one machine before
+// another machine starts it. rlock keeps the lock for this time after the grant, whether CMD succeeds or
+// fails. --ttl must be at least as long, so that a dead machine excludes others too. If CMD cannot start,
+// rlock frees the lock at once. After CMD, rlock who still shows the owner, and rlock force-release ends the
+// time early.
 //
 // Objects of --json have event, message and keys. These events have more: contended (owner, remaining_ms),
 // acquired (fence, waited_ms), stopping and killed (reason), exited (code, and signal if one ended CMD), kept
@@ -232,14 +230,12 @@
 //
 // gives the lock of KEY, or the share with TOKEN, a new lease that counts from now. A lease that ends later
 // stays. The exit code is 76 if TOKEN is not the holder's: the lease has ended, or an operator freed the
-// lock. Then stop the work under the lock. Flags:
+// lock. Then stop the work under the lock. --json prints key, extended and ttl_ms. Flags:
 //
 //	--ttl 30s         the new lease
 //
 //	rlock extend deploy "$token"
 //	rlock extend deploy "$token" --ttl 10m || exit
-//
-// --json prints key, extended and ttl_ms.
 //
 // # rlock release
 //
@@ -336,14 +332,12 @@
 //
 // takes a scratch lock, and reports what the server, its settings and the user's rights mean for locks. Each
 // finding has one line. If the user has rights only to keys such as app:*, use --prefix app:. The exit code
-// is 1 if there is a fault. Flags:
+// is 1 if there is a fault. --json prints severity (ok, note or FAULT), name, server, text and error. Flags:
 //
 //	--prefix TEXT     the beginning of the scratch lock's key
 //
 //	rlock probe
 //	rlock probe --prefix app:
-//
-// --json prints severity (ok, note or FAULT), name, server, text and error.
 //
 // # rlock version
 //
