@@ -61,7 +61,7 @@ func TestExitCodes(t *testing.T) {
 			"not found":      {"run job -- no-such-program", 127, "no-such-program is not found"},
 			"not executable": {"run job -- /etc/passwd", 126, "permission denied"},
 			"a directory":    {"run job -- /", 126, "cannot execute"},
-			"no shell":       {"run job -- " + plain, 126, "a script begins with a line such as #!/bin/sh"},
+			"no shell":       {"run job -- " + plain, 126, "a script must begin with a line such as #!/bin/sh"},
 			"no interpreter": {"run job -- " + broken, 127, "the interpreter"},
 			"arguments":      {"run job", 125, "there is no CMD"},
 		} {
@@ -406,7 +406,7 @@ func TestForceReleaseOfAnOwner(t *testing.T) {
 
 		code, _, stderr = call(t, address, "force-release", "--owner", "web-3", "--yes", "app:*")
 		require.Equal(t, 125, code)
-		require.Contains(t, stderr, `nobody who says to be "web-3" holds a lock that matches 'app:*'`)
+		require.Contains(t, stderr, `owner "web-3" holds no lock that matches 'app:*'`)
 		code, stdout, _ = call(t, address, "force-release", "--json", "--owner", "web-3", "--yes", "*")
 		require.Zero(t, code)
 		freed := objects(t, stdout)[0]

@@ -88,7 +88,7 @@ func TestPatienceInSilence(t *testing.T) {
 				require.Equal(t, 125, p.code())
 				require.GreaterOrEqual(t, time.Since(start), patience)
 				require.Less(t, time.Since(start), patience+atOnce)
-				require.Regexp(t, "has not answered|see whether the server runs there", p.stderr.String())
+				require.Regexp(t, "has not answered|check that the server runs there", p.stderr.String())
 			})
 		}
 	}
@@ -124,7 +124,7 @@ func TestServerAwayAtTheStart(t *testing.T) {
 			server.Kill()
 			p := begin(t, url(server.Addr()), strings.Fields(args)...)
 			p.tells("nothing listens there")
-			p.tells("; waiting for it")
+			p.tells("; waiting for the server")
 			server.Restart(t)
 			require.Zero(t, p.code(), p.stderr)
 			require.Equal(t, 1, strings.Count(p.stderr.String(), "\n"), "it is told once: %s", p.stderr)
@@ -151,7 +151,7 @@ func TestServerAwayAtTheStart(t *testing.T) {
 		server := env.Start(t)
 		server.Kill()
 		p := begin(t, url(server.Addr()), "run", "job", "--", "true")
-		p.tells("waiting for it")
+		p.tells("; waiting for the server")
 		p.signal(syscall.SIGTERM)
 		start := time.Now()
 		require.Equal(t, 143, p.code())

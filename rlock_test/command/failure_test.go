@@ -265,7 +265,7 @@ func TestServerGoneAtRelease(t *testing.T) {
 	server.Kill()
 	done()
 	require.Equal(t, 5, p.code())
-	require.Regexp(t, `the lock is not released; it ends by itself in [\dms.]+`, p.stderr.String())
+	require.Regexp(t, `cannot release the lock; its lease ends in [\dms.]+`, p.stderr.String())
 }
 
 // Somebody has taken the lock away while the server could not tell: that is noticed at the release.
@@ -278,5 +278,5 @@ func TestLossNoticedAtTheEnd(t *testing.T) {
 	server.Do(t, "DEL", "job")
 	done()
 	require.Equal(t, 76, p.code())
-	require.Contains(t, p.stderr.String(), "noticed only when it had ended with exit code 0")
+	require.Contains(t, p.stderr.String(), "noticed the loss after CMD ended with exit code 0")
 }

@@ -156,7 +156,7 @@ func TestMinHold(t *testing.T) {
 		code, _, stderr := call(t, address, "run", "-v", "--ttl", "5m", "--min-hold", "4m", "--owner", "me", "a",
 			"b", "--", "sh", "-c", "exit 7")
 		require.Equal(t, 7, code)
-		require.Regexp(t, `the lock stays, as --min-hold says: 3m[\d.]+s left\n$`, stderr)
+		require.Regexp(t, `--min-hold keeps the lock: 3m[\d.]+s left\n$`, stderr)
 		for _, key := range []string{"a", "b"} {
 			require.InDelta(t, 4*time.Minute, env.TTL(t, client, key), float64(time.Minute))
 			code, _, stderr = call(t, address, "run", "-n", key, "--", "true")

@@ -56,7 +56,7 @@ func TestTLS(t *testing.T) {
 		plain := e.Start(t)
 		code, _, stderr = secure("rediss://"+plain.Addr(), "run", "-n", "job", "--", "true")
 		require.Equal(t, 125, code)
-		require.Contains(t, stderr, "the URL begins with redis://")
+		require.Contains(t, stderr, "use redis:// in the URL")
 		code, _, stderr = secure("rediss://localhost:"+port+"?skip_verify=true", "run", "job", "--", "true")
 		require.Zero(t, code, stderr)
 	})
@@ -93,7 +93,7 @@ func TestClientCertificate(t *testing.T) {
 		require.Zero(t, code, stderr)
 		code, stderr = with(only, "run", "job", "--", "true")
 		require.Equal(t, 125, code)
-		require.Contains(t, stderr, "the server asks for a certificate: RLOCK_TLS_CERT and RLOCK_TLS_KEY")
+		require.Contains(t, stderr, "the server demands a certificate: set RLOCK_TLS_CERT and RLOCK_TLS_KEY")
 		require.NotContains(t, stderr, "waiting")
 		env.Certificate(t, dir, "stranger", nil)
 		stranger := map[string]string{"CA": "ca.crt", "CERT": "stranger.crt", "KEY": "stranger.key"}

@@ -153,11 +153,11 @@ func (q *acquisition) check(a *arguments, keys int) error {
 	case q.owner != "" && !validOwner(q.owner):
 		return a.usage("--owner must have at most %d bytes of printable UTF-8", longestOwner)
 	case q.minHold > 0 && q.shares():
-		return a.usage("--min-hold keeps everybody else out, and %s lets others in; leave one of them out",
+		return a.usage("--min-hold excludes all others, but %s lets others in; use only one of them",
 			q.flag())
 	case q.minHold > q.ttl:
-		return a.usage("--min-hold %v is longer than --ttl %v, which is all that keeps others out if this "+
-			"machine dies; use --ttl %[1]v or more", q.minHold, q.ttl)
+		return a.usage("--min-hold %v is longer than --ttl %v; if this machine dies, only the lease excludes "+
+			"others; use --ttl %[1]v or more", q.minHold, q.ttl)
 	}
 	if err := q.sharing.check(a, keys); err != nil {
 		return err

@@ -54,7 +54,7 @@ func readDuration(text string) (time.Duration, error) {
 	case err != nil:
 		return 0, fmt.Errorf("want a time such as 30s, 1m30s or 500ms")
 	case d < 0 || strings.HasPrefix(text, "-"):
-		return 0, fmt.Errorf("want a time that is not negative and not too long")
+		return 0, fmt.Errorf("want a time of 0 or more that is not too long")
 	case d%time.Millisecond != 0:
 		return 0, fmt.Errorf("want a whole number of milliseconds")
 	}
@@ -146,7 +146,7 @@ func (a *arguments) operands(args []string, least, most int, want string) ([]str
 // checkEmpty refuses what a variable of the shell is that nobody has set.
 func checkEmpty(operands []string) error {
 	if slices.Contains(operands, "") {
-		return failure(exitFailed, "a key is empty; is a variable of the shell not set?")
+		return failure(exitFailed, "a key is empty; check that the shell variable is set")
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func checkSet(keys []string) error {
 	}
 	for i, key := range keys {
 		if slices.Contains(keys[:i], key) {
-			return failure(exitFailed, "%s stands twice among the keys; name every key once", quote(key))
+			return failure(exitFailed, "%s stands twice among the keys; name each key once", quote(key))
 		}
 	}
 	return nil

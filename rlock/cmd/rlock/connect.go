@@ -16,7 +16,7 @@ import (
 )
 
 // lookThere is what to do about a server of which nothing is known.
-const lookThere = "see whether the server runs there, and whether RLOCK_URL or REDIS_URL is right"
+const lookThere = "check that the server runs there, and that RLOCK_URL or REDIS_URL is right"
 
 // connectPause is between two tries to connect: rare enough for a server that starts with a thousand jobs
 // before it.
@@ -40,7 +40,7 @@ func (p *program) connect(
 			return locker, nil
 		case !told: // also off a terminal: else a job that hangs says nothing
 			told = true
-			p.say("unreachable", errorText(err)+"; waiting for it", nil)
+			p.say("unreachable", errorText(err)+"; waiting for the server", nil)
 		}
 		pause := connectPause
 		if w.patience > 0 {
@@ -114,16 +114,16 @@ func explain(c *connection, err error) error {
 	switch text := err.Error(); {
 	case c.turnedAway(err):
 		err = errors.Unwrap(err) // without what the library, which knows less, says to do
-		advice = "; the server asks for a certificate: RLOCK_TLS_CERT and RLOCK_TLS_KEY name the files of one"
+		advice = "; the server demands a certificate: set RLOCK_TLS_CERT and RLOCK_TLS_KEY to its files"
 		if c.certified {
 			advice = "; the server does not accept the certificate of RLOCK_TLS_CERT"
 		}
 	case strings.Contains(text, "NOAUTH"), strings.Contains(text, "WRONGPASS"),
 		strings.Contains(text, "invalid password"):
-		advice = "; they stand in the URL, redis://USER:PASSWORD@HOST, and RLOCK_PASSWORD_FILE may name a file " +
-			"of the password"
+		advice = "; set them in the URL, redis://USER:PASSWORD@HOST, or set RLOCK_PASSWORD_FILE to a file with " +
+			"the password"
 	case c.TLSConfig != nil && errors.Is(err, context.DeadlineExceeded): // it waits for the rest of a command
-		advice = "; " + lookThere + "; if it does not speak TLS, the URL begins with redis://"
+		advice = "; " + lookThere + "; if the server does not speak TLS, use redis:// in the URL"
 	case wire.Advice(err) == "":
 		advice = "; " + lookThere
 	}

@@ -58,51 +58,52 @@ func parseURL(text string) (option rueidis.ClientOption, err error) {
 	schemes := []string{"redis", "rediss", "valkey", "valkeys", "unix"}
 	scheme, _, found := strings.Cut(text, "://") // url.Parse takes the host of localhost:6379 for a scheme
 	if !found || !slices.Contains(schemes, strings.ToLower(scheme)) {
-		return option, errors.New("it begins with none of redis://, rediss:// and unix://. The form is " + urlForm)
+		return option, errors.New("the URL must begin with redis://, rediss:// or unix://; the form is " + urlForm)
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
 		return option,
-			errors.New("it cannot be read as a URL (it is not shown here, because it may have a password); " +
-				"write / # ? @ and % in a user or password as %2F %23 %3F %40 and %25. The form is " + urlForm)
+			errors.New("the text cannot be read as a URL, and is not shown because it may have a password; " +
+				"write / # ? @ and % in a user or password as %2F %23 %3F %40 and %25; the form is " + urlForm)
 	}
 	switch {
 	case u.Scheme == "unix" && u.Path == "":
-		return option, errors.New("it names no socket; the form is unix:///PATH/OF/SOCKET")
+		return option, errors.New("the URL names no socket; the form is unix:///PATH/OF/SOCKET")
 	case u.Scheme != "unix" && u.Host == "":
-		return option, errors.New("it names no host. The form is " + urlForm)
+		return option, errors.New("the URL names no host; the form is " + urlForm)
 	case strings.Contains(u.Host, ","):
 		return option,
-			errors.New("it has several hosts with commas; write one host, and the others as " +
+			errors.New("the URL has several hosts with commas; write one host, and the others as " +
 				"?addr=HOST:PORT&addr=HOST:PORT")
 	case u.Fragment != "":
-		return option, errors.New("it has a #; in a user or password write %23")
+		return option, errors.New("the URL has a #; in a user or password write %23")
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
 		return option,
-			errors.New(
-				"its options cannot be read; the form is ?OPTION=VALUE&OPTION=VALUE, with % as %25 and ; as %3B")
+			errors.New("the options of the URL cannot be read; the form is ?OPTION=VALUE&OPTION=VALUE, " +
+				"with % as %25 and ; as %3B")
 	}
 	for name, values := range query {
 		switch {
 		case !slices.Contains(urlOptions, name):
 			return option,
-				errors.New("it has the unknown option " + quote(name) + "; there are " + strings.Join(urlOptions, ", "))
+				errors.New("the URL has the unknown option " + quote(name) + "; the options are " +
+					strings.Join(urlOptions, ", "))
 		case len(values) > 1 && name != "addr":
-			return option, errors.New("it has the option " + name + " twice")
+			return option, errors.New("the URL has the option " + name + " twice")
 		case slices.Contains(values, "") && name != "skip_verify":
-			return option, errors.New("its option " + name + " has no value")
+			return option, errors.New("the option " + name + " has no value")
 		}
 	}
 	if (query.Has("sentinel_username") || query.Has("sentinel_password")) && !query.Has("master_set") {
 		return option,
-			errors.New("it has a user or password for sentinels, but no master_set=NAME, which makes the addresses " +
-				"those of sentinels")
+			errors.New("the URL has a user or password for sentinels, but no master_set=NAME; add it if " +
+				"the addresses are those of sentinels")
 	}
 	for _, address := range query["addr"] { // of which rueidis would make the first host
 		if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
-			return option, errors.New("its option addr must be HOST:PORT")
+			return option, errors.New("the option addr must be HOST:PORT")
 		}
 	}
 	option, err = rueidis.ParseURL(text)

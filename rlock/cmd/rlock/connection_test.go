@@ -21,7 +21,7 @@ func TestConnection(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"b:1"}, c.InitAddress)
 	_, err = newConnection(environment("", "redis://b?x=1"))
-	require.ErrorContains(t, err, "REDIS_URL: it has the unknown option x")
+	require.ErrorContains(t, err, "REDIS_URL: the URL has the unknown option x")
 	_, err = newConnection(nowhere)
 	require.ErrorContains(t, err, "set RLOCK_URL to redis://")
 }
@@ -58,11 +58,11 @@ func TestParseURL(t *testing.T) {
 func TestRefusedURLs(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"localhost:6379":                   "begins with none of",
-		"10.0.0.1:6379":                    "begins with none of",
-		":SECRET@h:6379":                   "begins with none of",
-		"localhost":                        "begins with none of",
-		"http://h":                         "begins with none of",
+		"localhost:6379":                   "must begin with redis://",
+		"10.0.0.1:6379":                    "must begin with redis://",
+		":SECRET@h:6379":                   "must begin with redis://",
+		"localhost":                        "must begin with redis://",
+		"http://h":                         "must begin with redis://",
 		"redis://":                         "names no host",
 		"redis:///0":                       "names no host",
 		"unix://":                          "names no socket",
@@ -77,7 +77,7 @@ func TestRefusedURLs(t *testing.T) {
 		"redis://h?sentinel_password=x":    "no master_set=NAME",
 		"redis://h?addr=b":                 "addr must be HOST:PORT",
 		"redis://h?addr=:1":                "addr must be HOST:PORT",
-		"redis://h#x":                      "it has a #",
+		"redis://h#x":                      "the URL has a #",
 		"redis://:SECRET/SECRET@h":         "cannot be read as a URL",
 		"redis://:SECRET#SECRET@h":         "cannot be read as a URL",
 		"redis://:SECRET?SECRET@h":         "cannot be read as a URL",
@@ -107,7 +107,7 @@ func TestRefusedSecrets(t *testing.T) {
 	password, empty := file("password", "secret"), file("empty", "\n")
 	several, gone := file("several", "a\nb\n"), filepath.Join(dir, "gone")
 	for want, environment := range map[string]map[string]string{
-		"leave one of them out": {"RLOCK_URL": "redis://:SECRET@h", "RLOCK_PASSWORD_FILE": password},
+		"use only one of them":  {"RLOCK_URL": "redis://:SECRET@h", "RLOCK_PASSWORD_FILE": password},
 		"empty is empty":        {"RLOCK_PASSWORD_FILE": empty},
 		"has several lines":     {"RLOCK_PASSWORD_FILE": several},
 		"no such file":          {"RLOCK_PASSWORD_FILE": gone},

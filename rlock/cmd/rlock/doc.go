@@ -24,8 +24,9 @@
 //	rlock version                             print the version of rlock
 //
 // A lock is a plain string key of the server with the name KEY. Programs that use package rlock share these
-// locks. Flags may stand before or after the keys, with one dash or two. Every command has --json. -h prints
-// the usage and the flags of a command, and --help prints its manual.
+// locks. Flags may stand before or after the keys, with one dash or two. Every command has three flags:
+// --json prints JSON, -h prints the usage and the flags, and --help prints the manual. rlock --version is
+// rlock version.
 //
 // # Connection
 //
@@ -69,8 +70,8 @@
 // Each connection reads password, certificate and key again, so you may replace them while CMD runs.
 //
 // An unreachable server. rlock run, acquire and wait retry each second until -w ends, without -w for ever.
-// They report it once on standard error, and exit with 125 when -w ends. With -n, and in all other commands,
-// rlock tries once. A wrong password or certificate always ends rlock at once.
+// They report the failure once on standard error, and exit with 125 when -w ends. With -n, and in all other
+// commands, rlock tries once. A wrong password or certificate always ends rlock at once.
 //
 // # Exit codes
 //
@@ -131,6 +132,7 @@
 //	--key KEY         one more key, for a key that begins with a dash
 //	-v, --verbose     report on standard error what happens to the lock
 //	--json            write JSON
+//
 // Without --owner, the owner is the host, the process and the name of CMD. rlock executes CMD without a
 // shell. For a pipe or a variable, name the shell:
 //
@@ -138,14 +140,14 @@
 //
 // CMD inherits all open files and the environment of rlock. These variables are added:
 //
-//	RLOCK_KEY    the key; several keys stand in one line each
+//	RLOCK_KEY    the key; of several keys, one in each line
 //	RLOCK_TOKEN  the token of the holder
 //	RLOCK_FENCE  a number larger than every earlier holder's, the same for all who share the lock
 //
-// A resource that refuses smaller fences is safe from a holder that does not know of its loss. CMD may not
-// lock the key of its own lock again, because CMD could wait for itself for ever: rlock refuses a key of
-// RLOCK_KEY while RLOCK_TOKEN holds it. When CMD ends, rlock releases the lock, also if programs that CMD has
-// started go on in the background.
+// A resource that refuses smaller fences is safe from a holder that does not know of its loss. If CMD runs
+// rlock again for a key of RLOCK_KEY that RLOCK_TOKEN holds, rlock refuses: CMD could wait for itself for
+// ever. When CMD ends, rlock releases the lock. Programs that CMD left in the background go on without the
+// lock.
 //
 // Sharing. With --shared, any number of commands hold the lock together. A command without --shared waits
 // until all of them end, and later commands with --shared wait behind it. With --limit, at most N commands
@@ -202,10 +204,11 @@
 // rlock frees the lock at once. After CMD, rlock who still shows the owner, and rlock force-release ends the
 // time early.
 //
-// Objects of --json have event, message and keys. These events have more: contended (owner, remaining_ms),
-// acquired (fence, waited_ms), stopping and killed (reason), exited (code, and signal if one ended CMD), kept
-// (remaining_ms; with --min-hold instead of released), error (code). The others are unreachable, connected,
-// suspended and released.
+// Objects of --json have event and message, and those about the lock have keys. More fields: contended has
+// owner and remaining_ms, acquired has fence and waited_ms, and stopping and killed have reason. exited has
+// code, and signal if a signal ended CMD. kept comes with --min-hold instead of released, and has
+// remaining_ms. error has code. The other events are unreachable, connected, short_lease, polling and
+// suspended.
 //
 // # rlock acquire
 //
@@ -270,8 +273,8 @@
 //	rlock force-release --owner web-3 'app:*' --yes
 //
 // The exit code is 125 without --yes, or if it finds no lock. With --yes, it is 76 if a lock ended or changed
-// hands meanwhile. --json prints key, owner, token and released. released is null if the result is unknown.
-// If a shared lock stays although no holder is left, rlock force-release KEY shows the token that frees it.
+// hands meanwhile. --json prints key, owner, token and released. released is null if the result is unknown. A
+// shared lock may stay without a holder. rlock force-release KEY then shows the token that frees it.
 //
 // # rlock wait
 //
@@ -300,7 +303,7 @@
 // permits, and null if the lock is free. For readers and permits, owner and token are null, and there are
 // limit (null for readers), permits (in use; for readers their number) and holders. holders is a list of
 // owner, token, permits, limit and remaining_ms. waiting is a list of owner, since, mode, permits and limit.
-// Without permits, permits and limit are 0.
+// permits and limit are 0 for a holder or waiter without permits.
 //
 // # rlock ls
 //
@@ -323,8 +326,8 @@
 // thousand at a time, and reads at most 400 bytes of each matching string. A lock is a string that looks like
 // a token of rlock: a random UUID, perhaps with a text after it. Your own strings of this form are in the
 // list too. For tokens of other libraries, or tokens that a program chose, use rlock who. docs/PRODUCTION.md
-// names the rights that rlock ls needs. rlock reports errors, as of a cluster node that is down, after the
-// list. --json prints the fields of rlock who without held.
+// names the rights that rlock ls needs. rlock reports errors after the list, for example a cluster node that
+// is down. --json prints the fields of rlock who without held.
 //
 // # rlock probe
 //

@@ -17,7 +17,7 @@ func (a *arguments) defineTTL(ttl *time.Duration) {
 // checkTTL refuses what is no lease.
 func (a *arguments) checkTTL(ttl time.Duration) error {
 	if ttl == 0 {
-		return a.usage("--ttl 0s is no lease; a lock that nobody extends must end by itself")
+		return a.usage("--ttl 0s is no lease; a lock must end if no holder extends it")
 	}
 	return nil
 }
@@ -27,7 +27,7 @@ func (p *program) extendCommand(args []string) error {
 	a := p.arguments("extend")
 	var ttl time.Duration
 	a.defineTTL(&ttl)
-	operands, err := a.operands(args, 2, 2, "KEY and TOKEN, which is quoted if it has spaces")
+	operands, err := a.operands(args, 2, 2, "KEY and TOKEN; quote a TOKEN with spaces")
 	if err != nil {
 		return err
 	}

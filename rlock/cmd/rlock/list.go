@@ -79,7 +79,7 @@ func list(
 func (a *arguments) owner(name *string) {
 	a.flags.Func("owner", "", func(text string) error {
 		if *name = text; text == "" {
-			return errors.New("want what the holder says about itself; is a variable of the shell not set?")
+			return errors.New("want the owner of the locks; check that the shell variable is set")
 		}
 		return nil
 	})
@@ -126,14 +126,14 @@ func (p *program) releaseOwners(owner, pattern string, yes bool) error {
 				case ctx.Err() != nil:
 					return context.Cause(ctx)
 				case err != nil:
-					failed, outcome = cmp.Or(failed, err), "\tnot known: "+errorText(err)
+					failed, outcome = cmp.Or(failed, err), "\tunknown: "+errorText(err)
 					object["released"] = nil
 				case freed:
 					outcome = "\treleased"
 					object["released"] = true
 				default:
 					kept++
-					outcome = "\tanother's by now"
+					outcome = "\tnot released: the lock ended or changed hands"
 				}
 			}
 			text := fmt.Sprintf("%s\t%s\t%s%s\n", quote(state.Key), left(h.Remaining), h.Owner, outcome)
@@ -147,14 +147,14 @@ func (p *program) releaseOwners(owner, pattern string, yes bool) error {
 	case err != nil:
 		return err
 	case found == 0:
-		return failure(exitFailed, "nobody who says to be %q holds a lock that matches %s; see rlock ls %[2]s",
+		return failure(exitFailed, "owner %q holds no lock that matches %s; see rlock ls %[2]s",
 			owner, shellQuote(pattern))
 	case !yes:
 		return failure(exitFailed,
 			"nothing is released without --yes; to free %s: rlock force-release --owner %s --yes %s",
 			plural(found, "lock"), shellQuote(owner), shellQuote(pattern))
 	case kept > 0:
-		return failure(exitLost, "%s had ended or changed hands by then", plural(kept, "lock"))
+		return failure(exitLost, "%s ended or changed hands meanwhile", plural(kept, "lock"))
 	}
 	return nil
 }

@@ -152,7 +152,7 @@ func (p *program) probeCommand(args []string) error {
 	case failed != nil:
 		return failed
 	case report.Err() != nil:
-		return failure(exitFault, "locks fail, are lost, or do not wake those who wait for them: see what says %s",
+		return failure(exitFault, "locks fail, are lost, or do not wake waiters; see the lines with %s",
 			rlock.ProbeFault)
 	}
 	return nil

@@ -168,7 +168,7 @@ func TestRefusedArguments(t *testing.T) {
 		"run --no-such key -- true":                 "flag provided but not defined: -no-such; see rlock run -h",
 		"run --ttl":                                 "flag needs an argument: -ttl",
 		"run --ttl x k -- true":                     "want a time such as 30s",
-		"run --ttl -1s k -- true":                   "not negative",
+		"run --ttl -1s k -- true":                   "0 or more",
 		"run --ttl 0 k -- true":                     "no lease",
 		"run --ttl 1us k -- true":                   "whole number of milliseconds",
 		"run --ttl 15s k -- true":                   "use --ttl 15.3s or more",

@@ -12,7 +12,7 @@ import (
 // releaseCommand is rlock release.
 func (p *program) releaseCommand(args []string) error {
 	a := p.arguments("release")
-	operands, err := a.operands(args, 2, 2, "KEY and TOKEN, which is quoted if it has spaces")
+	operands, err := a.operands(args, 2, 2, "KEY and TOKEN; quote a TOKEN with spaces")
 	if err != nil {
 		return err
 	}
@@ -47,8 +47,8 @@ func (p *program) did(done bool, key string, more fields) error {
 			return err
 		}
 	}
-	return failure(exitLost, "%s is not held with this token: the lease has ended, or somebody else holds it; "+
-		"see rlock who %[1]s", quote(key))
+	return failure(exitLost, "%s is not held with this token: the lease has ended, or another holder has "+
+		"the lock; see rlock who %[1]s", quote(key))
 }
 
 // force releases the lock of key, and reports false if token is not its holder's.
@@ -86,11 +86,11 @@ func (p *program) forceReleaseCommand(args []string) error {
 	case err != nil:
 		return err
 	case owner != "" && token != "":
-		return a.usage("--token frees one holder, and --owner all of that name; leave one of them out")
+		return a.usage("--token frees one holder, and --owner frees all locks of an owner; use only one of them")
 	case owner != "":
 		return p.releaseOwners(owner, operands[0], yes)
 	case yes:
-		return a.usage("--yes is for --owner; --token TOKEN frees one holder")
+		return a.usage("--yes needs --owner; --token TOKEN frees one holder without it")
 	}
 	if err := checkKeys(operands); err != nil {
 		return err

@@ -47,9 +47,9 @@ func (p *program) runCommand(args []string) error {
 		switch e.Kind {
 		case rlock.EventShortLease:
 			p.say("short_lease", "--ttl "+r.ttl.String()+" may be over before an extension gets through "+
-				"when a connection dies silently: use a longer one, or a shorter write_timeout in the URL", nil)
+				"if a connection dies silently; use a longer --ttl, or a shorter write_timeout in the URL", nil)
 		case rlock.EventPolling:
-			p.note("polling", "the user lacks a right for the queue, so who comes first gets a free key: "+
+			p.note("polling", "the user lacks a right for the queue, so any waiter may get a free key first: "+
 				e.Err.Error(), nil)
 		case rlock.EventExtendFailed:
 			failing.Store(&e.Err)
@@ -133,7 +133,7 @@ func (p *program) running(args []string) (*running, error) {
 	case !dashed || len(command) == 0:
 		return nil, a.usage("there is no CMD; the form is rlock run [flags] KEY [KEY…] -- CMD [ARG…]")
 	case command[0] == "":
-		return nil, failure(exitNotFound, "CMD is empty; is a variable of the shell not set?")
+		return nil, failure(exitNotFound, "CMD is empty; check that the shell variable is set")
 	}
 	if err := checkSet(r.keys); err != nil {
 		return nil, err
@@ -142,8 +142,8 @@ func (p *program) running(args []string) (*running, error) {
 		return nil, err
 	}
 	if r.killAfter > math.MaxInt64/3-margin {
-		return nil, a.usage("--kill-after %v is too long: no --ttl is three times as long; use a shorter one",
-			r.killAfter)
+		return nil, a.usage("--kill-after %v is too long: no --ttl is three times as long; use a shorter "+
+			"--kill-after", r.killAfter)
 	}
 	if least := 3 * (r.killAfter + margin); r.ttl < least {
 		return nil,
@@ -177,10 +177,10 @@ func unrunnable(name string, err error) error {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return failure(exitNotFound, "%s is not found, or the interpreter that its first line names is not",
+		return failure(exitNotFound, "%s is not found, or the interpreter in its first line is not found",
 			quote(name))
 	case errors.Is(err, syscall.ENOEXEC):
-		return failure(exitUnrunnable, "cannot execute %s: %w; a script begins with a line such as #!/bin/sh",
+		return failure(exitUnrunnable, "cannot execute %s: %w; a script must begin with a line such as #!/bin/sh",
 			quote(name), err)
 	}
 	return failure(exitUnrunnable, "cannot execute %s: %w", quote(name), err)
@@ -202,8 +202,8 @@ func refuseOwn(ctx context.Context, locker *rlock.Locker, getenv func(string) st
 			return err
 		}
 		if _, own := by(state, getenv("RLOCK_TOKEN")); own {
-			return failure(exitFailed, "this command runs under the lock of %s already (RLOCK_KEY and RLOCK_TOKEN "+
-				"say so), and could wait for itself for ever", quote(key))
+			return failure(exitFailed, "RLOCK_KEY and RLOCK_TOKEN say that this command already runs under the "+
+				"lock of %s; it could wait for itself for ever", quote(key))
 		}
 	}
 	return nil

@@ -19,8 +19,8 @@ func (c *connection) readPassword(getenv func(string) string) error {
 		return nil
 	}
 	if c.Password != "" {
-		return errors.New("the URL has a password, and RLOCK_PASSWORD_FILE names a file of one; leave one of " +
-			"them out")
+		return errors.New("the URL has a password, and RLOCK_PASSWORD_FILE names a file with a password; use " +
+			"only one of them")
 	}
 	_, err := passwordIn(path)
 	c.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
@@ -39,9 +39,9 @@ func passwordIn(path string) (string, error) {
 	password := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
 	switch {
 	case password == "":
-		return "", fmt.Errorf("RLOCK_PASSWORD_FILE: %s is empty; its only line is the password", quote(path))
+		return "", fmt.Errorf("RLOCK_PASSWORD_FILE: %s is empty; its only line must be the password", quote(path))
 	case strings.Contains(password, "\n"):
-		return "", fmt.Errorf("RLOCK_PASSWORD_FILE: %s has several lines; its only line is the password",
+		return "", fmt.Errorf("RLOCK_PASSWORD_FILE: %s has several lines; its only line must be the password",
 			quote(path))
 	}
 	return password, nil
@@ -55,8 +55,8 @@ func (c *connection) readCertificates(getenv func(string) string) error {
 	case cert == "" != (key == ""):
 		return errors.New("RLOCK_TLS_CERT and RLOCK_TLS_KEY belong together; set both, or none")
 	case c.TLSConfig == nil && cert+authority != "":
-		return errors.New("RLOCK_TLS_CERT, RLOCK_TLS_KEY and RLOCK_TLS_CA are for TLS; the URL of a server that " +
-			"speaks it begins with rediss://")
+		return errors.New("RLOCK_TLS_CERT, RLOCK_TLS_KEY and RLOCK_TLS_CA are for TLS; use a URL that begins " +
+			"with rediss://")
 	case c.TLSConfig == nil:
 		return nil
 	}

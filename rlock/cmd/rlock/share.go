@@ -50,19 +50,19 @@ func (s *sharing) flag() string {
 func (s *sharing) check(a *arguments, keys int) error {
 	switch {
 	case s.readers && s.limit > 0:
-		return a.usage("--shared and --limit contradict each other: readers have no limit; leave one of them out")
+		return a.usage("--shared and --limit contradict each other: readers have no limit; use only one of them")
 	case s.permits > 0 && s.limit == 0:
-		return a.usage("--permits says how many of the permits CMD takes; how many there are must be said too, " +
+		return a.usage("--permits is the number of permits that CMD takes; set the number of all permits " +
 			"with --limit")
 	case s.permits > s.limit:
-		return a.usage("--permits %d of --limit %d: there will never be so many; ask for less, or raise the limit",
-			s.permits, s.limit)
+		return a.usage("--permits %d is more than --limit %d, so there will never be so many; use fewer "+
+			"--permits or a larger --limit", s.permits, s.limit)
 	case s.permits > mostPermits:
 		return a.usage("--permits %d is more than the %d that one call may take", s.permits, mostPermits)
 	case s.shares() && keys > 1:
-		return a.usage("%s is for one KEY: several cannot be shared in one step, and taken one by one in "+
-			"different orders, they would wait for each other. "+
-			"Run one rlock run under the other, with the keys in the same order everywhere", s.flag())
+		return a.usage("%s is for one KEY: rlock cannot share several keys in one step; run one rlock run under "+
+			"the other, with the keys in the same order everywhere, so that no two commands wait for each other",
+			s.flag())
 	}
 	return nil
 }

@@ -84,8 +84,8 @@ func (s *supervision) run(cmd *exec.Cmd) error {
 	signals, ignore := notify()
 	defer ignore()
 	if s.room() <= 0 && !s.extend() {
-		return s.finish(failure(exitLost, "the lease is nearly over, and cannot be extended; CMD was not started"),
-			s.giveBack)
+		return s.finish(failure(exitLost, "the lease is nearly over, and rlock could not extend it; CMD was not "+
+			"started"), s.giveBack)
 	}
 	err := s.program.commit()
 	if err != nil { // of a signal that has come before signals were passed on
@@ -119,16 +119,16 @@ func (s *supervision) finish(err error, release func() error) (result error) {
 	released := release()
 	switch kept := time.Until(s.keptUntil); {
 	case released == nil && s.end.ended && kept > 0:
-		s.note("kept", "the lock stays, as --min-hold says: "+left(kept),
+		s.note("kept", "--min-hold keeps the lock: "+left(kept),
 			fields{"remaining_ms": kept.Milliseconds()})
 	case released == nil:
 		s.note("released", "released the lock", nil)
 	case exitCode(err) == exitLost: // that is told already
 	case errors.Is(released, rlock.ErrLost), errors.Is(released, rlock.ErrExpired):
-		return failure(exitLost, "the lock was lost while CMD ran, which was noticed only when it had ended with "+
+		return failure(exitLost, "the lock was lost while CMD ran; rlock noticed the loss after CMD ended with "+
 			"exit code %d: %w", exitCode(err), released)
 	default:
-		s.say("error", fmt.Sprintf("the lock is not released; it ends by itself in %v: %v",
+		s.say("error", fmt.Sprintf("cannot release the lock; its lease ends in %v: %v",
 			max(lease, 0).Round(time.Millisecond), errorText(released)), nil)
 	}
 	return err
@@ -219,7 +219,7 @@ func (s *supervision) happened(e event, why string) {
 		s.group.stop(s.stop)
 	case s.phase == killed, before == remaining && e != groupEmpty:
 		s.group.kill()
-		s.say("killed", "killed what was left of CMD: "+s.reason, fields{"reason": s.reason})
+		s.say("killed", "killed the rest of CMD: "+s.reason, fields{"reason": s.reason})
 	}
 }
 
@@ -240,7 +240,7 @@ func (s *supervision) changed(c change) {
 
 // suspending tells that rlock is about to be suspended.
 func (s *supervision) suspending() {
-	s.say("suspended", fmt.Sprintf("suspended; the lease ends in %v unless rlock is continued before",
+	s.say("suspended", fmt.Sprintf("suspended; the lease ends in %v unless rlock continues before",
 		time.Until(s.lock.Deadline()).Round(time.Second)), nil)
 }
 

@@ -25,9 +25,9 @@ func (p *program) usage(flags *flag.FlagSet) error {
 	const examples = 2
 	if flags == nil {
 		block(codeOf(sections["Commands"])[0])
-		b.WriteString("Where the server is stands in RLOCK_URL:\n\n")
+		b.WriteString("RLOCK_URL names the server:\n\n")
 		block(codeOf(sections[""])[0][:examples])
-		b.WriteString("rlock COMMAND -h tells the flags, rlock help [COMMAND] prints the manual.\n")
+		b.WriteString("rlock COMMAND -h prints the flags, rlock help [COMMAND] prints the manual.\n")
 		return p.write(b.String())
 	}
 	title := "rlock " + flags.Name()

@@ -54,7 +54,7 @@ func (v view) words(want, name string, all bool) string {
 	case v.place > 0:
 		fmt.Fprintf(&b, ", place %d/%d", v.place, waiters)
 	case waiters > 0:
-		fmt.Fprintf(&b, ", %d in line", waiters)
+		fmt.Fprintf(&b, ", %d waiting", waiters)
 	}
 	if v.state.Mode == rlockadmin.Free {
 		return b.String()

@@ -70,7 +70,7 @@ func TestLineOfWaiting(t *testing.T) {
 		},
 		"no place": {
 			change(func(v *view) { v.place, v.extended, v.held = 0, false, 0 }), 199,
-			"waiting for backup, 1m2s of 5m, 3 in line; held by " + pod + ", 29s left",
+			"waiting for backup, 1m2s of 5m, 3 waiting; held by " + pod + ", 29s left",
 		},
 		"no owner, no end": {
 			change(func(v *view) { v.state, v.place, v.extended = heldBy("", rlock.NoExpiry), 0, false }), 199,
