@@ -30,8 +30,9 @@
 //
 // # Connection
 //
-// The environment variable RLOCK_URL names the server. If it is not set, rlock reads REDIS_URL. A flag would
-// show the password to every user of the machine. A default could mean the wrong server.
+// The environment variable RLOCK_URL names the server. If it is not set, rlock reads REDIS_URL. There is no
+// flag, because arguments show a password to every user of the machine. There is no default, because a lock
+// on the wrong server excludes no caller.
 //
 //	redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE][?OPTION=VALUE&…]
 //	rediss://…                     the same with TLS
@@ -60,14 +61,14 @@
 //	RLOCK_URL='redis://:PASSWORD@sentinel-1:26379?addr=sentinel-2:26379&master_set=main'
 //
 // With rediss://, the certificate of every server must have the name of the first HOST. rlock trusts the
-// certificate authorities of the system, or of SSL_CERT_FILE and SSL_CERT_DIR. These variables name files:
+// certificate authorities of the system, or of SSL_CERT_FILE and SSL_CERT_DIR. These variables name files.
+// Each connection reads the password, the certificate and the key again, so you may replace the files while
+// CMD runs:
 //
 //	RLOCK_PASSWORD_FILE  its only line is the password; the URL has the user: redis://USER@HOST
 //	RLOCK_TLS_CERT       rlock's certificate in PEM, which Redis demands by default
 //	RLOCK_TLS_KEY        the key of this certificate
 //	RLOCK_TLS_CA         certificate authorities that replace the system's
-//
-// Each connection reads password, certificate and key again, so you may replace them while CMD runs.
 //
 // An unreachable server. rlock run, acquire and wait retry each second until -w ends, without -w for ever.
 // They report the failure once on standard error, and exit with 125 when -w ends. With -n, and in all other
@@ -97,26 +98,24 @@
 // from then, because the server does not store the time of the grant. rlock updates the line once a second
 // with one command to the server, and erases the line at the end. A narrow terminal gets fewer words and
 // shorter names. The line shows the place if exactly one waiter has the owner text of the command, for which
-// rlock acquire needs --owner. Otherwise it shows the number of waiters.
-//
-// rlock shows nothing with -n or in the background. If TERM is dumb or not set, it prints a message for each
-// new holder. With --json, or with -v off a terminal, it prints one message.
+// rlock acquire needs --owner. Otherwise the line shows the number of waiters. rlock shows nothing with -n or
+// in the background. If TERM is dumb or not set, it prints a message for each new holder. With --json, or
+// with -v off a terminal, it prints one message.
 //
 // # JSON
 //
 // With --json, each line of standard output and of standard error is one JSON object. If a key is not UTF-8,
 // key_base64 has its bytes. Times left are in milliseconds, or null if the lock never expires. Each command
 // below lists its fields. rlock run leaves standard output to CMD. Errors go to standard error:
-//
-//	{"event":"error","message":"…","code":125}
+// {"event":"error","message":"…","code":125}.
 //
 // # rlock run
 //
 //	rlock run [FLAG…] KEY [KEY…] -- CMD [ARG…]
 //
 // takes the lock of KEY, runs CMD, extends the lease while CMD runs, and releases the lock after CMD. Waiters
-// on all machines get the lock first come, first served. With several keys rlock takes all or none. On a
-// cluster the keys may be in different slots. Flags:
+// on all machines get the lock first come, first served. Of several keys rlock takes all or none, on a
+// cluster also in different slots. Flags:
 //
 //	--shared          share the lock with others who say --shared
 //	--limit N         take one of N permits: at most N commands at a time
@@ -138,7 +137,7 @@
 //
 //	rlock run -n report -- sh -c 'make-report | mail -s report team'
 //
-// CMD inherits all open files and the environment of rlock. These variables are added:
+// CMD inherits all open files and the environment of rlock, and gets these variables:
 //
 //	RLOCK_KEY    the key; of several keys, one in each line
 //	RLOCK_TOKEN  the token of the holder
@@ -175,12 +174,12 @@
 // --kill-after ends within the lease. rlock then kills the whole group before the server grants the lock to
 // the next holder. rlock counts the lease on its own clock. --ttl must be at least three times the sum of
 // --kill-after and 100 ms. If the key is deleted or an operator uses force-release, the server reports the
-// loss, and CMD gets the signal at once. The holder of a share hears of its loss at its next extension, after
-// a third of --ttl. The exit code is 76 whatever CMD returns, also if rlock notices the loss after CMD. After
-// stopping CMD, rlock exits at once, and the rest of the lock ends with its lease.
+// loss, and CMD gets the signal at once. The holder of a share learns of its loss at its next extension,
+// after a third of --ttl. The exit code is 76 whatever CMD returns, also if rlock notices the loss after CMD.
+// After stopping CMD, rlock exits at once, and the rest of the lock ends with its lease.
 //
 // In a container rlock may be the first process, as in ENTRYPOINT ["rlock", "run", "import", "--", "CMD"].
-// rlock reaps the processes that CMD leaves. The signals above reach rlock while it waits, too.
+// rlock reaps the processes that CMD leaves. The signals above also reach a waiting rlock.
 //
 // Limits. If SIGSTOP stops rlock or the machine sleeps, CMD may run without a lease until rlock continues and
 // kills it. If SIGKILL ends rlock, the lock stays until its lease ends, at most --ttl later. On Linux the
@@ -223,8 +222,8 @@
 //	rlock release deploy "$token"
 //	rlock acquire -n --ttl 1h --owner "Ann, by hand" deploy    # for work by hand
 //
-// The flags are those of rlock run. Without --owner, the token has no owner. With --owner, the token has
-// spaces, so quote it. If rlock cannot print the token, it releases the lock. --json prints key, token,
+// The flags are those of rlock run. Without --owner, the token has no owner. With --owner, quote the token,
+// because it has spaces. If rlock cannot print the token, it releases the lock. --json prints key, token,
 // fence, ttl_ms and waited_ms.
 //
 // # rlock extend
