@@ -89,16 +89,14 @@ func TestSideBySide(t *testing.T) {
 	if p.round > smokePlan.round { // a guest's wait takes longer than that
 		measure(workSetGuest, func(t *testing.T) section {
 			return compareGuests(t, engine, workSetGuest,
-				"processes of 4 callers each want 4 keys, one each, all the time, and one more caller wants all of "+
-					"them, again and again", setGuests(), driver{name: rlockPlain}, 8, p)
+				"each of the 4 callers of a process wants one of 4 keys, and one more caller wants the set of all 4", setGuests(), driver{name: rlockPlain}, 8, p)
 		})
 		measure(workPoller, func(t *testing.T) section {
 			return compareGuests(t, engine, workPoller,
-				"processes of 4 callers of rlock each want one key all the time, and one caller of another library "+
-					"wants it too, again and again", pollers(), driver{name: rlockPlain}, 8, p)
+				"the 4 callers of each process want one key with rlock, and one caller of another library wants it too", pollers(), driver{name: rlockPlain}, 8, p)
 		})
 		measure(workBarging, func(t *testing.T) section {
-			return compareGuests(t, engine, workBarging, "the same, but the processes have WithBarging(300ms)",
+			return compareGuests(t, engine, workBarging, "the same, and the processes have WithBarging(300ms)",
 				pollers(), barging(), 8, p)
 		})
 	}
@@ -106,8 +104,7 @@ func TestSideBySide(t *testing.T) {
 		for _, host := range peerDrivers() {
 			measure(workNewcomer+host.name, func(t *testing.T) section {
 				return compareGuests(t, engine, workNewcomer+host.name,
-					"processes of 4 callers of another library each want one key all the time, and one caller of rlock "+
-						"wants it too, again and again", newcomers(host), host, 8, p)
+					"the 4 callers of each process want one key with another library, and one caller of rlock wants it too", newcomers(host), host, 8, p)
 			})
 		}
 	}
@@ -128,7 +125,7 @@ func TestSideBySide(t *testing.T) {
 		measure("growth", func(t *testing.T) section { return grow(t, engine, p) })
 	}
 
-	fmt.Print("\n", r.goals())
+	fmt.Print("\n", goalTable(r.goalList()))
 	if *draw && !t.Failed() {
 		if err := r.writeChart(); err != nil {
 			t.Fatal(err)

@@ -73,7 +73,7 @@ const (
 
 // compareWakeUpsThere is compareWakeUps of one server and of a cluster.
 func compareWakeUpsThere(t *testing.T, e env.Engine, p plan) comparison {
-	c := comparison{workload: workload{name: workWakeUpThere, why: "a waiter on one client, a holder on another",
+	c := comparison{workload: workload{name: workWakeUpThere, why: "the latency is the time from the release on one client to the acquisition on another",
 		level: wakeUpLevel}, level: idleBefore[1]}
 	var meters []meter
 	c.outcomes, meters = places(t, e)
@@ -91,8 +91,8 @@ func compareWakeUpsThere(t *testing.T, e env.Engine, p plan) comparison {
 
 // compareDeathsThere is compareDeaths of one server and of a cluster.
 func compareDeathsThere(t *testing.T, e env.Engine, p plan) comparison {
-	c := comparison{workload: workload{name: workDeathThere, why: "from the end of the dead holder's lease " +
-		"until a waiter has the lock", level: "waiter"}, level: 1}
+	c := comparison{workload: workload{name: workDeathThere, why: "the latency is the time from the end of the " +
+		"dead holder's lease until a waiter has the lock", level: "waiter"}, level: 1}
 	var meters []meter
 	c.outcomes, meters = places(t, e)
 	var waiters []locker
@@ -133,9 +133,9 @@ func (r *results) clusterGoals() (list []*goal) {
 	}
 	m := r.atMost(1.3)
 	for _, name := range []string{workProcessesThere, workContendedThere, workAloneThere} {
-		list = append(list, m.of(name, "one server is ≤ 1.3 × as fast", name, slower))
+		list = append(list, m.of(name, "rate of one server ≤ 1.3 × the cluster", name, slower))
 	}
-	list = append(list, r.atMost(1.1).of(workAloneThere, "it loses ≤ 1.1 × what bare scripts lose",
+	list = append(list, r.atMost(1.1).of(workAloneThere, "loss ≤ 1.1 × the loss of the floor in scripts",
 		workAloneThere, func(c *comparison) float64 {
 			bare := c.ratio(floorInScripts, floorInScripts+there, (*sample).rate)
 			if bare == 0 {
@@ -144,8 +144,8 @@ func (r *results) clusterGoals() (list []*goal) {
 			return slower(c) / bare
 		}))
 	return append(list,
-		m.of(workWakeUpThere, "p50 ≤ 1.3 × that of one server", workWakeUpThere, later),
-		m.of(workDeathThere, "p50 ≤ 1.3 × that of one server", workDeathThere, later))
+		m.of(workWakeUpThere, "p50 ≤ 1.3 × one server", workWakeUpThere, later),
+		m.of(workDeathThere, "p50 ≤ 1.3 × one server", workDeathThere, later))
 }
 
 // aloneThere are the floors and rlock, as a cluster costs whoever calls it: each node's share of the calls

@@ -73,7 +73,7 @@ func TestTuneCombiningFloor(t *testing.T) {
 		c.alternate(m, p.rounds, func(n int) *sample { return uncontended(m, lockers[n], callers, p.round) })
 		fmt.Printf("%d callers:", callers)
 		for _, o := range c.outcomes {
-			fmt.Printf(" %s: %s;", o.name, short(o.fastest()))
+			fmt.Printf(" %s: %s;", o.name, plain(o.fastest()))
 		}
 		fmt.Println()
 	}

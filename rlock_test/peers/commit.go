@@ -9,7 +9,7 @@ import (
 
 // provenance says of what the results are, and for how long they were measured.
 func (r *results) provenance() string {
-	return fmt.Sprintf("%s Measured in %v, of %s.", r.circumstances(), time.Since(r.began).Round(time.Second),
+	return fmt.Sprintf("%s The run took %v, at %s.", r.circumstances(), time.Since(r.began).Round(time.Second),
 		commit())
 }
 
@@ -22,7 +22,7 @@ func commit() string {
 	name := "commit " + strings.TrimSpace(string(head))
 	// What a run writes itself is no change of what it measures.
 	changed, err := exec.Command("git", "status", "--porcelain", "--untracked-files=no", "--", "../..",
-		":!RESULTS.md", ":!*.svg", ":!../../README.md").Output()
+		":!"+resultsFile, ":!"+pictureFile, ":!"+chartFile, ":!"+readmeFile, ":!"+pageFile).Output()
 	if err != nil || len(changed) > 0 {
 		name += " with changes"
 	}

@@ -18,8 +18,8 @@ const shortLease = 500 * time.Millisecond
 // compareDeaths measures how long a lock stays idle whose holder was killed: from the end
 // of its lease on the server until a waiter in another process has it.
 func compareDeaths(t *testing.T, e env.Engine, name string, drivers []driver, p plan) comparison {
-	c := comparison{workload: workload{name: name, why: "from the end of the dead holder's lease until a " +
-		"waiter has the lock", level: "waiter"}, level: 1}
+	c := comparison{workload: workload{name: name, why: "the latency is the time from the end of the " +
+		"dead holder's lease until a waiter has the lock", level: "waiter"}, level: 1}
 	server := e.Start(t)
 	m := meter{tb: t, server: server}
 	var waiters []locker

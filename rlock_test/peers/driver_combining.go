@@ -70,8 +70,8 @@ func openCombining(scripts, locks int) func(tb testing.TB, address string, lease
 func combiningFloor() driver {
 	return driver{
 		floorCombining,
-		fmt.Sprintf("bare rueidis: as the floor in scripts, but for all locks that are wanted at the same time; "+
-			"of each kind %d script under way at a time, for %d locks at most", combiningScripts, combiningLocks),
+		fmt.Sprintf("bare rueidis: one script takes all locks that callers want at that time, another script frees locks; "+
+			"%d script of each kind under way, with %d locks at most", combiningScripts, combiningLocks),
 		false, false, openCombining(combiningScripts, combiningLocks),
 	}
 }

@@ -87,16 +87,15 @@ func (s *sharing) acquire(ctx context.Context, key string) (holding, error) {
 
 func sharers(c crowd, of string) []driver {
 	list := []driver{
-		{of + ", floor", "bare rueidis: ZADD and ZREM in scripts, which remove what is over by the clock of the " +
-			"client, as asynq does; asks again after 1 ms", false, false, openFloorSharing(c)},
-		{of + ", rlock", "as it comes", false, false, openRlockSharing(c)},
+		{of + ", floor", "bare rueidis: scripts with ZADD and ZREM remove expired members by the client's " +
+			"clock, as asynq does. A waiter asks again after 1 ms", false, false, openFloorSharing(c)},
+		{of + ", rlock", "default settings", false, false, openRlockSharing(c)},
 	}
 	if c.limit > 1 {
 		all := c
 		all.callers *= crowdedProcesses
 		list = append(list, driver{of + ", x/sync",
-			"a semaphore of one process that has all the callers, without " +
-				"a server", false, true, openLocal(all)})
+			"a semaphore in one process that has all the callers, without a server", false, true, openLocal(all)})
 	}
 	return list
 }
@@ -201,7 +200,7 @@ func openLocal(c crowd) func(tb testing.TB, address string, lease time.Duration)
 // withoutServer is a lock of one process, for what contended callers of one cost without any server: to wait in a line
 // that a context can end, and to be woken.
 func withoutServer() driver {
-	return driver{syncName, "a semaphore of one permit, of one process, without a server, a lease or a fence",
+	return driver{syncName, "a semaphore of one permit in one process, without a server, a lease or a fence",
 		false, true,
 		func(testing.TB, string, time.Duration) locker { return local{semaphore.NewWeighted(1)} }}
 }

@@ -3,6 +3,7 @@ package peers
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -34,7 +35,7 @@ func (m measure) of(work, wanted, workload string, f func(c *comparison) float64
 		if m.below && ratio > m.wanted || !m.below && ratio < m.wanted {
 			g.reached = false
 		}
-		parts = append(parts, fmt.Sprintf("%.3g (%d)", ratio, c.level))
+		parts = append(parts, fmt.Sprintf("%d: %s", c.level, figureOf(ratio)))
 	}
 	if parts == nil {
 		return nil
@@ -115,16 +116,15 @@ func scripts(s *sample) float64     { return float64(s.scripts) / float64(max(s.
 func serverTime(s *sample) float64  { return float64(s.serverCPU) / float64(max(s.ops, 1)) }
 func allocations(s *sample) float64 { return float64(s.allocs) / float64(max(s.ops, 1)) }
 
+func leastToMost(s *sample) float64 { return float64(s.least) / float64(max(s.most, 1)) }
+
 func (r *results) goalList() []*goal {
+	const oneKey, oneKeyRenewed, eightProcesses = "one key", "one key, automatic renewal", "one key, 8 processes"
 	list := append(r.uncontendedGoals(),
-		r.atLeast(20).of("local contention, auto-extended", "≥ 20 × rueidislock's hand-overs", workContended,
-			rate(rlockExtended, rueidisLockName)),
-		r.atMost(2).of("local contention, auto-extended, 1 ms hold", "p99 of waiting ≤ 2 × the fair share",
-			workHeld, fairShare(rlockExtended)),
-		r.atMost(2).of("local contention, auto-extended, no hold", "p99 of waiting ≤ 2 × the fair share",
-			workContended, fairShare(rlockExtended)),
-		r.atMost(1).of("local contention, fixed lease, no hold",
-			"p99 of waiting, in fair shares, ≤ that of a semaphore without a server", workContended,
+		r.atLeast(20).of(oneKeyRenewed, "rate ≥ 20 × rueidislock", workContended, rate(rlockExtended, rueidisLockName)),
+		r.atMost(2).of(oneKeyRenewed+", 1 ms hold", "p99 ≤ 2 × the fair share", workHeld, fairShare(rlockExtended)),
+		r.atMost(2).of(oneKeyRenewed, "p99 ≤ 2 × the fair share", workContended, fairShare(rlockExtended)),
+		r.atMost(1).of(oneKey, "p99, in fair shares, ≤ 1 × x/sync", workContended,
 			func(c *comparison) float64 {
 				theirs := fairShare(syncName)(c)
 				if theirs == 0 {
@@ -132,61 +132,52 @@ func (r *results) goalList() []*goal {
 				}
 				return fairShare(rlockPlain)(c) / theirs
 			}),
-		r.atLeast(800_000).of("local contention, fixed lease, no hold", "≥ 800,000 a second with 64 callers",
-			workContended, onlyAt(medianOf(rlockPlain, (*sample).rate), 64)),
-		r.atMost(4).of("local contention, fixed lease, no hold", "≤ 4 allocations", workContended,
-			medianOf(rlockPlain, allocations)),
-		r.atLeast(2.5).of("local contention, fixed lease", "≥ 2.5 × rueidislock's hand-overs", workContended,
-			rate(rlockPlain, rueidisLockName)),
-		r.atLeast(2).of("8 processes", "≥ 2 × rueidislock, the only other that is pushed", workProcesses,
+		r.atLeast(800_000).of(oneKey, "≥ 800,000 a second", workContended,
+			onlyAt(medianOf(rlockPlain, (*sample).rate), 64)),
+		r.atMost(4).of(oneKey, "≤ 4 allocations", workContended, medianOf(rlockPlain, allocations)),
+		r.atLeast(2.5).of(oneKey, "rate ≥ 2.5 × rueidislock", workContended, rate(rlockPlain, rueidisLockName)),
+		r.atLeast(2).of(eightProcesses, "rate ≥ 2 × rueidislock", workProcesses,
 			onlyAt(rate(rlockPlain, rueidisLockName), 8)),
-		r.atLeast(0.5).of("8 processes", "the least lucky ≥ half of the luckiest", workProcesses,
-			onlyAt(medianOf(rlockPlain, func(s *sample) float64 { return float64(s.least) / float64(max(s.most, 1)) }),
-				8)),
-		r.atMost(1.0/3).of("8 processes", "commands per acquisition ≤ a third of rueidislock's", workProcesses,
+		r.atLeast(0.5).of(eightProcesses, "unluckiest process ≥ 0.5 × the luckiest", workProcesses,
+			onlyAt(medianOf(rlockPlain, leastToMost), 8)),
+		r.atMost(1.0/3).of(eightProcesses, "commands ≤ 1/3 × rueidislock", workProcesses,
 			onlyAt(func(c *comparison) float64 { return c.ratio(rlockPlain, rueidisLockName, commands) }, 8)),
-		r.atLeast(500_000).of("8 processes", "≥ 500,000 a second", workProcesses,
+		r.atLeast(500_000).of(eightProcesses, "≥ 500,000 a second", workProcesses,
 			onlyAt(medianOf(rlockPlain, (*sample).rate), 8)),
-		r.atMost(1).of(workWakeUp, "p50 ≤ two bare round trips", workWakeUp,
+		r.atMost(1).of(workWakeUp, "p50 ≤ 1 × two bare round trips", workWakeUp,
 			func(c *comparison) float64 { return c.ratio(rlockPlain, floorName, p50) }),
-		r.atMost(1.3).of("check from the cache", "p50 ≤ 1.3 × a bare DoCache hit", workCached,
+		r.atMost(1.3).of(workCached, "p50 ≤ 1.3 × a bare DoCache hit", workCached,
 			func(c *comparison) float64 { return c.ratio(rlockPlain, floorName, p50) }),
-		r.atLeast(100).of("check from the cache", "≥ 100 × faster than asking the server, by one caller",
-			workCached, func(c *comparison) float64 {
+		r.atLeast(100).of(workCached, "p50 100 × shorter than from the server", workCached,
+			func(c *comparison) float64 {
 				asked, cached := r.find(workAsked, c.level), medianOf(rlockPlain, p50)(c)
 				if asked == nil || cached == 0 || c.level != 1 {
 					return 0
 				}
 				return medianOf(rlockPlain, p50)(asked) / cached
 			}),
-		r.atLeast(1).of("sets, one caller", "≥ bsm/redislock at every size it survives", workSets,
-			rate(rlockPlain, bsmName)),
-		r.atLeast(1).of("sets, 16 callers", "≥ bsm/redislock at every size it survives", workManySets,
-			rate(rlockPlain, bsmName)),
-		r.atLeast(1).of("sets of 10,000", "work: so many a second", workSets,
-			onlyAt(medianOf(rlockPlain, (*sample).rate), 10_000)),
-		r.atLeast(500_000).of("readers of one process", "≥ 500,000 a second with 1,024 callers", workReaders,
+		r.atLeast(1).of(workSets, "rate ≥ 1 × bsm/redislock", workSets, rate(rlockPlain, bsmName)),
+		r.atLeast(1).of("sets, 16 callers", "rate ≥ 1 × bsm/redislock", workManySets, rate(rlockPlain, bsmName)),
+		r.atLeast(1).of(workSets, "≥ 1 set a second", workSets, onlyAt(medianOf(rlockPlain, (*sample).rate), 10_000)),
+		r.atLeast(500_000).of(workReaders, "≥ 500,000 a second", workReaders,
 			onlyAt(medianOf(workReaders+", rlock", (*sample).rate), 1024)),
-		r.atMost(0.05).of("readers of one process", "≤ 0.05 scripts each with 1,024 callers", workReaders,
+		r.atMost(0.05).of(workReaders, "≤ 0.05 scripts for each", workReaders,
 			onlyAt(medianOf(workReaders+", rlock", scripts), 1024)),
-		r.atLeast(1).of("8 processes of readers", "≥ the floor", workReaders+", "+workProcesses,
+		r.atLeast(1).of("readers, 8 processes", "rate ≥ 1 × the floor", workReaders+", "+workProcesses,
 			rate(workReaders+", rlock", workReaders+", floor")),
-		r.atMost(1).of("a writer among saturating readers of 8 processes",
-			"the longest wait ≤ 1 × (the longest read + 3 round trips + 10 ms)", workWriter,
+		r.atMost(1).of(workWriter, "longest wait ≤ 1 × (longest read + 3 round trips + 10 ms)", workWriter,
 			medianOf(workReaders+", rlock",
 				func(s *sample) float64 { return s.latency.most.Seconds() / mostWait(s).Seconds() })),
-		r.atLeast(0.9).of("10 permits, 128 callers, 1 ms hold",
-			"≥ 0.9 of the permits in use that are with a semaphore without a server", workPermits, permitsInUse),
-		r.atLeast(0.9).of("10 permits, 8 processes of 16 callers, 1 ms hold",
-			"≥ 0.9 of the permits in use that are with a semaphore of one process", workPermits+", "+workProcesses,
+		r.atLeast(0.9).of("10 permits, 128 callers, 1 ms hold", "permits in use ≥ 0.9 × x/sync", workPermits,
 			permitsInUse),
-		r.atLeast(0.9).of("10 permits, 8 processes of 16 callers, 1 ms hold",
-			"≥ 0.9 of the rate of a semaphore of one process", workPermits+", "+workProcesses,
+		r.atLeast(0.9).of("10 permits, 8 processes, 1 ms hold", "permits in use ≥ 0.9 × x/sync",
+			workPermits+", "+workProcesses, permitsInUse),
+		r.atLeast(0.9).of("10 permits, 8 processes, 1 ms hold", "rate ≥ 0.9 × x/sync", workPermits+", "+workProcesses,
 			rate(workPermits+", rlock", workPermits+", x/sync")),
-		r.atMost(0.05).of("a permit whose holder died", "p50 ≤ 50 ms after the end of the lease",
+		r.atMost(0.05).of("a permit whose holder died", "p50 ≤ 0.05 s after the end of the lease",
 			workOnePermit+", "+workDeath,
 			medianOf(workOnePermit+", rlock", func(s *sample) float64 { return s.latency.quantile(0.5).Seconds() })),
-		r.atLeast(10).of("batch of 100", "≥ 10 × one by one", workBatches, rate(rlockPlain, oneByOne)),
+		r.atLeast(10).of(workBatches, "rate ≥ 10 × one by one", workBatches, rate(rlockPlain, oneByOne)),
 	)
 	for _, far := range distances {
 		work := fmt.Sprintf("%s, %v away", workWakeUp, far)
@@ -209,12 +200,12 @@ func (r *results) idleGoals() (list []*goal) {
 			continue
 		}
 		ours, theirs := idle.costs[0], idle.costs[1]
-		work := fmt.Sprintf("%d locks held idle", idle.locks)
+		work := fmt.Sprintf("%s locks held, automatic renewal", thousands(float64(idle.locks)))
 		list = append(list,
-			&goal{work, "≤ 1 % of a client's core",
+			&goal{work, "client: ≤ 1 % of a core",
 				fmt.Sprintf("%.2f %% (%s: %.2f %%)", 100*ours.clientCPU, theirs.name, 100*theirs.clientCPU),
 				ours.clientCPU <= 0.01},
-			&goal{work, "≤ 1 % of the server's core",
+			&goal{work, "server: ≤ 1 % of a core",
 				fmt.Sprintf("%.2f %% (%s: %.2f %%)", 100*ours.serverCPU, theirs.name, 100*theirs.serverCPU),
 				ours.serverCPU <= 0.01},
 		)
@@ -222,16 +213,25 @@ func (r *results) idleGoals() (list []*goal) {
 	return list
 }
 
-// goals is the table of them.
-func (r *results) goals() string {
+// goalTable shows goals, and whether they are reached.
+func goalTable(goals []*goal) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### Goals\n\n| work | goal | measured (at level) | |\n|---|---|---|---|\n")
-	for _, g := range r.goalList() {
-		mark := "reached"
+	b.WriteString("| work | goal | measured, by level | reached |\n|---|---|---|---|\n")
+	for _, g := range goals {
+		mark := "yes"
 		if !g.reached {
-			mark = "**not reached**"
+			mark = "**no**"
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", g.work, g.wanted, g.measured, mark)
 	}
 	return b.String()
+}
+
+// figureOf writes what was measured for a goal.
+func figureOf(f float64) string {
+	if f >= 1e4 {
+		rounded, _ := strconv.ParseFloat(plain(f), 64)
+		return thousands(rounded)
+	}
+	return plain(f)
 }

@@ -1,27 +1,25 @@
 package peers
 
+import "fmt"
+
 // uncontendedGoals are those of callers who each want locks of their own, whose calls rlock sends
 // together. The floors that send each call by itself are what is beaten, the combining floor is what
 // can be reached.
 func (r *results) uncontendedGoals() (list []*goal) {
 	add := func(g *goal) { list = append(list, g) }
 	for _, setting := range []struct {
-		work, name                   string
-		many                         [4]float64 // of the floor, at 64, 256, 1,024 and 4,096 callers
-		manyWanted                   string
-		combined, few, fewLatency    float64
-		combinedWanted, fewWanted    string
-		fewLatencyWanted, farLatency string
+		work, name                           string
+		many                                 [4]float64 // of the floor, at 64, 256, 1,024 and 4,096 callers
+		combined, few, fewLatency            float64
+		manyWanted, combinedWanted           string
+		fewWanted, fewLatencyWanted, farther string
 	}{
-		{"uncontended cycle, fence off", rlockUnfenced, [4]float64{1.3, 2.2, 2.5, 2},
-			"≥ 1.3 / 2.2 / 2.5 / 2 × the floor with 64 / 256 / 1,024 / 4,096 callers",
-			0.8, 0.95, 1.05, "≥ 0.8 of the combining floor", "≥ 0.95 of the floor in scripts, 1–16 callers",
-			"p50 ≤ 1.05 × the floor in scripts, 1–16 callers", "p50 ≤ 1.05 × the floor"},
-		{"uncontended cycle, fence on", rlockPlain, [4]float64{1.1, 1.7, 1.8, 1.3},
-			"≥ 1.1 / 1.7 / 1.8 / 1.3 × the floor with 64 / 256 / 1,024 / 4,096 callers",
-			0.65, 0.9, 1.15, "≥ 0.65 of the combining floor, which has no fences",
-			"≥ 0.9 of the floor in scripts, 1–16 callers", "p50 ≤ 1.15 × the floor in scripts, 1–16 callers",
-			"p50 ≤ 1.05 × the floor"},
+		{"free keys, no fence", rlockUnfenced, [4]float64{1.3, 2.2, 2.5, 2}, 0.8, 0.95, 1.05,
+			"rate ≥ 1.3, 2.2, 2.5, 2 × the floor", "rate ≥ 0.8 × the combining floor",
+			"rate ≥ 0.95 × the floor in scripts", "p50 ≤ 1.05 × the floor in scripts", "p50 ≤ 1.05 × the floor"},
+		{"free keys, with a fence", rlockPlain, [4]float64{1.1, 1.7, 1.8, 1.3}, 0.65, 0.9, 1.15,
+			"rate ≥ 1.1, 1.7, 1.8, 1.3 × the floor", "rate ≥ 0.65 × the combining floor",
+			"rate ≥ 0.9 × the floor in scripts", "p50 ≤ 1.15 × the floor in scripts", "p50 ≤ 1.05 × the floor"},
 	} {
 		ratioTo := func(other string, figure func(*sample) float64) func(*comparison) float64 {
 			return func(c *comparison) float64 { return c.ratio(setting.name, other, figure) }
@@ -33,19 +31,20 @@ func (r *results) uncontendedGoals() (list []*goal) {
 			onlyAt(rate(setting.name, floorInScripts), 1, 16)))
 		add(r.atMost(setting.fewLatency).of(setting.work, setting.fewLatencyWanted, workUncontended,
 			onlyAt(ratioTo(floorInScripts, p50), 1, 16)))
-		add(r.atMost(1).of(setting.work, "p99 ≤ the floor's", workUncontended, ratioTo(floorName, p99)))
+		add(r.atMost(1).of(setting.work, "p99 ≤ 1 × the floor", workUncontended, ratioTo(floorName, p99)))
 		for _, far := range distances {
 			work := workUncontended + ", " + far.String() + " away"
-			add(r.atMost(1.05).of(work+", "+setting.name, setting.farLatency, work, ratioTo(floorName, p50)))
+			add(r.atMost(1.05).of(fmt.Sprintf("%s, %v away", setting.work, far), setting.farther, work,
+				ratioTo(floorName, p50)))
 		}
 	}
-	add(r.atLeast(4).of("uncontended cycle, fence off", "≥ 4 × rueidislock at 1,024 callers", workUncontended,
+	add(r.atLeast(4).of("free keys, no fence", "rate ≥ 4 × rueidislock", workUncontended,
 		onlyAt(rate(rlockUnfenced, rueidisLockName), 1024)))
-	add(r.atLeast(4).of("uncontended cycle, fence off", "≥ 4 × bsm/redislock at 1,024 callers", workUncontended,
+	add(r.atLeast(4).of("free keys, no fence", "rate ≥ 4 × bsm/redislock", workUncontended,
 		onlyAt(rate(rlockUnfenced, bsmName), 1024)))
-	add(r.atMost(4).of("allocations of a cycle, fence on", "≤ 4", workUncontended,
+	add(r.atMost(4).of("free keys, with a fence", "≤ 4 allocations", workUncontended,
 		medianOf(rlockPlain, allocations)))
-	add(r.atMost(0.6).of("server time of a cycle, fence on", "≤ 0.6 of the floor's at 256 callers",
+	add(r.atMost(0.6).of("free keys, with a fence", "server time ≤ 0.6 × the floor",
 		workUncontended, onlyAt(func(c *comparison) float64 { return c.ratio(rlockPlain, floorName, serverTime) },
 			256)))
 	return list

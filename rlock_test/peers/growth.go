@@ -3,7 +3,7 @@ package peers
 import (
 	"context"
 	"fmt"
-	"strings"
+	"strconv"
 	"testing"
 	"time"
 
@@ -61,23 +61,24 @@ func grow(t *testing.T, e env.Engine, name, says string, first, last int,
 
 func (c curve) title() string { return "growth with " + c.name }
 
-// markdown is the table of a curve.
-func (c curve) markdown() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "### %s\n\n%s\n\n| %s | each takes | server | client | scripts | allocations "+
-		"|\n|---|---|---|---|---|---|\n", c.title(), c.says, c.name)
+// rows are the points of a curve.
+func (c curve) rows() (list []row) {
 	for _, p := range c.points {
-		fmt.Fprintf(&b, "| %d | %s | %s | %s | %s | %s |\n", p.size, span(p.took), span(p.serverCPU),
-			span(p.clientCPU), short(p.scripts), short(p.allocs))
+		list = append(list, row{
+			colWorkload: c.title(), colLevel: strconv.Itoa(p.size), colCounts: c.name, colSetting: rlockPlain,
+			colEachTakes: micros(float64(p.took)), colServer: micros(float64(p.serverCPU)),
+			colClient: micros(float64(p.clientCPU)), colScripts: plain(p.scripts), colAllocs: plain(p.allocs),
+		})
 	}
-	return b.String()
+	return list
 }
+
+func (c curve) about() (workload, why string) { return c.title(), c.says }
 
 // heldKeys is the cost of a lock among many that are held.
 func heldKeys(t *testing.T, e env.Engine, p plan) curve {
-	const says = "Constant for each lock, O(n) for all: a key on the server, an entry of a map on the client, " +
-		"and nothing that looks at the others. What shows with the last size is memory: caches of the processor, " +
-		"collections of garbage."
+	const says = "the cost of each lock is constant: a key on the server, an entry of a map on the client. " +
+		"At the last size, processor caches and garbage collection add to the cost"
 	return grow(t, e, "locks held", says, 100, min(p.largest, 1_000_000),
 		func(tb testing.TB, l *rlock.Locker, size int, begin func()) int {
 			keys := make([]string, size)
@@ -100,9 +101,8 @@ func heldKeys(t *testing.T, e env.Engine, p plan) curve {
 
 // setSize is the cost of a key of a set.
 func setSize(t *testing.T, e env.Engine, p plan) curve {
-	const says = "Constant for each key, O(n) for a set, and two scripts whatever its size: each key is read " +
-		"and written once. " +
-		"Small sets pay for the round trip."
+	const says = "the cost of each key is constant, and a set takes two scripts whatever its size. " +
+		"A small set pays for the round trip"
 	return grow(t, e, "keys of a set", says, 1, min(p.largest, 10_000),
 		func(tb testing.TB, l *rlock.Locker, size int, begin func()) int {
 			keys := make([]string, size)
@@ -126,9 +126,8 @@ func setSize(t *testing.T, e env.Engine, p plan) curve {
 
 // waiters is the cost of a hand-over while others wait.
 func waiters(t *testing.T, e env.Engine, p plan) curve {
-	const says = "O(1) for each acquisition: only the next in line is told, and those behind it do nothing and " +
-		"send nothing. " +
-		"The first waiters pay for scripts that the later ones share."
+	const says = "the cost of each acquisition is constant, because a release wakes the next waiter only. " +
+		"The first waiters pay for scripts that the later waiters share"
 	return grow(t, e, "waiters of one lock", says, 1, min(p.largest, 10_000),
 		func(tb testing.TB, l *rlock.Locker, size int, begin func()) int {
 			first, err := l.Acquire(tb.Context(), "job")
@@ -165,9 +164,8 @@ func waiters(t *testing.T, e env.Engine, p plan) curve {
 // client of its own, as a process would have. All of them run in one process here, so
 // that their number is not bounded by the machine.
 func lockers(t *testing.T, e env.Engine, p plan) curve {
-	const says = "O(1) scripts for each acquisition: one to join the queue, and one to release, which grants " +
-		"the lock to the process " +
-		"that waits first and tells that one. Heartbeats of the others come on top."
+	const says = "each acquisition takes two scripts. One joins the queue, the other releases the lock and " +
+		"grants it to the first waiting process. Heartbeats of the other processes come on top"
 	c := curve{name: "processes", says: says}
 	for n := 1; n <= min(p.largest, 64); n *= 2 {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

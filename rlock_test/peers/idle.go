@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -111,22 +112,25 @@ func heap() int64 {
 	return int64(memory.HeapAlloc)
 }
 
-func (i idleness) title() string { return fmt.Sprintf("idle, %d locks held and extended", i.locks) }
+const workIdle = "idle"
 
-// markdown is the table of what holding costs.
-func (i idleness) markdown() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "### %s\n\n", i.title())
-	b.WriteString(
-		"| library | client, of a core | server, of a core | scripts a second | goroutines | bytes a " +
-			"lock | |\n|---|---|---|---|---|---|---|\n")
+func (i idleness) title() string {
+	return fmt.Sprintf("%s, %d locks held and extended", workIdle, i.locks)
+}
+
+// rows are what holding costs.
+func (i idleness) rows() (list []row) {
 	for _, c := range i.costs {
-		note := ""
-		if c.hung != "" {
-			note = "**hung** " + c.hung
-		}
-		fmt.Fprintf(&b, "| %s | %.2f %% | %.2f %% | %s | %d | %s | %s |\n", c.name, 100*c.clientCPU,
-			100*c.serverCPU, short(c.scripts), c.goroutines, short(c.bytes), note)
+		list = append(list, row{
+			colWorkload: workIdle, colLevel: strconv.Itoa(i.locks), colCounts: "locks held and extended",
+			colSetting: c.name, colClientCPU: ratio(100 * c.clientCPU), colServerCPU: ratio(100 * c.serverCPU),
+			colScriptsIn: plain(c.scripts), colMore: strconv.Itoa(c.goroutines), colHeap: plain(c.bytes),
+			colHung: c.hung,
+		})
 	}
-	return b.String()
+	return list
+}
+
+func (i idleness) about() (workload, why string) {
+	return workIdle, fmt.Sprintf("the libraries with automatic extension hold locks with a lease of %v", idleLease)
 }

@@ -129,7 +129,7 @@ func recruit(t *testing.T, d driver, address string) *env.Program {
 func competing() workload {
 	return workload{
 		name: workProcesses,
-		why: fmt.Sprintf("processes of %d callers each want the same lock, and release it at once",
+		why: fmt.Sprintf("the %d callers of each process want one lock and release it at once",
 			callersOfProcess),
 		level: "processes", more: drivers(),
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -12,7 +13,8 @@ import (
 // section is a part of the results.
 type section interface {
 	title() string
-	markdown() string
+	about() (workload, why string)
+	rows() []row
 }
 
 // results are all that a run has measured.
@@ -25,7 +27,7 @@ type results struct {
 
 func (r *results) add(s section) {
 	r.sections = append(r.sections, s)
-	fmt.Print("\n", s.markdown())
+	fmt.Printf("\n%s\n%s", s.title(), text(s.rows()))
 }
 
 // find returns a comparison, or nil if it was not made.
@@ -50,11 +52,10 @@ func (r *results) all(workload string) (list []*comparison) {
 
 // circumstances say when, on what and with which versions the results were measured.
 func (r *results) circumstances() string {
-	return fmt.Sprintf("%s, %d processors (%s), which client and server share; %s; %s; %s; medians of %d "+
-		"rounds of %v.",
+	return fmt.Sprintf("Measured on %s. Client and server share a machine of %d processors (%s). Versions: %s, "+
+		"%s, %s. Every figure is the median of %d rounds of %v.",
 		r.began.Format("2 January 2006"), runtime.NumCPU(), processor(), r.server, runtime.Version(),
-		strings.Join(versions(), ", "),
-		r.plan.rounds, r.plan.round)
+		strings.Join(versions(), ", "), r.plan.rounds, r.plan.round)
 }
 
 // versions are those of the libraries, from go.mod; rueidislock is a part of rueidis.
@@ -77,14 +78,34 @@ func versions() (list []string) {
 	return list
 }
 
-// settings tells how each library was used.
-func settings() string {
-	var b strings.Builder
-	b.WriteString("| library | settings |\n|---|---|\n")
-	for _, d := range append(drivers(), combiningFloor(), withoutServer()) {
-		fmt.Fprintf(&b, "| %s | %s |\n", d.name, d.settings)
+// sheet is all results as data. Its first comment is their provenance.
+func (r *results) sheet(provenance string) sheet {
+	s := sheet{comments: []string{
+		provenance,
+		"A column that ends in _to_first is a ratio to the first row of the same workload and level.",
+		"The ratio is the median of the ratios of each round. So is per_second_to_best_peer.",
+		"An op is one operation of the workload. An empty cell has no figure.",
+		"Among processes, the setting is the guest. The latency is that of the guest, the rate that of the processes.",
+	}}
+	settings, told := map[string]bool{}, map[string]bool{}
+	var workloads []string
+	for _, part := range r.sections {
+		s.rows = append(s.rows, part.rows()...)
+		if workload, why := part.about(); !told[why] {
+			told[why] = true
+			workloads = append(workloads, fmt.Sprintf("Workload %s: %s.", workload, why))
+		}
 	}
-	return b.String()
+	for _, r := range s.rows {
+		settings[r[colSetting]] = true
+	}
+	for _, d := range slices.Concat(drivers(), []driver{combiningFloor(), withoutServer()}, sharingDrivers()) {
+		if settings[d.name] {
+			s.comments = append(s.comments, fmt.Sprintf("Setting %s: %s.", d.name, d.settings))
+		}
+	}
+	s.comments = append(s.comments, workloads...)
+	return s
 }
 
 // processor names what the machine computes with, where that can be told.

@@ -21,12 +21,12 @@ const (
 func shared() []workload {
 	return []workload{
 		{
-			name: workReaders, why: "all callers read under the same lock, and release it at once",
+			name: workReaders, why: "all callers read under one lock and release it at once",
 			levels: []int{1, 16, 256, 1024}, level: "callers", fits: fits[*sharing], run: contended(asReaders.hold),
 			more: sharers(asReaders, workReaders),
 		},
 		{
-			name: workPermits, why: fmt.Sprintf("all callers want one of %d permits, and hold it for %v",
+			name: workPermits, why: fmt.Sprintf("all callers want one of %d permits and hold it for %v",
 				asHolders.limit, asHolders.hold),
 			levels: []int{128}, level: "callers", fits: fits[*sharing], run: contended(asHolders.hold),
 			more: sharers(asHolders, workPermits),
@@ -38,11 +38,11 @@ func shared() []workload {
 func crowded(c crowd, name string) workload {
 	w := workload{
 		name: name + ", " + workProcesses, level: "processes", more: sharers(c, name), fits: fits[*sharing],
-		why: fmt.Sprintf("processes of %d callers each read under the same lock, and release it at once",
+		why: fmt.Sprintf("the %d callers of each process read under one lock and release it at once",
 			c.callers),
 	}
 	if c.limit > 0 {
-		w.why = fmt.Sprintf("processes of %d callers each want one of %d permits, and hold it for %v", c.callers,
+		w.why = fmt.Sprintf("the %d callers of each process want one of %d permits and hold it for %v", c.callers,
 			c.limit, c.hold)
 	}
 	return w
@@ -57,9 +57,8 @@ func mostWait(s *sample) time.Duration { return s.read + 3*s.roundTrip + 10*time
 func compareWriters(t *testing.T, e env.Engine, processes int, p plan) comparison {
 	d := sharers(asReaders, workReaders)[1]
 	c := comparison{workload: workload{
-		name: workWriter,
-		why: fmt.Sprintf("processes of %d callers each read under the same lock, which one caller wants whole "+
-			"every 20 ms", asReaders.callers),
+		name:  workWriter,
+		why:   fmt.Sprintf("the %d callers of each process read under one lock, and a writer wants it every 20 ms", asReaders.callers),
 		level: "processes",
 	}, level: processes, outcomes: []*outcome{{driver: d}}}
 	server := e.Start(t)

@@ -60,41 +60,41 @@ const (
 func near() []workload {
 	return []workload{
 		{
-			name: workUncontended, why: "acquire and release, each caller on keys of its own",
+			name: workUncontended, why: "each caller takes and frees its own key",
 			levels: []int{1, 16, 64, 256, 1024, 4096}, level: "callers", fits: anyLocker, run: uncontended,
 			more: []driver{combiningFloor()},
 		},
 		{
-			name: workContended, why: "all callers want the same lock, and release it at once",
+			name: workContended, why: "all callers want one lock and release it at once",
 			levels: []int{2, 16, 64, 256}, level: "callers", fits: anyLocker, run: contended(0),
 			more: []driver{withoutServer()},
 		},
 		{
-			name: workHeld, why: "all callers want the same lock, and hold it for a millisecond",
+			name: workHeld, why: "all callers want one lock and hold it for 1 ms",
 			levels: []int{2, 16, 64, 256}, level: "callers", fits: anyLocker, run: contended(time.Millisecond),
 			more: []driver{withoutServer()},
 		},
 		{
-			name: workSets, why: "several keys of one slot, all or none, by one caller",
+			name: workSets, why: "one caller takes several keys of one slot, all or none",
 			levels: []int{2, 16, 128, 1000, 10_000}, level: "keys", fits: fits[setLocker], run: sets(1),
 		},
 		{
 			name: workManySets,
-			why: fmt.Sprintf("several keys of one slot, all or none, by %d callers with sets of their own",
+			why: fmt.Sprintf("each of %d callers takes its own set of keys of one slot, all or none",
 				manySets),
 			levels: []int{2, 16, 128, 1000}, level: "keys", fits: fits[setLocker], run: sets(manySets),
 		},
 		{
-			name: workBatches, why: "independent locks, taken and released together where that can be done",
+			name: workBatches, why: "one caller takes and frees independent locks, together where the library can",
 			levels: []int{100}, level: "locks", fits: anyLocker, run: batches,
 			more: []driver{{oneByOne, "no batch", false, false, openOneByOne}},
 		},
 		{
-			name: workCached, why: "is it held? asked again and again, and answered by the client",
+			name: workCached, why: "each caller asks whether a lock is held, and its client answers",
 			levels: []int{1, 64}, level: "callers", fits: fits[checker], run: checks(fromCache),
 		},
 		{
-			name: workAsked, why: "is it held? asked of the server each time",
+			name: workAsked, why: "each caller asks whether a lock is held, and the server answers",
 			levels: []int{1, 64}, level: "callers", fits: fits[asker], run: checks(fromServer),
 		},
 	}

@@ -1,7 +1,6 @@
 package peers
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"strings"
@@ -9,40 +8,36 @@ import (
 
 // Where the results are written, seen from this directory.
 const (
-	resultsFile = "RESULTS.md"
-	pictureFile = "results.svg"
-	chartFile   = "throughput.svg"
+	resultsFile = "results.csv"
+	pictureFile = "../../docs/results.svg"
+	chartFile   = "../../docs/throughput.svg"
 	readmeFile  = "../../README.md"
+	pageFile    = "../../docs/BENCHMARKS.md"
 )
 
-// What the figures of the README stand between.
+// What the figures of the README and the goals of the page stand between.
 const (
 	readmeBegin = "<!-- figures of make bench -->\n"
-	readmeEnd   = "<!-- end of them -->\n"
+	pageBegin   = "<!-- goals of make bench -->\n"
+	writtenEnd  = "<!-- end of them -->\n"
 )
 
-// write writes the results into the documentation.
+// write writes the results as data, and from these what the documentation shows of them.
 func (r *results) write() error {
-	if err := os.WriteFile(resultsFile, []byte(r.document()), 0o644); err != nil {
+	s := r.sheet(r.provenance())
+	if err := os.WriteFile(resultsFile, []byte(s.csv()), 0o644); err != nil {
 		return err
 	}
-	if err := os.WriteFile(pictureFile, []byte(r.picture()), 0o644); err != nil {
+	if err := os.WriteFile(pictureFile, []byte(s.picture()), 0o644); err != nil {
 		return err
 	}
 	if err := r.writeChart(); err != nil {
 		return err
 	}
-	readme, err := os.ReadFile(readmeFile)
-	if err != nil {
+	if err := replaceIn(readmeFile, readmeBegin, s.figures()); err != nil {
 		return err
 	}
-	before, rest, found := bytes.Cut(readme, []byte(readmeBegin))
-	_, after, closed := bytes.Cut(rest, []byte(readmeEnd))
-	if !found || !closed {
-		return fmt.Errorf("%s: there is no place between %q and %q", readmeFile, readmeBegin, readmeEnd)
-	}
-	text := string(before) + readmeBegin + r.figures() + readmeEnd + string(after)
-	return os.WriteFile(readmeFile, []byte(text), 0o644)
+	return replaceIn(pageFile, pageBegin, "\n"+goalTable(r.goalList())+"\n")
 }
 
 // writeChart writes the chart of throughput, if enough was measured for it.
@@ -54,18 +49,27 @@ func (r *results) writeChart() error {
 	return os.WriteFile(chartFile, []byte(chart), 0o644)
 }
 
-// document has all results.
-func (r *results) document() string {
-	var b strings.Builder
-	b.WriteString("# Results\n\nWritten by the benchmark itself. What is measured, and how to read it, is in " +
-		"[README.md](README.md).\n\n")
-	fmt.Fprintf(&b, "%s\n\n![Throughput against callers](%s)\n\n![Throughput beside the floor](%s)\n\n",
-		r.provenance(), chartFile, pictureFile)
-	b.WriteString(settings() + "\n" + r.goals())
-	for _, s := range r.sections {
-		b.WriteString("\n" + s.markdown())
+// replaceIn replaces what stands in a file between begin and writtenEnd.
+func replaceIn(file, begin, text string) error {
+	page, err := os.ReadFile(file)
+	if err != nil {
+		return err
 	}
-	return b.String()
+	before, _, after, err := cut(string(page), begin)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return os.WriteFile(file, []byte(before+begin+text+writtenEnd+after), 0o644)
+}
+
+// cut returns what a page has before begin, between that and writtenEnd, and after it.
+func cut(page, begin string) (before, between, after string, err error) {
+	before, rest, found := strings.Cut(page, begin)
+	between, after, closed := strings.Cut(rest, writtenEnd)
+	if !found || !closed {
+		return "", "", "", fmt.Errorf("there is no place between %q and %q", begin, writtenEnd)
+	}
+	return before, between, after, nil
 }
 
 // figure is one of the few that the README shows.
@@ -73,69 +77,64 @@ type figure struct {
 	what     string
 	workload string
 	level    int
-	ours     string // setting of rlock
-	others   string // in place of their figures
 }
 
+// figuresShown begin with those in which another library is faster.
 var figuresShown = []figure{
-	{"64 callers of one process want one lock: acquisitions a second", workContended, 64, rlockPlain, ""},
-	{"8 processes of 4 callers want one lock: acquisitions a second", workProcesses, 8, rlockPlain, ""},
-	{"1 caller on a free key, rlock with a fence: cycles a second", workUncontended, 1, rlockPlain, ""},
-	{"1,024 callers, each on keys of its own, without fences: cycles a second", workUncontended, 1024,
-		rlockUnfenced, ""},
-	{"the same with fences: cycles a second", workUncontended, 1024, rlockPlain, "no fences"},
+	{"16 callers, each takes its own free key", workUncontended, 16},
+	{"1 caller takes sets of 128 keys", workSets, 128},
+	{"1 caller takes a free key", workUncontended, 1},
+	{"1,024 callers, each takes its own free key", workUncontended, 1024},
+	{"64 callers of one process want one key, hold it 1 ms", workHeld, 64},
+	{"64 callers of one process want one key", workContended, 64},
+	{"8 processes of 4 callers want one key", workProcesses, 8},
 }
 
-// shown are the libraries in the README and the picture; of those with several settings,
-// the fastest counts.
+// shown are the libraries in the README and the picture; of those with several settings, the fastest counts.
 var shown = []string{rlockPlain, rueidisLockName, bsmName, redsyncName}
 
 // figures are the table of the README.
-func (r *results) figures() string {
+func (s sheet) figures() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n| | %s |\n|---|%s\n", strings.Join(shown, " | "), strings.Repeat("---|", len(shown)))
+	fmt.Fprintf(&b, "\n| taken and released a second | %s |\n|---|%s\n", strings.Join(shown, " | "),
+		strings.Repeat("---|", len(shown)))
 	for _, f := range figuresShown {
-		c := r.find(f.workload, f.level)
-		if c == nil {
-			continue
-		}
-		fmt.Fprintf(&b, "| %s |", f.what)
+		cells, any := make([]string, len(shown)), false
 		for i, name := range shown {
-			if i == 0 {
-				name = f.ours
+			cells[i] = "no figure"
+			if f.workload == workSets {
+				cells[i] = "no sets"
 			}
-			switch o := c.bestOf(name); {
-			case i > 0 && f.others != "":
-				fmt.Fprintf(&b, " %s |", f.others)
-			case o != nil:
-				fmt.Fprintf(&b, " %s |", short(o.median((*sample).rate)))
-			default:
-				b.WriteString(" |")
+			if r := s.find(f.workload, f.level, name); r != nil && r[colPerSecond] != "" {
+				cells[i], any = thousands(r.number(colPerSecond)), true
 			}
 		}
-		b.WriteString("\n")
+		if any {
+			fmt.Fprintf(&b, "| %s | %s |\n", f.what, strings.Join(cells, " | "))
+		}
 	}
-	b.WriteString(r.idleFigure())
-	fmt.Fprintf(&b, "\n%s\n", r.provenance())
+	fmt.Fprintf(&b, "\nrlock gives each lock a fencing token. The other libraries have no fencing tokens.\n\n%s\n",
+		wrap(s.comments[0]))
 	return b.String()
 }
 
-// idleFigure is the line of the README about locks that are held.
-func (r *results) idleFigure() string {
-	for _, s := range r.sections {
-		idle, ok := s.(idleness)
-		if !ok || len(idle.costs) < 2 {
-			continue
+// wrap breaks a text into lines of 110 columns at most.
+func wrap(text string) string {
+	const most = 110
+	var b strings.Builder
+	width := 0
+	for i, word := range strings.Fields(text) {
+		switch n := len([]rune(word)); {
+		case i == 0:
+			width = n
+		case width+1+n > most:
+			b.WriteString("\n")
+			width = n
+		default:
+			b.WriteString(" ")
+			width += 1 + n
 		}
-		cell := func(c idleCost) string {
-			if c.locks < idle.locks {
-				return "hung"
-			}
-			return fmt.Sprintf("%.1f %% and %.1f %%", 100*c.clientCPU, 100*c.serverCPU)
-		}
-		return fmt.Sprintf("| %d locks held and extended, of 10 s each: share of a core, client and server | %s | "+
-			"%s | not done | not done |\n",
-			idle.locks, cell(idle.costs[0]), cell(idle.costs[1]))
+		b.WriteString(word)
 	}
-	return ""
+	return b.String()
 }
