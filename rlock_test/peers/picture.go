@@ -7,8 +7,8 @@ import (
 
 // Measures of the picture, in pixels.
 const (
-	labelWidth = 130
-	barWidth   = 520
+	labelWidth = 150
+	barWidth   = 500
 	barHeight  = 18
 	headHeight = 34
 	width      = labelWidth + barWidth + 90
