@@ -85,7 +85,7 @@ var figuresShown = []figure{
 	{"1 caller takes sets of 128 keys", workSets, 128},
 	{"1 caller takes a free key", workUncontended, 1},
 	{"1,024 callers, each takes its own free key", workUncontended, 1024},
-	{"64 callers of one process want one key, hold it 1 ms", workHeld, 64},
+	{"64 callers of one process hold one key, 1 ms each", workHeld, 64},
 	{"64 callers of one process want one key", workContended, 64},
 	{"8 processes of 4 callers want one key", workProcesses, 8},
 }
