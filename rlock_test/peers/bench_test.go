@@ -89,11 +89,13 @@ func TestSideBySide(t *testing.T) {
 	if p.round > smokePlan.round { // a guest's wait takes longer than that
 		measure(workSetGuest, func(t *testing.T) section {
 			return compareGuests(t, engine, workSetGuest,
-				"each of the 4 callers of a process wants one of 4 keys, and one more caller wants the set of all 4", setGuests(), driver{name: rlockPlain}, 8, p)
+				"each of the 4 callers of a process wants one of 4 keys, and one more caller wants the set of "+
+					"all 4", setGuests(), driver{name: rlockPlain}, 8, p)
 		})
 		measure(workPoller, func(t *testing.T) section {
 			return compareGuests(t, engine, workPoller,
-				"the 4 callers of each process want one key with rlock, and one caller of another library wants it too", pollers(), driver{name: rlockPlain}, 8, p)
+				"the 4 callers of each process want one key with rlock, and one caller of another library wants "+
+					"it too", pollers(), driver{name: rlockPlain}, 8, p)
 		})
 		measure(workBarging, func(t *testing.T) section {
 			return compareGuests(t, engine, workBarging, "the same, and the processes have WithBarging(300ms)",
@@ -104,7 +106,8 @@ func TestSideBySide(t *testing.T) {
 		for _, host := range peerDrivers() {
 			measure(workNewcomer+host.name, func(t *testing.T) section {
 				return compareGuests(t, engine, workNewcomer+host.name,
-					"the 4 callers of each process want one key with another library, and one caller of rlock wants it too", newcomers(host), host, 8, p)
+					"the 4 callers of each process want one key with another library, and one caller of rlock "+
+						"wants it too", newcomers(host), host, 8, p)
 			})
 		}
 	}

@@ -73,7 +73,8 @@ const (
 
 // compareWakeUpsThere is compareWakeUps of one server and of a cluster.
 func compareWakeUpsThere(t *testing.T, e env.Engine, p plan) comparison {
-	c := comparison{workload: workload{name: workWakeUpThere, why: "the latency is the time from the release on one client to the acquisition on another",
+	c := comparison{workload: workload{name: workWakeUpThere,
+		why:   "the latency is the time from the release on one client to the acquisition on another",
 		level: wakeUpLevel}, level: idleBefore[1]}
 	var meters []meter
 	c.outcomes, meters = places(t, e)
@@ -91,8 +92,9 @@ func compareWakeUpsThere(t *testing.T, e env.Engine, p plan) comparison {
 
 // compareDeathsThere is compareDeaths of one server and of a cluster.
 func compareDeathsThere(t *testing.T, e env.Engine, p plan) comparison {
-	c := comparison{workload: workload{name: workDeathThere, why: "the latency is the time from the end of the " +
-		"dead holder's lease until a waiter has the lock", level: "waiter"}, level: 1}
+	c := comparison{workload: workload{name: workDeathThere,
+		why: "the latency is the time from the end of the " +
+			"dead holder's lease until a waiter has the lock", level: "waiter"}, level: 1}
 	var meters []meter
 	c.outcomes, meters = places(t, e)
 	var waiters []locker

@@ -70,7 +70,8 @@ func openCombining(scripts, locks int) func(tb testing.TB, address string, lease
 func combiningFloor() driver {
 	return driver{
 		floorCombining,
-		fmt.Sprintf("bare rueidis: one script takes all locks that callers want at that time, another script frees locks; "+
+		fmt.Sprintf("bare rueidis: one script takes all locks that callers want at that time, another script "+
+			"frees locks; "+
 			"%d script of each kind under way, with %d locks at most", combiningScripts, combiningLocks),
 		false, false, openCombining(combiningScripts, combiningLocks),
 	}

@@ -119,10 +119,13 @@ func allocations(s *sample) float64 { return float64(s.allocs) / float64(max(s.o
 func leastToMost(s *sample) float64 { return float64(s.least) / float64(max(s.most, 1)) }
 
 func (r *results) goalList() []*goal {
-	const oneKey, oneKeyRenewed, eightProcesses = "one key", "one key, automatic renewal", "one key, 8 processes"
+	const oneKey, oneKeyRenewed, eightProcesses = "one key", "one key, automatic renewal",
+		"one key, 8 processes"
 	list := append(r.uncontendedGoals(),
-		r.atLeast(20).of(oneKeyRenewed, "rate ≥ 20 × rueidislock", workContended, rate(rlockExtended, rueidisLockName)),
-		r.atMost(2).of(oneKeyRenewed+", 1 ms hold", "p99 ≤ 2 × the fair share", workHeld, fairShare(rlockExtended)),
+		r.atLeast(20).of(oneKeyRenewed, "rate ≥ 20 × rueidislock", workContended, rate(rlockExtended,
+			rueidisLockName)),
+		r.atMost(2).of(oneKeyRenewed+", 1 ms hold", "p99 ≤ 2 × the fair share", workHeld,
+			fairShare(rlockExtended)),
 		r.atMost(2).of(oneKeyRenewed, "p99 ≤ 2 × the fair share", workContended, fairShare(rlockExtended)),
 		r.atMost(1).of(oneKey, "p99, in fair shares, ≤ 1 × x/sync", workContended,
 			func(c *comparison) float64 {
@@ -158,7 +161,8 @@ func (r *results) goalList() []*goal {
 			}),
 		r.atLeast(1).of(workSets, "rate ≥ 1 × bsm/redislock", workSets, rate(rlockPlain, bsmName)),
 		r.atLeast(1).of("sets, 16 callers", "rate ≥ 1 × bsm/redislock", workManySets, rate(rlockPlain, bsmName)),
-		r.atLeast(1).of(workSets, "≥ 1 set a second", workSets, onlyAt(medianOf(rlockPlain, (*sample).rate), 10_000)),
+		r.atLeast(1).of(workSets, "≥ 1 set a second", workSets, onlyAt(medianOf(rlockPlain, (*sample).rate),
+			10_000)),
 		r.atLeast(500_000).of(workReaders, "≥ 500,000 a second", workReaders,
 			onlyAt(medianOf(workReaders+", rlock", (*sample).rate), 1024)),
 		r.atMost(0.05).of(workReaders, "≤ 0.05 scripts for each", workReaders,
@@ -172,7 +176,8 @@ func (r *results) goalList() []*goal {
 			permitsInUse),
 		r.atLeast(0.9).of("10 permits, 8 processes, 1 ms hold", "permits in use ≥ 0.9 × x/sync",
 			workPermits+", "+workProcesses, permitsInUse),
-		r.atLeast(0.9).of("10 permits, 8 processes, 1 ms hold", "rate ≥ 0.9 × x/sync", workPermits+", "+workProcesses,
+		r.atLeast(0.9).of("10 permits, 8 processes, 1 ms hold", "rate ≥ 0.9 × x/sync",
+			workPermits+", "+workProcesses,
 			rate(workPermits+", rlock", workPermits+", x/sync")),
 		r.atMost(0.05).of("a permit whose holder died", "p50 ≤ 0.05 s after the end of the lease",
 			workOnePermit+", "+workDeath,

@@ -132,5 +132,6 @@ func (i idleness) rows() (list []row) {
 }
 
 func (i idleness) about() (workload, why string) {
-	return workIdle, fmt.Sprintf("the libraries with automatic extension hold locks with a lease of %v", idleLease)
+	return workIdle, fmt.Sprintf("the libraries with automatic extension hold locks with a lease of %v",
+		idleLease)
 }

@@ -52,7 +52,8 @@ func (r *results) all(workload string) (list []*comparison) {
 
 // circumstances say when, on what and with which versions the results were measured.
 func (r *results) circumstances() string {
-	return fmt.Sprintf("Measured on %s. Client and server share a machine of %d processors (%s). Versions: %s, "+
+	return fmt.Sprintf("Measured on %s. Client and server share a machine of %d processors (%s). Versions: "+
+		"%s, "+
 		"%s, %s. Every figure is the median of %d rounds of %v.",
 		r.began.Format("2 January 2006"), runtime.NumCPU(), processor(), r.server, runtime.Version(),
 		strings.Join(versions(), ", "), r.plan.rounds, r.plan.round)
@@ -85,7 +86,8 @@ func (r *results) sheet(provenance string) sheet {
 		"A column that ends in _to_first is a ratio to the first row of the same workload and level.",
 		"The ratio is the median of the ratios of each round. So is per_second_to_best_peer.",
 		"An op is one operation of the workload. An empty cell has no figure.",
-		"Among processes, the setting is the guest. The latency is that of the guest, the rate that of the processes.",
+		"Among processes, the setting is the guest. The latency is that of the guest, the rate that of the " +
+			"processes.",
 	}}
 	settings, told := map[string]bool{}, map[string]bool{}
 	var workloads []string

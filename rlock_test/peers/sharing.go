@@ -57,8 +57,9 @@ func mostWait(s *sample) time.Duration { return s.read + 3*s.roundTrip + 10*time
 func compareWriters(t *testing.T, e env.Engine, processes int, p plan) comparison {
 	d := sharers(asReaders, workReaders)[1]
 	c := comparison{workload: workload{
-		name:  workWriter,
-		why:   fmt.Sprintf("the %d callers of each process read under one lock, and a writer wants it every 20 ms", asReaders.callers),
+		name: workWriter,
+		why: fmt.Sprintf("the %d callers of each process read under one lock, and a writer wants it every "+
+			"20 ms", asReaders.callers),
 		level: "processes",
 	}, level: processes, outcomes: []*outcome{{driver: d}}}
 	server := e.Start(t)

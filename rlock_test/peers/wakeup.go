@@ -27,7 +27,8 @@ type pair struct{ holder, waiter locker }
 // trips, a release and then an acquisition, that nothing which asks a server can go below.
 // Before the release nobody uses the server for so many milliseconds.
 func compareWakeUps(t *testing.T, e env.Engine, far time.Duration, ms int, p plan) comparison {
-	c := comparison{workload: workload{name: workWakeUp, why: "the latency is the time from the release on one client to the acquisition on another",
+	c := comparison{workload: workload{name: workWakeUp,
+		why:   "the latency is the time from the release on one client to the acquisition on another",
 		level: wakeUpLevel, far: far}, level: ms}
 	if far > 0 {
 		c.workload.name = fmt.Sprintf("%s, %v away", workWakeUp, far)

@@ -99,21 +99,22 @@ func (s sheet) figures() string {
 	fmt.Fprintf(&b, "\n| taken and released a second | %s |\n|---|%s\n", strings.Join(shown, " | "),
 		strings.Repeat("---|", len(shown)))
 	for _, f := range figuresShown {
-		cells, any := make([]string, len(shown)), false
+		cells, found := make([]string, len(shown)), false
 		for i, name := range shown {
 			cells[i] = "no figure"
 			if f.workload == workSets {
 				cells[i] = "no sets"
 			}
 			if r := s.find(f.workload, f.level, name); r != nil && r[colPerSecond] != "" {
-				cells[i], any = thousands(r.number(colPerSecond)), true
+				cells[i], found = thousands(r.number(colPerSecond)), true
 			}
 		}
-		if any {
+		if found {
 			fmt.Fprintf(&b, "| %s | %s |\n", f.what, strings.Join(cells, " | "))
 		}
 	}
-	fmt.Fprintf(&b, "\nrlock gives each lock a fencing token. The other libraries have no fencing tokens.\n\n%s\n",
+	fmt.Fprintf(&b, "\nrlock gives each lock a fencing token. The other libraries have no fencing "+
+		"tokens.\n\n%s\n",
 		wrap(s.comments[0]))
 	return b.String()
 }

@@ -18,10 +18,12 @@ func measured() *results {
 		s.latency.add(latency)
 		return s
 	}
-	hung := &outcome{driver: driver{name: rueidisLockName + ", noloop", peer: true}, samples: []*sample{{hung: true,
-		elapsed: time.Second}}}
+	hung := &outcome{driver: driver{name: rueidisLockName + ", noloop", peer: true},
+		samples: []*sample{{hung: true,
+			elapsed: time.Second}}}
 	return &results{sections: []section{
-		comparison{workload: workload{name: workUncontended, level: "callers", why: "each takes a key"}, level: 16,
+		comparison{workload: workload{name: workUncontended, level: "callers", why: "each takes a key"},
+			level: 16,
 			outcomes: []*outcome{
 				{driver: driver{name: floorName}, samples: []*sample{round(20_000, 1023), round(20_000, 1023)}},
 				{driver: driver{name: rlockPlain}, samples: []*sample{round(28_437, 2047), round(10_000, 2047)}},
@@ -77,7 +79,8 @@ growth with locks held,100,locks held,rlock,,,,,,,,,,,0.02,0.388,2450,46.9,,,,,,
 func TestFiguresOfResults(t *testing.T) {
 	t.Parallel()
 	text := measured().sheet("Measured once.").figures()
-	require.Contains(t, text, "| 16 callers, each takes its own free key | 19,200 | no figure | no figure | 9,876 |\n")
+	require.Contains(t, text, "| 16 callers, each takes its own free key | 19,200 | no figure | no figure "+
+		"| 9,876 |\n")
 	require.NotContains(t, text, "1,024 callers")
 	require.Contains(t, text, "\nMeasured once.\n")
 }
@@ -108,7 +111,8 @@ func TestGoalsAreWritten(t *testing.T) {
 	for _, line := range strings.Split(strings.TrimSpace(between(t, pageFile, pageBegin)), "\n")[2:] {
 		require.Regexp(t, `^\| [^|]+ \| [^|]+ \| [^|]+ \| (yes|\*\*no\*\*) \|$`, line)
 	}
-	require.Equal(t, "| work | goal | measured, by level | reached |\n|---|---|---|---|\n| a | ≥ 1 | 2: 0.5 | **no** |\n"+
+	require.Equal(t, "| work | goal | measured, by level | reached |\n|---|---|---|---|\n| a | ≥ 1 | 2: "+
+		"0.5 | **no** |\n"+
 		"| b | ≥ 1 | 2: 1.5 | yes |\n", goalTable([]*goal{{work: "a", wanted: "≥ 1", measured: "2: 0.5"},
 		{work: "b", wanted: "≥ 1", measured: "2: 1.5", reached: true}}))
 }
