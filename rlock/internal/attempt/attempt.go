@@ -95,7 +95,8 @@ const (
 	Busy                  // somebody else holds a key, or waits for it
 	Transient             // the server did not answer, or cannot serve yet
 	Ended                 // the context of the caller has ended
-	Failed                // the server or the client has refused the attempt, or nobody knows what became of it
+	// the server or the client has refused the attempt, or nobody knows what became of it
+	Failed
 )
 
 // Passes reports whether another attempt may get the keys.

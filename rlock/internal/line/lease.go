@@ -6,11 +6,12 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Handle is a lease as those who have it, or ask for it, tell its line what happens to it. The methods do
-// nothing for a lease that is in no line. Their callers may hold a mutex of their own, but none of a shard.
+// Handle tells the line of a lease what happens to it. A caller uses it that has the lease or asks for it.
+// The methods do nothing for a lease that is in no line. Their caller may hold a mutex of its own, but not
+// a shard's.
 type Handle struct{ Lease Leased }
 
-// step takes a step of the line that the lease is in.
+// step takes a step of the line of the lease.
 func (h Handle) step(e *Event) (o Outcome) {
 	at, s := h.lock()
 	if s == nil {
@@ -23,7 +24,7 @@ func (h Handle) step(e *Event) (o Outcome) {
 	return o
 }
 
-// lock locks the shard of the lease, which the caller unlocks, unless the lease is in no line.
+// lock locks the shard of the lease, and the caller unlocks it. If the lease is in no line, s is nil.
 func (h Handle) lock() (at *Lease, s *shard) {
 	at = h.Lease.Part()
 	if s = at.shard; s != nil {
@@ -32,18 +33,19 @@ func (h Handle) lock() (at *Lease, s *shard) {
 	return at, s
 }
 
-// Granted notes that the lease is held by who has asked for it. With sealed, nobody else has a part in it.
-// open reports that other readers may have it too; watch, that a waiter depends on its end being noticed.
+// Granted notes that the caller who asked for the lease holds it. With sealed, no other caller may use it.
+// open reports that other readers may use the lease. watch reports that a waiter needs the end of the lease
+// noticed.
 func (h Handle) Granted(sealed bool, now clock.Instant) (open, watch bool) {
 	o := h.step(&Event{What: Granted, Sealed: sealed, Now: now})
 	return o.Open, o.Watch
 }
 
-// Failed notes that nobody asks for the lease any more.
+// Failed notes that the caller does not ask for the lease any more.
 func (h Handle) Failed() { h.step(&Event{What: Failed}) }
 
-// Done notes what e says: a user of the lease is done with it. back reports that nobody has it any more: the
-// caller must give it back, and call Ended then. next is to be sent once the caller holds no mutex.
+// Done notes that a user of the lease is done with it. e says how. back reports that the lease has no user:
+// the caller must give it back, and then call Ended. The caller sends next once it holds no mutex.
 func (h Handle) Done(e Event) (back bool, next *clock.Signal) {
 	at, s := h.lock()
 	if s == nil {
@@ -55,26 +57,26 @@ func (h Handle) Done(e Event) (back bool, next *clock.Signal) {
 	return o.Back, o.Signal
 }
 
-// HandedOver notes that the server has given the key of from to this lease, by a command that was sent at
-// now. waits is for how long another process has waited. It has given n fences: fence to this lease, and
-// those that follow to whoever goes on with it; 0: the caller wants none.
+// HandedOver notes that the server has given the key of from to this lease. The command was sent at now. It
+// has reserved n fences: fence is for this lease, and the next ones are for the callers that go on with it.
+// With n = 0 the caller wants no fence. waits says for how long another process has waited.
 func (h Handle) HandedOver(from Handle, fence uint64, n int, waits time.Duration, now clock.Instant) {
 	h.step(&Event{What: HandedOver, From: from.Lease, Fence: fence, Fences: n, Waits: waits, Now: now})
 }
 
-// PassedOn notes that its caller has given up from, which another caller of this process has given to it,
-// and asks the server for this lease.
+// PassedOn notes that the caller has given up from, and asks the server for this lease. Another caller of
+// this process had given from to it.
 func (h Handle) PassedOn(from Handle, now clock.Instant) {
 	h.step(&Event{What: PassedOn, From: from.Lease, Now: now})
 }
 
-// Ended notes that the lease is over, or was given back.
+// Ended notes that the lease is over, or that a caller has given it back.
 func (h Handle) Ended() { h.step(&Event{What: Ended}) }
 
-// Seal lets nobody else have the lease.
+// Seal stops other callers from using the lease.
 func (h Handle) Seal() { h.step(&Event{What: Sealed}) }
 
-// SealIfAlone lets nobody else have the lease if it has one user, and reports whether that is so.
+// SealIfAlone seals the lease if it has one user, and reports whether it has.
 func (h Handle) SealIfAlone() bool {
 	at, s := h.lock()
 	if s == nil {
@@ -88,7 +90,7 @@ func (h Handle) SealIfAlone() bool {
 	return true
 }
 
-// Told notes that the server makes the caller wait. left is what is left of the lease in the way.
+// Told notes that the server makes the caller wait. left is the rest of the lease in the way.
 func (h Handle) Told(left time.Duration, now clock.Instant) {
 	at, s := h.lock()
 	if s == nil {
@@ -105,7 +107,7 @@ func (h Handle) Told(left time.Duration, now clock.Instant) {
 	l.take(&Event{What: Told, Lease: h.Lease, Left: left, Now: now})
 }
 
-// Crowded notes that the server has given the caller the lock while other processes wait for it.
+// Crowded notes that the server gives the lock to the caller while other processes wait for it.
 func (h Handle) Crowded(now clock.Instant) {
 	at, s := h.lock()
 	if s == nil {
@@ -117,9 +119,10 @@ func (h Handle) Crowded(now clock.Instant) {
 	}
 }
 
-// Wanted reports whether others seem to want what the caller asks for. Of a whole lock that is so if
-// somebody else had the key when this process last asked for it, which it forgets once a later key of the
-// shard was found held.
+// Wanted reports whether others seem to want what the caller asks for. For a share or a permit that is
+// always so. For a whole lock it is so if another process had the key when this process last asked for it.
+// Each shard remembers only the last key that another process had, and forgets it once this process gets
+// that key at once.
 func (h Handle) Wanted() bool {
 	at, s := h.lock()
 	if s == nil {
@@ -139,32 +142,32 @@ func (h Handle) Followed() bool {
 	return at.line != nil && at.line.head != nil
 }
 
-// LeaveScore leaves the score of a place in the queue of the server to the next who asks.
+// LeaveScore leaves the score of a place in the queue to the next caller who asks the server.
 func (h Handle) LeaveScore(score int64) { h.step(&Event{What: LeftPlace, Score: score}) }
 
-// Score takes the score of the place that a caller has left; 0: none.
+// Score takes the score that a caller has left with LeaveScore. 0 means none.
 func (h Handle) Score() int64 { return h.step(&Event{What: TakesPlace}).Score }
 
-// Silence is since when the server has not answered the caller who asks for the lease. The next who asks
-// goes on with it, and one that leaves from behind knows of it then.
+// Silence says since when the server has not answered the caller who asks for the lease. The next caller
+// who asks goes on with this silence. A caller who leaves the line inherits it too.
 func (h Handle) Silence() *clock.Silence { return &h.Lease.Part().silence }
 
-// Question returns the one with the number of a Grant.
+// Question returns the question with the number of a Grant.
 func (h Handle) Question(number uint32) Question {
 	at := h.Lease.Part()
 	return Question{at.shard, at.line, number}
 }
 
-// Question is what the server is asked while a lease goes on without a command: whether another process
-// waits.
+// Question asks the server whether another process waits, while a lease goes on without a command.
 type Question struct {
 	shard  *shard
 	line   *Line
 	number uint32
 }
 
-// Heard notes what the server has said to a question that was sent at now: for how long another process has
-// waited, 0: none waits; and n fences, from first on, that are for those who go on.
+// Heard notes the answer to a question that was sent at now. waits says for how long another process has
+// waited; 0 means that none waits. The answer has n fences, from first on, for the callers that go on with
+// the lease.
 func (q Question) Heard(first uint64, n int, waits time.Duration, now clock.Instant) {
 	q.step(&Event{What: Heard, Number: q.number, Fence: first, Fences: n, Waits: waits, Now: now})
 }

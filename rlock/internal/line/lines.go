@@ -10,7 +10,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Lines has the lines of one process. A key that nobody holds or wants costs no memory.
+// Lines has the lines of one process. A key that no caller holds or wants costs no memory.
 type Lines struct {
 	turn    time.Duration
 	seed    maphash.Seed
@@ -18,22 +18,22 @@ type Lines struct {
 	callers sync.Pool // of *Caller
 }
 
-// shard has the lines of some keys. While its mutex is held, nothing is called but methods of a Leased, so
-// callers may hold a mutex of their own.
+// shard has the lines of some keys. While a goroutine holds the mutex, it calls only methods of a Leased.
+// So its caller may hold a mutex of its own.
 type shard struct {
 	lines         *Lines
 	mu            sync.Mutex
-	alone         map[string]Leased // of whole locks: a lease behind which nobody waits costs no Line
-	whole         map[string]*Line  // of the other whole locks, by their key
+	alone         map[string]Leased // whole locks behind which no caller waits: their leases cost no Line
+	whole         map[string]*Line  // the other whole locks, by their key
 	shared        map[Kind]*Line
-	size          int    // number of whole locks at which sweep looks for leases that have ended unnoticed
-	lastContended string // the last key that other processes held or waited for
+	size          int    // how many whole locks make sweep look for leases that have ended unnoticed
+	lastContended string // the last key that another process held when this process asked for it
 }
 
-// wholeKind is the Kind of all whole locks. Their lines have the key.
+// wholeKind is the Kind of all whole locks. The line has the key.
 var wholeKind Kind
 
-// New returns Lines without callers. turn is how long this process may keep what others wait for to itself.
+// New returns Lines without callers. turn is how long this process may keep a key that others wait for.
 func New(turn time.Duration) *Lines {
 	ls := &Lines{turn: turn, seed: maphash.MakeSeed()}
 	for i := range ls.shards {
@@ -42,7 +42,7 @@ func New(turn time.Duration) *Lines {
 	return ls
 }
 
-// Turn is how long this process may keep what others wait for to itself.
+// Turn returns how long this process may keep a key that others wait for.
 func (ls *Lines) Turn() time.Duration { return ls.turn }
 
 func (s *shard) init(lines *Lines) {
@@ -53,9 +53,9 @@ func (ls *Lines) shard(key string) *shard {
 	return &ls.shards[maphash.String(ls.seed, key)%uint64(len(ls.shards))]
 }
 
-// Enter says what a caller has to do who wants own, which must be new. If it has to wait, it has a place in
-// the line, unless wait is false: then it asks as if there were no line. places is how many of those who
-// want permits should stand in the queue of the server.
+// Enter says what a caller who wants own must do. own must be new. A caller who must wait gets a place in
+// the line. With wait false it gets none, and asks the server as if there were no line. places says how
+// many callers who want permits should stand in the queue.
 func (ls *Lines) Enter(
 	kind *Kind, own Leased, want *Want, wait bool, places int, now clock.Instant,
 ) (in Entered) {
@@ -97,7 +97,7 @@ func (s *shard) enter(
 	}
 }
 
-// Entered is what a caller has to do who has come.
+// Entered says what a caller who comes must do.
 type Entered struct {
 	Role   Role
 	Grant  Grant         // with Given
@@ -105,13 +105,15 @@ type Entered struct {
 	Left   time.Duration // with Waits: what Caller.Remaining returns
 }
 
-// lineOf returns the line of a Kind, nil for a whole lock that nobody has or asks for. The caller holds mu.
+// lineOf returns the line of a Kind. It returns nil for a whole lock that no caller has or asks for. The
+// caller holds mu.
 func (s *shard) lineOf(kind *Kind, now clock.Instant) *Line {
 	if kind.Mode != Whole {
 		l := s.shared[*kind]
 		if l == nil {
 			own := *kind
-			own.Key, own.Owner = strings.Clone(kind.Key), strings.Clone(kind.Owner) // it may outlive the caller's
+			// the line may outlive the strings of the caller
+			own.Key, own.Owner = strings.Clone(kind.Key), strings.Clone(kind.Owner)
 			l = &Line{Kind: &own, turns: s.lines.turn}
 			s.shared[own] = l
 		}
@@ -127,7 +129,7 @@ func (s *shard) lineOf(kind *Kind, now clock.Instant) *Line {
 	return nil
 }
 
-// needLine returns the line of a lease, which it makes if it was alone. The caller holds mu.
+// needLine returns the line of a lease. It makes the line if the lease was alone. The caller holds mu.
 func (s *shard) needLine(g Leased) *Line {
 	at := g.Part()
 	if at.line == nil {
@@ -140,7 +142,7 @@ func (s *shard) needLine(g Leased) *Line {
 	return at.line
 }
 
-// takeAlone makes a new line that of a lease which has been alone.
+// takeAlone puts a lease that was alone into a new line.
 func (l *Line) takeAlone(g Leased) {
 	l.Kind, l.lease, l.asker, l.leases, l.places = &wholeKind, g, g, 1, 1
 	if g.Part().state == asked {
@@ -170,14 +172,14 @@ func (s *shard) step(at *Lease, e *Event) (o Outcome) {
 	return o
 }
 
-// take takes a step, and wakes at once who has another Role. The caller holds mu.
+// take takes a step, and wakes at once the caller whose Role changes. The caller holds mu.
 func (l *Line) take(e *Event) Outcome {
 	o := l.Step(e)
 	o.Signal.Send()
 	return o
 }
 
-// tidy forgets a line that nobody needs. The caller holds mu.
+// tidy forgets a line that no caller needs. The caller holds mu.
 func (s *shard) tidy(l *Line) {
 	switch {
 	case !l.idle():
@@ -188,8 +190,8 @@ func (s *shard) tidy(l *Line) {
 	}
 }
 
-// sweep removes leases that have ended with nobody behind them and no Release. It does nothing until there
-// are twice as many keys as after the last time. The caller holds mu.
+// sweep removes leases that have ended without a Release and with no caller behind them. It does nothing
+// until the number of keys has doubled since its last run. The caller holds mu.
 func (s *shard) sweep(now clock.Instant) {
 	if len(s.alone)+len(s.whole) < s.size {
 		return
@@ -211,8 +213,8 @@ func (s *shard) sweepLease(g Leased, now clock.Instant) {
 	}
 }
 
-// Holder returns the lease by which this process holds the whole lock of a key, as far as it knows; nil:
-// none.
+// Holder returns the lease by which this process holds the whole lock of a key, as far as this process
+// knows. nil means none.
 func (ls *Lines) Holder(key string) Leased {
 	s := ls.shard(key)
 	s.mu.Lock()
@@ -226,7 +228,7 @@ func (ls *Lines) Holder(key string) Leased {
 	return nil
 }
 
-// Wake ends the present Await of every caller, after the stop of these waits was closed.
+// Wake ends the present Await of every caller. Call it after closing the stop of these waits.
 func (ls *Lines) Wake() {
 	for i := range ls.shards {
 		ls.shards[i].wake()
@@ -250,7 +252,7 @@ func (l *Line) wake() {
 	}
 }
 
-// newCaller returns a Caller, which may be one that another has left.
+// newCaller returns a Caller. It may reuse a Caller that another wait has freed.
 func (ls *Lines) newCaller() *Caller {
 	if c, _ := ls.callers.Get().(*Caller); c != nil {
 		return c
@@ -258,7 +260,7 @@ func (ls *Lines) newCaller() *Caller {
 	return &Caller{signal: clock.NewSignal()}
 }
 
-// free gives a Caller that waits no more to the next who waits.
+// free gives a Caller that waits no more to the next wait.
 func (c *Caller) free() {
 	if c.watches {
 		c.signal.Stop() // the timer may be set for an hour
@@ -268,10 +270,12 @@ func (c *Caller) free() {
 	lines.callers.Put(c)
 }
 
-// Await waits until Ready returns something else than Waits, and returns that, or Waits at an instant or once
-// answered is closed, which may be nil. It returns why ctx ended if that comes first, and clock.ErrStopped if
-// stop is closed: whoever closes it calls Wake. now is a recent reading of the clock. One goroutine at a time
-// may wait, and not after another role was returned.
+// Await waits until Ready returns another role than Waits, and returns that role. It returns Waits at
+// until, or once answered is closed. answered may be nil. Await returns the cause of ctx if ctx ends first.
+// It returns clock.ErrStopped if stop is closed, and the goroutine that closes stop calls Wake.
+//
+// now is a recent reading of the clock. One goroutine at a time may wait. None may wait after another role
+// was returned.
 func (c *Caller) Await(
 	ctx context.Context, now, until clock.Instant, stop, answered <-chan struct{},
 ) (r Role, g Grant, err error) {
@@ -283,7 +287,7 @@ func (c *Caller) Await(
 			until = now
 		default:
 		}
-		if c.want.Slow || now >= until { // or else the signal tells
+		if c.want.Slow || now >= until { // otherwise the signal tells
 			if r, g = c.ready(now < until, now); r != Waits || now >= until {
 				return r, g, nil
 			}
@@ -298,10 +302,11 @@ func (c *Caller) Await(
 	}
 }
 
-// Ready returns what the caller has to do now. If that is not to wait, the Caller is not used any more.
+// Ready returns what the caller must do now. If the role is not Waits, the Caller must not be used any
+// more.
 func (c *Caller) Ready() (r Role, g Grant) { return c.ready(false, clock.Past) }
 
-// ready is Ready for a caller that is in Await, or not.
+// ready is Ready for a caller that is in Await or not.
 func (c *Caller) ready(awaits bool, now clock.Instant) (r Role, g Grant) {
 	c.shard.mu.Lock()
 	if c.want.Slow && c.awaits != awaits {
@@ -315,8 +320,9 @@ func (c *Caller) ready(awaits bool, now clock.Instant) (r Role, g Grant) {
 	return r, g
 }
 
-// Leave ends the wait of a caller, which is not used any more. If another has given it a lease meanwhile,
-// Leave returns Given: the caller has that, as if it had left a moment later. Otherwise it returns Gone.
+// Leave ends the wait of a caller. The Caller must not be used any more. If another caller has given it a
+// lease meanwhile, Leave returns Given: the caller has the lease, as if it had left a moment later.
+// Otherwise Leave returns Gone.
 func (c *Caller) Leave() (r Role, g Grant) {
 	s, l := c.shard, c.line
 	s.mu.Lock()
@@ -327,15 +333,17 @@ func (c *Caller) Leave() (r Role, g Grant) {
 	return r, g
 }
 
-// Watch notes that a caller waits for long: from now on, who gets a lease before it is told to have the end
-// of that noticed. Watch returns the lease that is in its way now; nil: there is none.
+// Watch notes that a caller waits for long. From now on, the line tells each caller who gets a lease before
+// it that the end of that lease must be noticed. Watch returns the lease that is in the way now; nil means
+// none.
 func (c *Caller) Watch() Leased {
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
 	return c.line.take(&Event{What: Watched, Caller: c}).Lease
 }
 
-// Behind returns the lease that a caller is directly behind; nil: others are between them, or nobody has one.
+// Behind returns the lease that a caller is directly behind. It returns nil if other callers are between
+// them, or if no caller has a lease.
 func (c *Caller) Behind() Leased {
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
@@ -345,8 +353,8 @@ func (c *Caller) Behind() Leased {
 	return c.line.holder()
 }
 
-// Remaining returns what is left of the lease that a caller waits for, whether this process has it or
-// another; 0: that is not known. now is a recent reading of the clock.
+// Remaining returns the rest of the lease for which a caller waits. This process or another has that lease.
+// 0 means that the rest is not known. now is a recent reading of the clock.
 func (c *Caller) Remaining(now clock.Instant) time.Duration {
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()

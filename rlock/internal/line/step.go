@@ -6,7 +6,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Step does what follows from an event.
+// Step changes the line as an event demands.
 func (l *Line) Step(e *Event) (o Outcome) {
 	s := step{l, e, &o}
 	switch g := e.Lease; e.What {
@@ -16,7 +16,7 @@ func (l *Line) Step(e *Event) (o Outcome) {
 	case Wait:
 		s.append(e.Caller)
 		if s.holder() != nil {
-			s.turn.begin(e.Now) // for a lease that was alone, nobody has counted it yet
+			s.turn.begin(e.Now) // a lease that was alone has no turn yet
 		}
 		return o
 	case Attends:
@@ -58,25 +58,26 @@ func (l *Line) Step(e *Event) (o Outcome) {
 	return o
 }
 
-// step is one step.
+// step has the values of one step.
 type step struct {
 	*Line
 	e   *Event
 	out *Outcome
 }
 
-// wake tells a caller of its new Role. The last one is told after the step, those before it at once.
+// wake gives a caller a new Role. It tells the last caller after the step, and the callers before it at
+// once.
 func (s *step) wake(c *Caller, r Role) {
 	c.role = r
 	s.out.Signal.Send()
 	s.out.Signal = c.signal
 }
 
-// enter says what a caller has to do who comes.
+// enter says what a caller who comes must do.
 func (s *step) enter(own Leased) {
 	s.places = s.e.Places
 	if g := s.lease; g != nil && s.Mode == Whole && g.Part().state == live && g.Deadline() <= s.e.Now {
-		s.ended(g) // nobody has noticed yet
+		s.ended(g) // no caller has noticed it yet
 		s.stand()
 	}
 	switch {
@@ -90,7 +91,7 @@ func (s *step) enter(own Leased) {
 	}
 }
 
-// room reports whether one more caller is to ask the server, where n should stand in its queue.
+// room reports whether one more caller should ask the server, if n should stand in its queue.
 func (l *Line) room(n int) bool {
 	switch {
 	case l.Mode != Permits:
@@ -101,7 +102,8 @@ func (l *Line) room(n int) bool {
 	return l.standing < n
 }
 
-// isOpen reports whether one more reader may have the lease. Once one may not, nobody else may.
+// isOpen reports whether one more reader may use the lease. If one may not, isOpen seals the lease for all
+// others.
 func (s *step) isOpen() bool {
 	if s.lease == nil || !s.lease.Part().open {
 		return false
@@ -113,8 +115,8 @@ func (s *step) isOpen() bool {
 	return true
 }
 
-// attends notes that a caller learns of another role at once from now on, or not any more. Only a reader who
-// does is given the lease of others: one that runs code of the user's would keep it.
+// attends notes whether a caller learns of another role at once. Only a reader that does gets the lease of
+// others. A reader that runs user code would keep the lease meanwhile.
 func (s *step) attends(c *Caller) {
 	if c.role != Waits {
 		return
@@ -126,18 +128,18 @@ func (s *step) attends(c *Caller) {
 	}
 }
 
-// joins reports whether a new reader may have the lease of others: its turn is not over, and nearly all of it
-// is left.
+// joins reports whether a new reader may use the lease of others: the turn of the lease is not over, and
+// nearly the whole TTL is left.
 func (s *step) joins(at *Lease) bool {
 	return s.e.Now < at.until && lasts(s.lease.Deadline(), s.e.Now, s.TTL, false)
 }
 
-// longestUnasked bounds how long ago the server may have confirmed a lease that nobody extends and that
-// another goes on with. If it was lost since then, the next one gets a lock that is lost.
+// longestUnasked bounds the age of the last answer about a lease that no caller extends and that another
+// caller goes on with. If the lease was lost since that answer, the next caller gets a lost lock.
 const longestUnasked = 100 * time.Millisecond
 
-// lasts reports whether enough of a lease is left for another caller: nearly all of the TTL, or half of it
-// if the caller extends it anyway.
+// lasts reports whether enough of a lease is left for another caller. A caller that extends the lease
+// anyway needs half of the TTL. Another caller needs nearly all of it.
 func lasts(deadline, now clock.Instant, ttl time.Duration, extends bool) bool {
 	missing := ttl / 2
 	if !extends {
@@ -146,7 +148,7 @@ func lasts(deadline, now clock.Instant, ttl time.Duration, extends bool) bool {
 	return deadline.After(missing) >= clock.LeaseEnd(now, ttl)
 }
 
-// asks has a lease asked for.
+// asks notes that a caller asks for a lease.
 func (s *step) asks(g Leased) {
 	at := g.Part()
 	at.state, at.madeToWait, s.asker = asked, false, g
@@ -157,7 +159,7 @@ func (s *step) asks(g Leased) {
 	}
 }
 
-// asksNoMore ends that a lease is asked for, and reports whether it was.
+// asksNoMore notes that a caller stops asking for a lease. It reports whether a caller asked.
 func (s *step) asksNoMore(at *Lease) bool {
 	if at.state != asked {
 		return false
@@ -170,7 +172,7 @@ func (s *step) asksNoMore(at *Lease) bool {
 	return true
 }
 
-// granted begins the use of a lease that was asked for.
+// granted begins the use of a lease for which a caller asked.
 func (s *step) granted(g Leased) {
 	at := g.Part()
 	if !s.asksNoMore(at) {
@@ -197,13 +199,13 @@ func (s *step) granted(g Leased) {
 			c = next
 		}
 	case Permits:
-		if !at.madeToWait { // more may be free
+		if !at.madeToWait { // more permits may be free
 			s.call(min(s.standing+2, s.most()))
 		}
 	}
 }
 
-// told notes that the server has made the one who asks wait.
+// told notes that the server makes the asking caller wait.
 func (s *step) told(g Leased) {
 	at := g.Part()
 	if at.state != asked {
@@ -221,7 +223,7 @@ func (s *step) told(g Leased) {
 	}
 }
 
-// failed ends the part of a caller who has asked and has not got the lease.
+// failed ends the part of a caller who has asked and got no lease.
 func (s *step) failed(g Leased) {
 	if s.asksNoMore(g.Part()) {
 		s.forget(g)
@@ -238,14 +240,14 @@ func (s *step) forget(g Leased) {
 	}
 }
 
-// ended takes a lease out of the line that is over, or was given back.
+// ended takes out of the line a lease that is over or given back.
 func (s *step) ended(g Leased) {
 	if state := g.Part().state; state == live || state == back {
 		s.forget(g)
 	}
 }
 
-// seal lets no other reader have a lease.
+// seal stops other readers from using a lease.
 func (s *step) seal(g Leased) {
 	if at := g.Part(); at.open {
 		at.open = false
@@ -255,7 +257,7 @@ func (s *step) seal(g Leased) {
 	}
 }
 
-// done ends the use of a lease. It reports whether the lease must be given back.
+// done ends one use of a lease. It reports whether the caller must give the lease back.
 func (s *step) done(g Leased) (gives bool) {
 	at := g.Part()
 	if at.users--; at.users > 0 {
@@ -264,7 +266,7 @@ func (s *step) done(g Leased) (gives bool) {
 	if at.state == moving {
 		at.state = live
 	}
-	if at.state != live { // it has ended: who was done with it gives back what is left of it
+	if at.state != live { // the lease has ended, and its last user gives back what the server may have of it
 		return true
 	}
 	if s.serve(g) {
@@ -275,8 +277,9 @@ func (s *step) done(g Leased) (gives bool) {
 	return true
 }
 
-// serve gives a lease that nobody uses to the first who waits. It reports false if nobody can have it, or if
-// that one runs code of the user's: that may take long, and would keep the key from other processes.
+// serve gives a lease without a user to the first waiting caller. It reports false if that caller cannot
+// have the lease, or if that caller runs user code. User code may take long, and would keep the key from
+// other processes.
 func (s *step) serve(g Leased) bool {
 	c, at, do := s.head, g.Part(), GoOn
 	if c == nil || s.e.Plain || s.Mode == Readers || !c.awaits {
@@ -320,7 +323,7 @@ func (s *step) fits(g Leased, c *Caller) bool {
 	as, want := &s.e.Want, &c.want
 	return !s.e.Sealed && !as.Own && !want.Own && !want.Full &&
 		as.Owner == want.Owner && as.TTL == want.TTL &&
-		want.TTL != clock.NoExpiry && // such a lease does not tell when the server has confirmed it
+		want.TTL != clock.NoExpiry && // its deadline does not tell when the server has confirmed it
 		lasts(g.Deadline(), s.e.Now, want.TTL, want.Extends)
 }
 
@@ -330,14 +333,14 @@ func (s *step) give(g Leased) Grant {
 	return Grant{Lease: g}
 }
 
-// needsWatch reports whether a waiter depends on the end of a lease being noticed: one that watches, or any
-// if the lease ends so soon that none watches before.
+// needsWatch reports whether a waiter needs the end of a lease noticed. A waiter that watches does. Any
+// waiter does if the lease ends before a waiter begins to watch.
 func (s *step) needsWatch(g Leased) bool {
 	return s.Mode == Whole && (s.watching > 0 || s.head != nil && g.Deadline() < s.e.Now.After(WatchAfter))
 }
 
-// WatchAfter is how long a caller waits before it has the lease in its way watched. One that others wait for
-// for less need not be watched, which costs more than to hand it over.
+// WatchAfter is how long a caller waits before it watches the lease in its way. Watching costs more than a
+// hand-over, so a lease for which others wait less long is not watched.
 const WatchAfter = 20 * time.Millisecond
 
 // moved puts a lease in the place of another, whose key the server has given away.
@@ -353,14 +356,14 @@ func (s *step) moved(g Leased) {
 	at.state, at.users, s.lease = live, 1, g
 	s.leases++
 	s.turn = turn
-	s.turn.spare = 0 // those are smaller than the fence of this one
+	s.turn.spare = 0 // the reserved fences are smaller than the fence of this lease
 	if s.e.Fences > 0 {
 		s.turn.reserve(s.e.Fence+1, s.e.Fences-1)
 	}
 	s.turn.learn(s.e.Now, s.e.Waits)
 }
 
-// watched has a caller watch, and returns the lease in its way.
+// watched notes that a caller watches. It returns the lease in the way.
 func (s *step) watched(c *Caller) Leased {
 	if c.role != Waits || c.watches {
 		return nil
@@ -370,7 +373,7 @@ func (s *step) watched(c *Caller) Leased {
 	return s.holder()
 }
 
-// holder returns the lease that a caller of this process has; nil: none.
+// holder returns the lease that a caller of this process has; nil means none.
 func (l *Line) holder() Leased {
 	if l.lease != nil {
 		if state := l.lease.Part().state; state == live || state == moving {
@@ -380,8 +383,8 @@ func (l *Line) holder() Leased {
 	return nil
 }
 
-// heard takes the answer to a question. It has no effect if a hand-over has asked since, or the turn has
-// ended.
+// heard takes the answer to a question. It ignores the answer if a hand-over has asked since, or if the
+// turn has ended.
 func (s *step) heard() {
 	switch {
 	case s.turn.late == 0 || s.number != s.e.Number:
@@ -393,10 +396,10 @@ func (s *step) heard() {
 	}
 }
 
-// stand has as many of those who wait ask the server as should.
+// stand makes as many waiting callers ask the server as should.
 func (s *step) stand() { s.call(s.places) }
 
-// call has those who wait ask the server until n stand in its queue.
+// call makes waiting callers ask the server until n stand in its queue.
 func (s *step) call(n int) {
 	for s.head != nil && s.room(n) {
 		c := s.head
@@ -413,8 +416,8 @@ func (s *step) call(n int) {
 	}
 }
 
-// leave ends the wait of a caller. One that was called has not asked yet; one that was given a lease has
-// that.
+// leave ends the wait of a caller. A called caller has not asked yet, so it fails. A caller that was given
+// a lease keeps it.
 func (s *step) leave(c *Caller) {
 	if s.asker != nil {
 		c.own.Part().silence.Inherit(&s.asker.Part().silence)
@@ -429,7 +432,7 @@ func (s *step) leave(c *Caller) {
 	}
 }
 
-// idle reports whether a line may be forgotten.
+// idle reports whether the shard may forget the line.
 func (l *Line) idle() bool { return l.head == nil && l.leases == 0 }
 
 func (l *Line) append(c *Caller) {

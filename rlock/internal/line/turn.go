@@ -6,31 +6,33 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// turn is the time in which this process keeps a key to itself, and its callers go on with the lease one
-// after the other. It ends when this process has had the key for as long as a turn may last, and another
-// process has waited for as long. While no other process waits, it does not end.
+// turn is the time in which this process keeps a key. Its callers go on with the lease one after the other.
+// The turn ends when this process has had the key for the time of a turn, and another process has waited as
+// long. While no other process waits, the turn does not end.
 //
-// Such turns make few hand-overs between processes out of many between callers, which is the
-// idea of lock cohorting (Dice, Marathe and Shavit, 2012).
+// So many hand-overs are between callers, and few are between processes. That is the idea of lock cohorting
+// (Dice, Marathe and Shavit, 2012).
 type turn struct {
-	began  clock.Instant // when the server gave the key, or a caller first waited behind the holder; 0: neither
-	others clock.Instant // since when another process waits; 0: as far as is known, none does
-	asked  clock.Instant // when the server last said whether one waits; 0: it was not asked
-	late   clock.Instant // when the next hand-over asks if a question has no answer yet; 0: none is under way
-	failed bool          // the last question got no answer
+	// when the server gave the key, or a caller first waited behind the holder; 0: neither
+	began  clock.Instant
+	others clock.Instant // since when another process waits; 0: none does, as far as this process knows
+	asked  clock.Instant // when the server last said whether another process waits; 0: never
+	// when the next hand-over asks, if the question has no answer by then; 0: no question is under way
+	late   clock.Instant
+	failed bool // the last question got no answer
 
 	fence uint64 // the next reserved fence
 	spare int    // how many reserved fences are left
 }
 
-// begin notes that the turn begins now, unless it has begun.
+// begin begins the turn now, unless it has begun.
 func (t *turn) begin(now clock.Instant) {
 	if t.began == 0 {
 		t.began = now
 	}
 }
 
-// over reports whether this process must pass the key on to another.
+// over reports whether this process must pass the key on to another process.
 func (t *turn) over(now clock.Instant, limit time.Duration, blind bool) bool {
 	if blind {
 		t.begin(now)
@@ -39,13 +41,14 @@ func (t *turn) over(now clock.Instant, limit time.Duration, blind bool) bool {
 	return limit == 0 || t.others != 0 && time.Duration(now-max(t.began, t.others)) >= limit
 }
 
-// mustAsk reports whether the server must be asked whether another process waits, once in each turn's
-// time, and whether the hand-over must do it: a question has got no answer, or none in time.
+// mustAsk reports whether this process must ask the server if another process waits. It does once in the
+// time of a turn. itself reports that the hand-over must ask, because a question got no answer, or got none
+// in time.
 func (t *turn) mustAsk(now clock.Instant, limit time.Duration) (ask, itself bool) {
 	if t.late != 0 {
 		return now >= t.late, now >= t.late
 	}
-	last := t.asked // which is never before began
+	last := t.asked // never before began
 	if last == 0 {
 		last = t.began
 	}
@@ -53,8 +56,9 @@ func (t *turn) mustAsk(now clock.Instant, limit time.Duration) (ask, itself bool
 	return ask, ask && t.failed
 }
 
-// learn notes what the server has said: for how long another process has waited; 0: none waits. The
-// answer to a question that is under way would be older, or its fences smaller than one that is used.
+// learn notes for how long another process has waited, as the server says; 0 means that none waits. learn
+// drops a question that is under way. Its answer would be older, or its fences smaller than one that is
+// used.
 func (t *turn) learn(now clock.Instant, waits time.Duration) {
 	t.late, t.failed = 0, false
 	t.asked, t.others = now, 0
@@ -63,12 +67,12 @@ func (t *turn) learn(now clock.Instant, waits time.Duration) {
 	}
 }
 
-// fences is how many fences a command reserves for those who go on without one. A process hands a lock over
-// about as often in a turn. The server reserves no more than its clock has counted microseconds since the
-// last.
+// fences is how many fences a command reserves for the callers that go on without a command. That is about
+// the number of hand-overs in one turn. The server reserves at most one fence for each microsecond since
+// its last reservation.
 const fences = 16 << 10
 
-// next takes one of the reserved fences; 0: there is none.
+// next takes one of the reserved fences; 0 means that there is none.
 func (t *turn) next() (fence uint64) {
 	if t.spare > 0 {
 		fence = t.fence
@@ -78,8 +82,8 @@ func (t *turn) next() (fence uint64) {
 	return fence
 }
 
-// reserve notes that the server gave n fences, from first on. They come after what is left of the last ones,
-// unless other holders of the slot have had fences in between.
+// reserve notes that the server has given n fences, from first on. They follow the fences that are left,
+// unless other holders of the slot have got fences in between.
 func (t *turn) reserve(first uint64, n int) {
 	if n == 0 {
 		return

@@ -1,8 +1,8 @@
-// Package place keeps the place of this process in the queue that the server keeps for a key:
-// it sends the calls that a queue.Wait asks for, and hears of the grant.
+// Package place keeps the place of this process in the queue that the server keeps for a key. It sends the
+// calls that a queue.Wait asks for, and it hears of the grant.
 //
-// It does not know who wants the key, what a lock is to its holder, or how many callers of this
-// process wait: they share one Place.
+// The package does not know who wants the key, or what a lock means to its holder. It does not know how
+// many callers of this process wait either: they share one Place.
 package place
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// Place is one wait of this process for a key in the queue that the server keeps. One goroutine at
-// a time may use it.
+// Place is one wait of this process in the queue that the server keeps for a key. Only one goroutine at a
+// time may use a Place.
 type Place struct {
 	server *wire.Server
 	grants *notify.Channel
@@ -29,8 +29,8 @@ type Place struct {
 	wait     queue.Wait
 	next     queue.Event // what has happened since the last answer
 	expected *notify.Expected
-	fresh    string        // a token that nobody has used; empty: none is made yet
-	ahead    int           // how many wait before this process and may live, by the last answer
+	fresh    string        // a token that no call has used; empty: none is made yet
+	ahead    int           // how many living places may be before this one, by the last answer
 	beat     clock.Instant // when to send a heartbeat
 }
 
@@ -38,15 +38,15 @@ type Place struct {
 type Want struct {
 	TTL     time.Duration
 	Fenced  bool
-	Extends bool   // the lease is extended at once anyway
-	Owner   string // what the token is to say about its owner
+	Extends bool   // the caller extends the lease at once anyway
+	Owner   string // what the token says about its owner
 
-	Silent bool   // this process does not hear of grants
+	Silent bool   // this process hears of no grants
 	Since  int64  // score of an earlier place of this process in the queue; 0: none
-	Token  string // of the first call, which no call about this key had before; empty: a new one
+	Token  string // for the first call; no earlier call about this key had it; empty: New makes one
 }
 
-// New returns a Place for the key of a Claim. Nothing is sent before Ask.
+// New returns a Place for the key of a Claim. The Place sends nothing before Ask.
 func New(s *wire.Server, g *notify.Grants, c *wire.Claim, w Want) *Place {
 	return &Place{
 		server: s, grants: g.Channel(c.Key()), claim: c, want: w, fresh: w.Token,
@@ -57,14 +57,14 @@ func New(s *wire.Server, g *notify.Grants, c *wire.Claim, w Want) *Place {
 // Key returns the key for which the place waits.
 func (p *Place) Key() string { return p.claim.Key() }
 
-// Token returns the token of the place, which has the key once the place is granted.
+// Token returns the token of the place. The grant gives the key to this token.
 func (p *Place) Token() string { return p.wait.Token }
 
-// Score returns the score of the place, or the one with which it joins; 0: none.
+// Score returns the score of the place, or the score with which the place joins. 0 means none.
 func (p *Place) Score() int64 { return cmp.Or(p.wait.Score, p.wait.Since) }
 
-// Granted returns the lease and the fence that the place has got. The lease may be over. The server
-// may give a fence to one that wants none.
+// Granted returns the end of the lease and the fence that the server has given to the place. The lease may
+// be over. A share has a fence even if its Want is not Fenced.
 func (p *Place) Granted() (deadline clock.Instant, fence uint64) {
 	if p.want.Fenced || p.claim.IsShare() {
 		fence = uint64(p.wait.Fence)
@@ -72,7 +72,7 @@ func (p *Place) Granted() (deadline clock.Instant, fence uint64) {
 	return p.wait.Deadline, fence
 }
 
-// settings returns those of the steps of the wait.
+// settings returns the settings for the steps of the wait.
 func (p *Place) settings() queue.Settings {
 	s := queue.Settings{TTL: p.want.TTL, Fenced: p.want.Fenced, Least: 2 * p.server.RoundTrip()}
 	if p.want.TTL != clock.NoExpiry {
@@ -81,8 +81,8 @@ func (p *Place) settings() queue.Settings {
 	return s
 }
 
-// mayMiss is how much of the lease may be over when the lock is held after a push. If more is,
-// one command renews the lease first.
+// mayMiss is how much of the lease may be over when a push brings the grant. If more is over, a command
+// renews the lease before the place holds the lock.
 func (w Want) mayMiss() time.Duration {
 	if w.Extends {
 		return w.TTL / 2
@@ -90,15 +90,15 @@ func (w Want) mayMiss() time.Duration {
 	return min(w.TTL/10, time.Second)
 }
 
-// step has the wait go on with what has happened. It returns the call to make next, if there is
-// one, and whether the lock is held.
+// step tells the wait what has happened. It returns the next call, if there is one, and whether the place
+// holds the lock.
 func (p *Place) step(e queue.Event) (ask *queue.Request, held bool) {
 	if p.fresh == "" {
 		p.fresh = p.claim.NewToken(p.want.Owner)
 	}
 	e.Now, e.Fresh = clock.Now(), p.fresh
 	if e.What == queue.BeatDue {
-		e.Hears = p.grants.Begin() // also after it was refused: the right may be there again
+		e.Hears = p.grants.Begin() // also after a refusal: the server may allow it now
 	}
 	before := p.wait.Token
 	var actions []queue.Action
@@ -125,12 +125,12 @@ func (p *Place) step(e queue.Event) (ask *queue.Request, held bool) {
 	return ask, held
 }
 
-// Ask tells the server what has happened, and sends what has to be sent. If it reports neither
-// held nor an error, the place is in the queue, and blocked says who has the key. After an error
-// Ask may be called again: the wait goes on where it was.
+// Ask tells the server what has happened, and sends the calls that follow from it. If Ask reports neither
+// held nor an error, the place is in the queue, and blocked says who has the key. After an error the caller
+// may call Ask again: the wait goes on where it was.
 //
-// If a lease is over when the answer comes, a heartbeat renews it, once. If that answer is late as
-// well, the next one would be too: Ask reports held, and the deadline has passed.
+// If a lease is over when the answer comes, Ask renews the lease with one heartbeat. If the second answer
+// is late too, a third would be late as well. Then Ask reports held with a deadline that has passed.
 func (p *Place) Ask(ctx context.Context) (held bool, blocked wire.Answer, err error) {
 	late := 0
 	for e := p.next; ; {
@@ -154,7 +154,7 @@ func (p *Place) Ask(ctx context.Context) (held bool, blocked wire.Answer, err er
 		if !at.Acquired {
 			p.answered(at.Ahead)
 			blocked = at.Answer
-			if at.Score == 0 { // perhaps it counted nobody who listens
+			if at.Score == 0 { // the server perhaps counts no listener here
 				p.grants.Recheck()
 			}
 		}
@@ -162,8 +162,8 @@ func (p *Place) Ask(ctx context.Context) (held bool, blocked wire.Answer, err er
 	}
 }
 
-// asking is the event that has the wait ask the server: with a heartbeat if it has a place, and
-// otherwise with its join, which has got no answer yet.
+// asking returns the event that makes the wait ask the server. A place in the queue sends a heartbeat. A
+// place whose join has no answer sends the join again.
 func (p *Place) asking() queue.Event {
 	if p.wait.Phase == queue.Joining {
 		return queue.Event{What: queue.Overdue}
@@ -171,12 +171,12 @@ func (p *Place) asking() queue.Event {
 	return queue.Event{What: queue.BeatDue}
 }
 
-// request is the Want with a token, as the server is asked.
+// request returns what the server is asked: the Want with a token.
 func (w Want) request(token string) wire.Request {
 	return wire.Request{Token: token, TTL: w.TTL, Fenced: w.Fenced}
 }
 
-// answer is a Standing as a Wait knows it.
+// answer converts a Standing to the form that a Wait knows.
 func answer(s wire.Standing) queue.Answer {
 	a := queue.Answer{Granted: s.Acquired, Fence: int64(s.Fence), Remaining: s.Left, Score: s.Score}
 	if s.Left == clock.NoExpiry {
@@ -185,18 +185,20 @@ func answer(s wire.Standing) queue.Answer {
 	return a
 }
 
-// errNotHeld is the error of a PassOn of a token that does not hold the key.
+// errNotHeld is the error of PassOn for a token that does not hold the key.
 var errNotHeld = errors.New("the key has another token")
 
-// PassOn releases the key of the Claim, which has token, to the process that waits first, and joins
-// behind all others, in one script. freed reports whether the key has been released. held reports
-// that nobody else waited, so that the place has the key. If it reports neither held nor an error,
-// the place is in the queue. After an error there is no place.
+// PassOn runs one script. The script releases the key of c, which token holds, to the process that waits
+// first. Then it joins behind all other places.
+//
+// freed reports that the script has released the key. held reports that no other process waited, so the
+// place has the key. If PassOn reports neither held nor an error, the place is in the queue. After an error
+// there is no place.
 func (p *Place) PassOn(ctx context.Context, c *wire.Claim, token string) (freed, held bool, err error) {
 	p.wait = queue.Wait{Phase: queue.Held, Token: token, Silent: p.want.Silent, Deadline: clock.Never}
 	ask, _ := p.step(queue.Event{What: queue.Released})
 	defer func() {
-		if !freed { // also when user code has panicked: the new token is nowhere, or may be anywhere
+		if !freed { // also after a panic of user code: the server may have the new token or not
 			p.claim.UnsettlePlace(p.claim.Key(), ask.Again)
 			p.Abandon()
 			p.wait = queue.Wait{}
@@ -216,8 +218,8 @@ func (p *Place) PassOn(ctx context.Context, c *wire.Claim, token string) (freed,
 	return true, held, nil
 }
 
-// Confirm tells the server that the token has the key by another way than its place, and ends the
-// place if the server says so too. Otherwise the place goes on.
+// Confirm tells the server that the token got the key without its place. If the server agrees, Confirm ends
+// the place. Otherwise the place goes on.
 func (p *Place) Confirm(ctx context.Context) (confirmed bool, err error) {
 	keep := wire.Place{Keep: true, Silent: p.wait.Silent}
 	at, err := p.server.Queues().Ask(ctx, p.claim, p.want.request(p.wait.Token), keep)
@@ -228,15 +230,15 @@ func (p *Place) Confirm(ctx context.Context) (confirmed bool, err error) {
 	return false, err
 }
 
-// Interrupted notes that user code has ended an Ask, so that a call of it may be under way.
+// Interrupted notes that user code has ended an Ask. A call of that Ask may still be under way.
 func (p *Place) Interrupted() {
-	if p.wait.Token == "" { // it was not about a call
+	if p.wait.Token == "" { // the Ask made no call
 		return
 	}
 	p.claim.UnsettlePlace(p.claim.Key(), p.wait.Token)
 }
 
-// Leave gives the place up. What the server has of it is taken back in the background.
+// Leave gives the place up. The reaper frees in the background what the server may have of it.
 func (p *Place) Leave() { p.step(queue.Event{What: queue.Left}) }
 
 // Abandon gives up a place that has got the key, or may have got it.
@@ -245,10 +247,10 @@ func (p *Place) Abandon() {
 	p.server.Queues().Discard(p.claim, p.wait.Token)
 }
 
-// GoesOn notes for a Claim that goes on with the token of the place what its calls may have done.
+// GoesOn tells c, which goes on with the token of the place, what the calls of the place may have done.
 func (p *Place) GoesOn(c *wire.Claim) { c.GoOn(p.claim) }
 
-// HandedOver ends a place whose key has another token now.
+// HandedOver ends a place whose key now has another token.
 func (p *Place) HandedOver() {
 	p.expected.Abandon()
 	if !p.claim.Settled() {
@@ -256,35 +258,39 @@ func (p *Place) HandedOver() {
 	}
 }
 
-// Taken ends a place whose key somebody holds now.
+// Taken ends a place whose grant has a holder now.
 func (p *Place) Taken() { p.expected.Taken() }
 
-// answered takes how many wait before the place.
+// answered notes how many processes wait before the place.
 func (p *Place) answered(ahead int) {
 	p.ahead = ahead
 	p.beat = clock.Now().After(p.interval())
 }
 
-// Heartbeats keep a place, find a grant whose message was lost, and pass a lock on whose holder
-// has died. The first five in the queue send them often. Those behind send them more slowly, so
-// that a thousand processes together send fewer than a hundred a second, but still often enough
-// to keep the queue, which the server forgets after 30 seconds. A silent place finds its grant by the token
-// of its key, which it reads through the cache after each change. A client without a cache, and one that
-// waits for a share, finds it by nothing but a heartbeat, so a silent place sends them often wherever it
-// stands; see interval.
+// A heartbeat does three things. It keeps the place, since the server forgets a queue after 30 seconds. It
+// finds a grant whose message was lost. It passes on a lock whose holder has died.
+//
+// The first five places send heartbeats often. The places behind send them more slowly, so that a thousand
+// processes send fewer than a hundred a second.
+//
+// A silent place gets no message of its grant. It reads the token of its key through the cache after each
+// change. A client without a cache, and a waiter for a share, find the grant only by a heartbeat. So a
+// silent place sends heartbeats often, wherever it stands: see interval.
 const (
 	heartbeat        = time.Second
 	longestHeartbeat = 15 * time.Second
 )
 
-// spread is how long each place sends its heartbeat after the one before it when the lease of the
-// holder is over. The first two pass the lock on at once. If they are dead too, the first that lives
-// does, so each dead one costs the others that long. It bounds what a thousand processes send. While
-// the server waits for the first to beat, it counts no more than 11 of those before a place: so 200
-// who died together cost half a second and not ten.
+// spread is the pause between the heartbeats of two neighbours once the lease of the holder is over. The
+// first two places send theirs at once and pass the lock on. If both are dead, the first living place
+// behind them does it. So each dead place delays the places behind it by spread. spread also bounds what a
+// thousand processes send.
+//
+// While the server waits for the heartbeat of the first place, it counts at most 11 places before each
+// place. So 200 processes that die together delay the others by half a second, not by ten.
 const spread = 50 * time.Millisecond
 
-// interval is how long to wait before the next heartbeat.
+// interval returns the pause before the next heartbeat.
 func (p *Place) interval() time.Duration {
 	interval := heartbeat
 	if p.wait.Silent {
@@ -300,17 +306,20 @@ func (p *Place) interval() time.Duration {
 	return interval - rand.N(interval/10+1)
 }
 
-// follows reports whether the place is so near the head of the queue that its process must notice
-// at once if the key becomes free without a grant: because its holder has died, or somebody has
-// deleted it. It is so for the first two, because nobody tells the second that it is the first now.
+// follows reports whether the process must notice at once that the key is free without a grant. The key
+// becomes free so if its holder dies or a client deletes it. The first two places must notice: no message
+// tells the second place that it is the first now.
 func (p *Place) follows() bool { return p.ahead <= 1 }
 
-// stagger is how long after the first two this place sends its heartbeat when what it waits for has
-// ended. There is none at the end of barging: only processes that have asked within that time know that
-// the key is kept free, which are few, however many wait. The process that has freed the key is one of
-// them, and the last in the queue, so it must not wait for the others, who know nothing. There is none
-// either if the server could not take out all dead before the place in one script, and so has it come
-// again after a millisecond.
+// stagger returns for how long this place waits after the first two before its heartbeat. left is the time
+// until the lease, or the barging, ends.
+//
+// At the end of barging there is no pause. Only a process that has asked during the barging knows of it, so
+// few come. The process that has freed the key is among them, at the end of the queue. The places before it
+// do not know of the barging, so it must not wait for them.
+//
+// A left of one millisecond has no pause either. The server says so if one script could not remove all dead
+// places before this one.
 func (p *Place) stagger(left time.Duration) time.Duration {
 	if left <= max(p.server.Queues().Barging(), time.Millisecond) {
 		return 0
@@ -318,13 +327,14 @@ func (p *Place) stagger(left time.Duration) time.Duration {
 	return time.Duration(max(p.ahead-1, 0)) * spread
 }
 
-// Await waits until there is something to Ask about: the server has granted the lock, the key may be
-// free, a heartbeat is due, or end has come. left is what is left of the lease of key's holder, as
-// far as is known. crowded reports that the lock was granted while others wait for it.
+// Await waits until Ask has something to do: the server has granted the lock, the key may be free, a
+// heartbeat is due, or end has come. left is the known rest of the lease of the holder. crowded reports
+// that the server granted the lock while other processes wait for it.
 func (p *Place) Await(ctx context.Context, w *notify.Wait, left time.Duration,
 	end clock.Instant) (crowded bool, err error) {
 	end = min(end, p.beat)
-	if left > 0 && p.follows() { // the key may not change then: it is shared, or stays free until then
+	// the key may not change at that time: it is shared, or barging keeps it free
+	if left > 0 && p.follows() {
 		end = min(end, clock.Now().After(clock.JustAfter(left)))
 	}
 	if (p.follows() || p.wait.Silent) && w.Listener != nil {
@@ -335,9 +345,9 @@ func (p *Place) Await(ctx context.Context, w *notify.Wait, left time.Duration,
 		}
 		err = w.Await(ctx, p.claim.Key(), end.Until(), left, end)
 		w.Foreign = nil
-		w.Token = "" // w goes on without the place, whose key may have the token until the reaper frees it
+		w.Token = "" // w goes on without the place, and the key may keep the token until the reaper frees it
 	} else {
-		w.Leave() // of a key for which it has waited before: who waits for that key behind it would not be told
+		w.Leave() // of its last key: as long as w stands there, the waiter behind w hears of no change
 		pause := end.Until()
 		if p.follows() || left > 0 && left < longestHeartbeat {
 			pause = min(pause, clock.JustAfter(left+p.stagger(left)))
@@ -351,8 +361,8 @@ func (p *Place) Await(ctx context.Context, w *notify.Wait, left time.Duration,
 	return p.told(), nil
 }
 
-// Rest waits for pause, but no longer than until end, or until the server has granted the lock, before
-// the server is asked again that has not answered. crowded is as Await has it.
+// Rest waits before the next call to a server that has not answered. It ends after pause, at end, or when
+// the server has granted the lock. crowded means the same as in Await.
 func (p *Place) Rest(ctx context.Context, w *notify.Wait, pause time.Duration,
 	end clock.Instant) (crowded bool, err error) {
 	w.Wake = p.expected.Wake()
@@ -372,5 +382,5 @@ func (p *Place) told() (crowded bool) {
 	return granted && g.Waiting > 0
 }
 
-// Beating reports whether Ask would send a heartbeat, and has no news.
+// Beating reports whether Ask would send only a heartbeat.
 func (p *Place) Beating() bool { return p.next.What == queue.BeatDue }

@@ -1,3 +1,6 @@
+// Package queue decides what this process does in the queue that the server keeps for a key. It is one
+// function from a Wait and an event to the next Wait and the calls to make. It sends nothing and reads no
+// clock.
 package queue
 
 import (
@@ -7,11 +10,10 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Wait is one wait of this process for a key in the queue that the server keeps for the key:
-// from the first call until it has the key. All callers of this process that want the key are
-// one Wait. It is a value: Settings.Step alone changes it, talks to nobody and reads no clock.
-// What becomes of a lock that is held is not its concern, but for a release with which the
-// process joins the queue again.
+// Wait is one wait of this process in the queue that the server keeps for a key. It lasts from the first
+// call until the process has the key. All callers of this process that want the key share one Wait. After
+// the grant a Wait knows only one thing of the lock: a release with which the process joins the queue
+// again.
 //
 //	idle ─Wanted─▶ joining ─queued─▶ waiting ─gone─▶ joining, with a new token
 //	               joining or waiting ─granted─▶ held
@@ -19,22 +21,23 @@ import (
 //	held ─Released─▶ passing, with a new token
 //	               passing ─queued─▶ waiting     passing ─granted─▶ held     passing ─gone─▶ joining
 //
-// A token enters the server's queue once and is never used again, because a message about its
-// former place could be on its way.
+// A token enters the queue once and is never used again. A message about its former place may still be on
+// its way.
 type Wait struct {
 	Phase Phase
 	Token string
-	// the server must not tell this process of a grant of Token: it would not hear that, or that failed before
+	// The server must send no message of a grant of Token: this process hears none, or did not hear earlier
+	// ones.
 	Silent bool
-	Former string // of passing: the token that gives the lock up; "": none
+	Former string // with Passing: the token that gives the lock up; "": none
 	Since  int64  // the score with which Token joins; 0: at the end of the queue
-	Score  int64  // the last that the server said; 0: none
-	Gone   int    // how often the server had lost a token of this wait, at most twice
+	Score  int64  // the last one that the server said; 0: none
+	Gone   int    // how often the server had lost a token of this wait; at most 2
 
-	// A pushed lease counts from Anchor, or from FirstSend where Token was sent in two calls
-	// that insert it: the second could have inserted it again after the grant.
+	// A pushed lease counts from Anchor. It counts from FirstSend if two calls were sent that insert Token.
+	// The second call may have inserted the token again after the grant.
 	FirstSend clock.Instant // when the first call with Token was sent
-	Anchor    clock.Instant // when the last call was sent that was answered with a place in the queue
+	Anchor    clock.Instant // the sending time of the last call that the server answered with a place
 	Anchored  bool
 	Repeated  bool
 
@@ -42,15 +45,15 @@ type Wait struct {
 	Deadline clock.Instant
 }
 
-// Phase is where a Wait is.
+// Phase says where a Wait is.
 type Phase uint8
 
 // The phases of a Wait. The zero Wait is idle.
 const (
 	Idle    Phase = iota
-	Joining       // the join is not answered
-	Waiting       // it is in the queue, as far as is known
-	Passing       // the lock is given up, and Token is to join behind all others; not answered
+	Joining       // the join has no answer yet
+	Waiting       // the token is in the queue, as far as this process knows
+	Passing       // Former gives the lock up, and Token joins behind all others; the call has no answer yet
 	Held
 )
 
@@ -60,8 +63,8 @@ type Call uint8
 // The calls of a Wait.
 const (
 	Join      Call = iota // scripts/wait.lua
-	Heartbeat             // scripts/wait.lua, which then does not insert
-	// scripts/release.lua: release, or leave the queue; scripts/requeue.lua: and join again
+	Heartbeat             // scripts/wait.lua, which inserts nothing then
+	// scripts/release.lua releases the key or leaves the queue. scripts/requeue.lua also joins again.
 	Pass
 )
 
@@ -69,12 +72,12 @@ const (
 type Request struct {
 	Call   Call
 	Token  string
-	Again  string // of Pass: the token that joins
+	Again  string // with Pass: the token that joins
 	Silent bool
 	Since  int64
 }
 
-// about returns the token of which the answer says where it is; none, if it says nothing.
+// about returns the token whose state the answer tells. It is empty if the answer tells none.
 func (r Request) about() string {
 	if r.Call == Pass {
 		return r.Again
@@ -82,11 +85,12 @@ func (r Request) about() string {
 	return r.Token
 }
 
-// Answer is what a script has answered. Neither Granted nor a Score: the token is nowhere.
+// Answer is the answer of a script. If it has neither Granted nor a Score, the server does not know the
+// token.
 type Answer struct {
 	Granted   bool
 	Fence     int64
-	Remaining time.Duration // of the lease; negative: it does not end
+	Remaining time.Duration // of the lease; negative: the lease does not end
 	Score     int64         // of the place in the queue; 0: none
 }
 
@@ -96,11 +100,11 @@ type Happening uint8
 // What may happen to a Wait.
 const (
 	Wanted   Happening = iota // a caller of this process wants the key, and the process listens for grants
-	Answered                  // Request, sent at Sent, got Answer
-	// the server has pushed a grant: Token, Answer.Fence, and Answer.Remaining as granted
+	Answered                  // Answer has come to Request, which was sent at Sent
+	// The server has pushed a grant: Token, Answer.Fence and Answer.Remaining are as granted.
 	Told
-	Overdue  // a join was not answered
-	BeatDue  // it is time for a heartbeat, or the process listens again after a break
+	Overdue  // a join has got no answer
+	BeatDue  // a heartbeat is due, or the process listens again after a break
 	Left     // the last caller has gone
 	Released // the holder gives the lock up, and another caller of this process wants it
 )
@@ -113,21 +117,22 @@ type Event struct {
 	Sent    clock.Instant
 	Answer  Answer
 	Token   string
-	Hears   bool   // of BeatDue: the process listens for grants
-	Fresh   string // a token that nobody has used, in case one is needed
+	Hears   bool   // with BeatDue: the process listens for grants
+	Fresh   string // a token that no call has used, in case the step needs one
 }
 
 // Deed says what an Action is.
 type Deed uint8
 
-// What a Wait has its owner do.
+// What the owner of a Wait must do.
 const (
 	Ask     Deed = iota // send Request
-	Abandon             // send Request, a Pass: until it is answered, or longer if another call may be late
-	Hold                // the lock is held, with Wait.Fence until Wait.Deadline
+	Abandon             // send Request, a Pass, until it has an answer, or longer if another call may be late
+	Hold                // the process holds the lock, with Wait.Fence until Wait.Deadline
 )
 
-// Action is what the owner of a Wait does after a step, in the order of the list.
+// Action is what the owner of a Wait does after a step. The owner does the actions in the order of the
+// list.
 type Action struct {
 	Do      Deed
 	Request Request
@@ -135,12 +140,12 @@ type Action struct {
 
 // Settings are the same for all steps of a Wait.
 type Settings struct {
-	TTL    time.Duration // of the lock; clock.NoExpiry: none
+	TTL    time.Duration // of the lock; clock.NoExpiry: it does not end
 	Fenced bool          // the lock has a fence
-	Least  time.Duration // what must be left of a pushed lease: two round trips, to extend it
+	Least  time.Duration // the least rest of a pushed lease: two round trips, in which the process extends it
 }
 
-// Step returns what becomes of a Wait, and what to do.
+// Step returns the next Wait, and what its owner must do.
 func (s Settings) Step(w Wait, e Event) (Wait, []Action) {
 	t := step{Settings: s, Wait: w, Event: e}
 	switch e.What {
@@ -173,7 +178,7 @@ func (s Settings) Step(w Wait, e Event) (Wait, []Action) {
 	return t.Wait, t.actions
 }
 
-// step is one step.
+// step has the values of one step.
 type step struct {
 	Settings
 	Wait
@@ -225,13 +230,13 @@ func (t *step) answered() {
 			t.Anchored, t.Anchor = true, t.Sent
 		}
 	default:
-		// The token is nowhere, or a late first call has inserted it anew at the end.
+		// The server does not know the token, or a late first call has inserted it anew at the end.
 		t.gone()
 	}
 }
 
-// gone goes on with a new token in the old place. A process that was lost twice is perhaps not
-// heard where the server counts who listens: it asks to be granted the lock without a message.
+// gone goes on with a new token in the old place. If the server loses a second token, it perhaps counts no
+// listener for this process. Then the wait asks for a grant without a message.
 func (t *step) gone() {
 	t.abandon(t.Wait.Token)
 	if t.Phase == Passing {
@@ -250,8 +255,8 @@ func (t *step) lasting(left time.Duration) time.Duration {
 	return left
 }
 
-// hold takes what was granted, if enough is left of the lease. Otherwise a heartbeat says
-// whether the lock is still this token's, and renews the lease.
+// hold takes the grant if enough of the lease is left. Otherwise a heartbeat asks whether the token still
+// has the lock, and renews the lease.
 func (t *step) hold(deadline clock.Instant, least time.Duration) {
 	if deadline < t.Now.After(least) {
 		t.beat()
@@ -273,7 +278,7 @@ func (t *step) told() {
 		return
 	}
 	if t.TTL == clock.NoExpiry || t.Fenced && t.Answer.Fence == 0 {
-		t.beat() // the server grants ten seconds, and a fence if the releaser has named the counter
+		t.beat() // a push grants ten seconds, and a fence only if the releaser has named the counter
 		return
 	}
 	from := t.FirstSend

@@ -200,7 +200,8 @@ func (t *Terms) NextRenewal(from clock.Instant) clock.Instant {
 	if end == clock.Never {
 		return clock.Never
 	}
-	span := min(t.ttl, time.Duration(end-from)) // the deadline is nearer if a Begin that shortens got no answer
+	// the deadline is nearer if a Begin that shortens got no answer
+	span := min(t.ttl, time.Duration(end-from))
 	return from.After(max(span, 0) / Renewals)
 }
 
