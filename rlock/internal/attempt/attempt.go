@@ -95,8 +95,7 @@ const (
 	Busy                  // somebody else holds a key, or waits for it
 	Transient             // the server did not answer, or cannot serve yet
 	Ended                 // the context of the caller has ended
-	// the server or the client has refused the attempt, or nobody knows what became of it
-	Failed
+	Failed                // the server or the client has refused the attempt, or nobody knows what became of it
 )
 
 // Passes reports whether another attempt may get the keys.

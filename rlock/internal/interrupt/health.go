@@ -15,12 +15,11 @@ import (
 // Health tells whether a client of Open keeps no call for longer than its context lasts. A nil Health never
 // says so.
 type Health struct {
-	serves func(connections int64) bool // see NewHealth
-	pipes  int64                        // connections that calls use
-	most   int64                        // commands in a ring: half of it
-	calls  atomic.Int64
-	// calls that had no answer, and may be in a ring: those of this period and the last
-	unsure   atomic.Int64
+	serves   func(connections int64) bool // see NewHealth
+	pipes    int64                        // connections that calls use
+	most     int64                        // commands in a ring: half of it
+	calls    atomic.Int64
+	unsure   atomic.Int64  // calls that had no answer, and may be in a ring: those of this period and the last
 	answered time.Duration // a period, after which they have had one, or their connection is given up
 
 	mu        sync.Mutex

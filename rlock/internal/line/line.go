@@ -61,9 +61,8 @@ type Leased interface {
 type Lease struct {
 	shard *shard // nil: the lease was never in a line
 	// nil: no caller waits behind the lease, and the line knows nothing else of the key; only Lines sets it
-	line *Line
-	// with Readers and Permits: the end of the turn in which others may have the lease
-	until      clock.Instant
+	line       *Line
+	until      clock.Instant // with Readers and Permits: the end of the turn in which others may have the lease
 	silence    clock.Silence
 	users      int32 // callers who use the lease, or are about to
 	state      State
@@ -152,11 +151,10 @@ type Line struct {
 	places     int // how many asking callers should stand there while others wait here
 
 	turn   turn
-	number uint32 // of the last question of any turn
-	score  int64  // of a place in the queue that a caller has left; 0: none
-	// Whole: when the lease of another process ends for which the asker waits; 0: not known
-	other clock.Instant
-	met   bool // Whole: this process has seen another process with the key
+	number uint32        // of the last question of any turn
+	score  int64         // of a place in the queue that a caller has left; 0: none
+	other  clock.Instant // Whole: when the lease of another process ends for which the asker waits; 0: not known
+	met    bool          // Whole: this process has seen another process with the key
 }
 
 // What says what has happened.
@@ -172,10 +170,9 @@ const (
 	Granted      // the caller who asked for Lease holds it; Sealed
 	// the server makes the caller who asks for Lease wait; Left is the rest of the lease in the way
 	Told
-	Crowded // other processes wait for Lease, and Granted follows
-	Failed  // the caller stops asking for Lease
-	// a user of Lease is done, and had it as Want says; Sealed, Plain, Blind, RoundTrip
-	Done
+	Crowded    // other processes wait for Lease, and Granted follows
+	Failed     // the caller stops asking for Lease
+	Done       // a user of Lease is done, and had it as Want says; Sealed, Plain, Blind, RoundTrip
 	HandedOver // Lease has the key of From now; the first of Fences, Fence, is its own; Waits
 	PassedOn   // From is given up, and the caller asks for Lease in its place
 	Ended      // Lease is over, or a caller has given it back

@@ -13,8 +13,7 @@ import (
 // So many hand-overs are between callers, and few are between processes. That is the idea of lock cohorting
 // (Dice, Marathe and Shavit, 2012).
 type turn struct {
-	// when the server gave the key, or a caller first waited behind the holder; 0: neither
-	began  clock.Instant
+	began  clock.Instant // when the server gave the key, or a caller first waited behind the holder; 0: neither
 	others clock.Instant // since when another process waits; 0: none does, as far as this process knows
 	asked  clock.Instant // when the server last said whether another process waits; 0: never
 	// when the next hand-over asks, if the question has no answer by then; 0: no question is under way

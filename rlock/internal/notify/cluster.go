@@ -10,7 +10,7 @@ import (
 	"github.com/rlock-go/toolkit/redislua"
 )
 
-// NewServer returns the Server that a client is connected to.
+// NewServer returns the Server for the servers of a client.
 func NewServer(client rueidis.Client, scripts *gen.Scripts) Server {
 	if client.Mode() == rueidis.ClientModeCluster {
 		return Cluster{Client: client}
@@ -18,8 +18,8 @@ func NewServer(client rueidis.Client, scripts *gen.Scripts) Server {
 	return Redis{Client: client, Scripts: scripts}
 }
 
-// Cluster is the Server of a client of a cluster. A client sends commands of one slot that go with
-// one without keys to the slot's primary, also where it reads from replicas.
+// Cluster is the Server of a client of a cluster. Such a client sends commands of one slot, together with a
+// command without keys, to the primary of the slot. It does so even if it reads from replicas.
 type Cluster struct {
 	Client rueidis.Client
 }
@@ -27,9 +27,9 @@ type Cluster struct {
 // Slot implements Server.
 func (Cluster) Slot(key string) uint16 { return redislua.Slot(key) }
 
-// Owners implements Server. It reads in a transaction, because a client that is redirected,
-// as when the slot has moved, repeats the whole transaction at the other node. Of commands
-// outside one, it would repeat only MGET, and the other node would not track the keys.
+// Owners implements Server. It reads in a transaction. A node that no longer has the slot redirects the
+// client, and the client repeats a whole transaction at the other node. Outside a transaction it would
+// repeat only MGET, and the other node would not track the keys.
 func (c Cluster) Owners(ctx context.Context, locks [][]string) []Answer[string] {
 	return together(locks, eachRead(func(keys []string) Answer[string] {
 		commands := append(rueidis.Commands{c.Client.B().Multi().Build().ToPipe()}, Track(c.Client, keys)...)
@@ -64,7 +64,7 @@ func (c Cluster) Left(ctx context.Context, locks [][]string) []Answer[time.Durat
 	}))
 }
 
-// eachRead makes one read after the other: one that is redirected is repeated as a whole.
+// eachRead makes one read after the other. The client repeats a redirected read as a whole.
 func eachRead[T any](ask func(keys []string) Answer[T]) func(reads [][]string) []Answer[T] {
 	return func(reads [][]string) []Answer[T] {
 		answers := make([]Answer[T], len(reads))

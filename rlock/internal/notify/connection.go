@@ -11,41 +11,41 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// connections are those on which a client listens: on a cluster one for each node that serves a
-// channel, and otherwise one.
+// connections are the connections on which a client listens. On a cluster there is one for each node that
+// serves a channel. Otherwise there is one.
 //
-// They are of their own, of those that the client's pool has for blocking commands, because the
-// server limits what a connection with subscriptions may have unread, and closes it beyond. A shared
-// connection would be closed by a large reply.
+// They come from the client's pool for blocking commands, and carry nothing else. The server limits the
+// unread output of a connection with subscriptions, and closes the connection beyond the limit. A large
+// reply would close a shared connection.
 type connections struct {
 	background context.Context
 	client     rueidis.Client
 	cluster    bool
-	keep       time.Duration        // a subscription to the channel of a slot that nobody uses
-	hear       func(message string) // on the goroutine that reads a connection
+	keep       time.Duration        // for how long to keep an unused subscription to the channel of a slot
+	hear       func(message string) // called on the goroutine that reads a connection
 	running    sync.WaitGroup       // subscriptions, and the closing of connections
 
 	mu   sync.Mutex
-	open map[string]*connection // by the address of the node; "" if there is no cluster
+	open map[string]*connection // by the address of the node; "" without a cluster
 }
 
-// connection is one that the client has dialled, or dials.
+// connection is a connection that the client has dialled, or dials.
 type connection struct {
 	address string
-	ready   chan struct{} // closed when the client has dialled; what follows is set before
+	ready   chan struct{} // closed once the client has dialled; the next three fields are set before that
 	conn    rueidis.DedicatedClient
 	broken  <-chan error
-	primary string // what its primary was just before
+	primary string // the primary just before the client dialled
 
-	users int // subscriptions that use it, or are to; guarded by connections.mu
+	users int // subscriptions that use it, or wait to use it; guarded by connections.mu
 
 	mu    sync.Mutex
-	ended map[string]chan struct{} // by channel: receives when the server has ended the subscription
+	ended map[string]chan struct{} // by channel; receives when the server has ended the subscription
 }
 
-// use returns the connection to a node. The client dials it, or takes one that is in its pool. That
-// cannot be ended, and takes for ever if the pool is used up. So it goes on after ctx, for whoever
-// uses the node next. After an error there is nothing to leave.
+// use returns the connection to a node. The client dials the connection or takes it from its pool. No
+// caller can end that, and it takes forever if the pool is used up. So it goes on after ctx, for the next
+// user of the node. After an error the caller has nothing to leave.
 func (c *connections) use(ctx context.Context, address string, node rueidis.Client) (*connection, error) {
 	c.mu.Lock()
 	n := c.open[address]
@@ -72,7 +72,7 @@ func (c *connections) use(ctx context.Context, address string, node rueidis.Clie
 	}
 }
 
-// dial has the client dial a connection. If nobody wants it any more then, it is closed.
+// dial makes the client dial a connection. It closes the connection if no caller wants it by then.
 func (c *connections) dial(n *connection, node rueidis.Client) {
 	n.primary = c.primary()
 	n.conn, _ = node.Dedicate()
@@ -92,8 +92,8 @@ func (c *connections) dial(n *connection, node rueidis.Client) {
 	}
 }
 
-// leave ends what use has begun. The last one closes the connection, which takes a second if the
-// server does not answer.
+// leave ends one use. The last user closes the connection. That takes a second if the server does not
+// answer.
 func (c *connections) leave(n *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +103,7 @@ func (c *connections) leave(n *connection) {
 	}
 }
 
-// drop has whoever uses the node next dial another connection.
+// drop makes the next user of the node dial another connection.
 func (c *connections) drop(n *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,14 +117,14 @@ func (c *connections) remove(n *connection) {
 	}
 }
 
-// shared reports whether others than the caller use the connection.
+// shared reports whether other subscriptions than the caller's use the connection.
 func (c *connections) shared(n *connection) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return n.users > 1
 }
 
-// primary returns what tells one primary from another, which is nothing but for sentinels.
+// primary returns a text that differs from one primary to another. Without sentinels it is always empty.
 func (c *connections) primary() string {
 	if c.client.Mode() != rueidis.ClientModeSentinel {
 		return ""
@@ -132,7 +132,7 @@ func (c *connections) primary() string {
 	return strings.Join(slices.Sorted(maps.Keys(c.client.Nodes())), " ")
 }
 
-// changed takes what the server says of a subscription. It ends one whose slot has moved.
+// changed takes what the server says of a subscription. It ends a subscription whose slot has moved.
 func (n *connection) changed(s rueidis.PubSubSubscription) {
 	if s.Kind != "sunsubscribe" {
 		return
@@ -145,8 +145,8 @@ func (n *connection) changed(s rueidis.PubSubSubscription) {
 	}
 }
 
-// follow returns what receives when the server ends the subscription to a channel. It is called
-// before the subscription.
+// follow returns a channel that receives when the server ends the subscription. Call follow before
+// subscribing.
 func (n *connection) follow(channel string) <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -155,7 +155,7 @@ func (n *connection) follow(channel string) <-chan struct{} {
 	return ended
 }
 
-// forget ends what follow has begun.
+// forget undoes follow.
 func (n *connection) forget(channel string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// Grant is what the server says to the process that waits first.
+// Grant is the message by which the server gives a lock to the process that waits first.
 type Grant struct {
 	Key, Token string
 	Fence      uint64
 	Lease      time.Duration // at least a millisecond
-	Waiting    int           // how many others wait
+	Waiting    int           // how many other places wait
 }
 
-// maxDigits are those of the largest whole number of which a script, which counts in floating
-// point, knows all.
+// maxDigits is the number of digits that a script can use for whole numbers. A script counts in floating
+// point.
 const maxDigits = 16
 
-// readGrant reads the message of a grant, and reports whether text has its form. The message is
-// "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the lease in milliseconds. Key and
-// token may have any bytes. Those of the Grant are parts of text.
+// readGrant reads the message of a grant, and reports whether text has its form. The form is "<lease>
+// <fence> <how many wait> <bytes of the key> <key> <token>", with the lease in milliseconds. The key and
+// the token may have any bytes. In the Grant they are parts of text.
 func readGrant(text string) (g Grant, ok bool) {
 	var numbers [4]int64
 	for i := range numbers {
@@ -37,7 +37,7 @@ func readGrant(text string) (g Grant, ok bool) {
 	if lease == 0 || lease > math.MaxInt64/int64(time.Millisecond) || waiting > math.MaxInt32 {
 		return Grant{}, false
 	}
-	if size >= int64(len(text))-1 || text[size] != ' ' { // the token has a byte at least
+	if size >= int64(len(text))-1 || text[size] != ' ' { // the token has at least one byte
 		return Grant{}, false
 	}
 	return Grant{

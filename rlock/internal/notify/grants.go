@@ -29,45 +29,48 @@ type Grants struct {
 	seed        maphash.Seed
 	shards      [16]expecting
 
-	name     func(key string) string // of the channel on which this process is told of grants of a key
+	name     func(key string) string // name of the channel that carries the grants of a key to this process
 	naming   sync.Mutex
-	channels map[uint16]*Channel // by slot; 0 where there is no cluster
+	channels map[uint16]*Channel // by slot; 0 without a cluster
 
 	stray   func(Grant)
 	mu      sync.Mutex
-	strays  []Grant // for which stray is still to be called
-	telling bool    // a goroutine calls it
+	strays  []Grant // grants for which stray must still be called
+	telling bool    // a goroutine calls stray
 
-	live atomic.Int64 // how many tokens have what they waited for
+	live atomic.Int64 // how many tokens are served
 }
 
-// expecting are some of the tokens that this process has now: those that are expected, and those that have
-// what they waited for, until Over. A grant of any other token is a stray.
+// expecting has some of the tokens of this process. A token is in it while a Place expects its grant, and
+// then, once served, until Over. A grant of any other token is a stray.
 type expecting struct {
 	mu     sync.Mutex
 	tokens map[string]*Expected
 }
 
-// served stands for all tokens that have what they waited for.
+// served marks a token that has got what it waited for.
 var served = &Expected{}
 
-// maxStrays is how many strays may wait for their call. It is more than a process expects,
-// and keeps what a stranger publishes from using up its memory. A stray without a call
-// costs the lease that the server has granted.
+// maxStrays is how many strays may wait for their call. It is more than the number of grants that a process
+// expects. It stops a stranger who publishes from using up the memory. If stray is not called for a grant,
+// the key stays taken until the granted lease ends.
 const maxStrays = 1 << 17
 
-// Channel is what this process is told of the grants of some keys on.
+// Channel tells this process of the grants of some keys.
 type Channel struct {
 	subscription
 	grants *Grants
 }
 
-// NewGrants returns Grants for the client; channel returns the name of the one on which the process is told
-// of grants of a key, which on a cluster is in the key's slot, and otherwise the same for all. stray is
-// called, one call at a time and on no goroutine of the client's, with each grant of a token that this
-// process does not have now: one that was given up, or that was served and then released, as a replica that
-// is promoted has places of the past. Nothing is sent before the first Listen. Grants end with background,
-// as by Close.
+// NewGrants returns Grants for the client. It sends nothing before the first Listen. Grants end with
+// background, as by Close.
+//
+// channel returns the name of the channel that carries the grants of a key to the process. On a cluster the
+// channel must be in the key's slot. Otherwise the name must be the same for all keys.
+//
+// stray is called with each grant of a token that this process does not have now. The process has given the
+// token up, or was served and has released the key. Such grants come from a promoted replica, which has
+// places of the past. stray is called once at a time, and on no goroutine of the client.
 func NewGrants(background context.Context, client rueidis.Client, channel func(key string) string,
 	stray func(Grant)) *Grants {
 	g := &Grants{seed: maphash.MakeSeed(), stray: stray, name: channel, channels: map[uint16]*Channel{}}
@@ -83,7 +86,7 @@ func NewGrants(background context.Context, client rueidis.Client, channel func(k
 	return g
 }
 
-// Channel returns the one on which this process is told of grants of a key.
+// Channel returns the channel that carries the grants of a key to this process.
 func (g *Grants) Channel(key string) *Channel {
 	var slot uint16
 	if g.connections.cluster {
@@ -100,9 +103,9 @@ func (g *Grants) Channel(key string) *Channel {
 	return c
 }
 
-// Close ends the subscriptions and their connections, and all calls of Listen. Nothing is heard any more. It
-// returns when that is done, which takes a second if a server does not answer, and after longestClose at the
-// latest. What the client dials just then is closed when it is there.
+// Close ends the subscriptions with their connections, and all calls of Listen. Nothing is heard after
+// that. Close takes a second if a server does not answer, and returns after longestClose at the latest. A
+// connection that the client dials meanwhile is closed once it is there.
 func (g *Grants) Close() {
 	g.stop()
 	g.naming.Lock()
@@ -118,16 +121,16 @@ func (g *Grants) Close() {
 	_, _ = clock.Receive(context.Background(), ended, longestClose, nil)
 }
 
-// longestClose is longer than rueidis takes to close a connection, which is a second. It takes for ever if a
-// ping of its own begins in the moment in which an idle connection is closed: nobody then reads the answer to
-// the ping that Close sends.
+// longestClose is longer than the second that rueidis takes to close a connection. rueidis never ends the
+// close if its own ping begins while it closes an idle connection: nobody then reads the answer to the ping
+// of Close.
 const longestClose = 2 * time.Second
 
 func (g *Grants) shard(token string) *expecting {
 	return &g.shards[maphash.String(g.seed, token)%uint64(len(g.shards))]
 }
 
-// hear takes a message. It runs on the goroutine that reads the connection, so it does not block.
+// hear takes a message. It runs on the goroutine that reads the connection, so it must not block.
 func (g *Grants) hear(message string) {
 	if token, quiet := strings.CutPrefix(message, "beat "); quiet {
 		g.look(token)
@@ -150,7 +153,8 @@ func (g *Grants) hear(message string) {
 	}
 }
 
-// look has whoever expects a grant of a token ask the server, which has not heard of it for a while.
+// look wakes the Place that expects a grant of token. Its server has not heard of the token for a while, so
+// the Place asks.
 func (g *Grants) look(token string) {
 	s := g.shard(token)
 	s.mu.Lock()
@@ -160,10 +164,10 @@ func (g *Grants) look(token string) {
 	}
 }
 
-// wake tells all who expect a grant on a channel that the process listens again.
+// wake tells all Places that expect a grant on a channel that the process listens again.
 func (g *Grants) wake(c *Channel) { g.signal(func(e *Expected) bool { return e.channel == c }) }
 
-// Wake has all who expect a grant ask the server, which may have lost their places.
+// Wake makes all Places that expect a grant ask the server, which may have lost them.
 func (g *Grants) Wake() { g.signal(func(*Expected) bool { return true }) }
 
 func (g *Grants) signal(meant func(*Expected) bool) {
@@ -179,7 +183,7 @@ func (g *Grants) signal(meant func(*Expected) bool) {
 	}
 }
 
-// report has stray called.
+// report adds a grant for which tell calls stray.
 func (g *Grants) report(stray Grant) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -193,7 +197,7 @@ func (g *Grants) report(stray Grant) {
 	}
 }
 
-// tell calls stray until there is none left.
+// tell calls stray for each stray grant, until none is left.
 func (g *Grants) tell() {
 	for {
 		g.mu.Lock()
@@ -210,7 +214,7 @@ func (g *Grants) tell() {
 	}
 }
 
-// Expected is a token of which a grant is expected. One goroutine at a time may use it.
+// Expected is a token whose grant is expected. Only one goroutine at a time may use an Expected.
 type Expected struct {
 	channel    *Channel
 	key, token string
@@ -221,8 +225,8 @@ type Expected struct {
 	granted bool
 }
 
-// Expect has a grant of a key to token kept for the caller until Taken or Abandon. It is called before the
-// request is sent that may be granted. No two callers expect the same token.
+// Expect keeps a grant of a key to token for the caller until Taken or Abandon. Call it before sending the
+// request that the server may grant. No two callers may expect the same token.
 func (c *Channel) Expect(key, token string) *Expected {
 	c.use()
 	e := &Expected{channel: c, key: key, token: token, wake: make(chan struct{}, 1)}
@@ -233,7 +237,7 @@ func (c *Channel) Expect(key, token string) *Expected {
 	return e
 }
 
-// put notes what a token is; nil: this process does not have it any more. The caller holds mu.
+// put sets the state of a token. nil means that this process does not have the token. The caller holds mu.
 func (s *expecting) put(g *Grants, token string, e *Expected) {
 	if s.tokens[token] == served {
 		g.live.Add(-1)
@@ -248,20 +252,20 @@ func (s *expecting) put(g *Grants, token string, e *Expected) {
 	s.tokens[token] = e
 }
 
-// signal lets Wake receive.
+// signal makes Wake receive.
 func (e *Expected) signal() {
 	select {
 	case e.wake <- struct{}{}:
-	default: // there is something to receive already
+	default: // a signal is there already
 	}
 }
 
-// Wake receives when Take may have a grant, when the server wants to hear of the token, and
-// when the process listens again after a time in which the message of a grant would have been lost: the
-// server then knows whether there was one. Its capacity is 1.
+// Wake receives in three cases. Take may have a grant. The server wants to hear of the token. Or the
+// process listens again after a time in which a message of a grant would have been lost, and must ask the
+// server. The capacity of the channel is 1.
 func (e *Expected) Wake() <-chan struct{} { return e.wake }
 
-// Take returns the last grant that has come, once. It is there before Wake receives.
+// Take returns the last grant that has come, once. The grant is there before Wake receives.
 func (e *Expected) Take() (Grant, bool) {
 	e.channel.use()
 	s := e.channel.grants.shard(e.token)
@@ -272,9 +276,9 @@ func (e *Expected) Take() (Grant, bool) {
 	return grant, granted
 }
 
-// Taken ends what Expect has begun, because the token has what was asked for. A grant that comes later, or
-// was not taken, is ignored until Over: it says what the caller has learned by an answer. To take it for a
-// stray would free what the caller has. Taken may be called again.
+// Taken ends the expectation, because the token has what it asked for. Grants ignores each grant of the
+// token that comes before Over, or that the caller has not taken: an answer has told the caller the same.
+// As a stray, the grant would free what the caller has. The caller may call Taken again.
 func (e *Expected) Taken() {
 	g := e.channel.grants
 	s := g.shard(e.token)
@@ -286,8 +290,8 @@ func (e *Expected) Taken() {
 	e.grant, e.granted = Grant{}, false
 }
 
-// Over notes that nobody has a token any more, or will have it again: a grant of it is a stray from now on.
-// Of a token that is expected, or that this process has never expected, it changes nothing.
+// Over notes that no caller has a token now or later. From now on a grant of the token is a stray. Over
+// changes nothing for a token that is still expected, or that this process has never expected.
 func (g *Grants) Over(token string) {
 	if token == "" || g.live.Load() == 0 {
 		return
@@ -300,9 +304,9 @@ func (g *Grants) Over(token string) {
 	}
 }
 
-// PassOn is Over for a token with which keys go on that this process gives away. So long a message may still
-// be under way about how it got them, which must not free them. A later grant is of a time when the keys were
-// free.
+// PassOn calls Over for a token after longestUnderWay. The process gives away the keys of this token, and
+// the token goes on with them. A message about how the token got the keys may still be under way, and must
+// not free them. A grant that comes later tells of a time when the keys were free.
 func (g *Grants) PassOn(token string) {
 	s := g.shard(token)
 	s.mu.Lock()
@@ -312,11 +316,11 @@ func (g *Grants) PassOn(token string) {
 	}
 }
 
-// longestUnderWay is longer than a command or a message can be under way.
+// longestUnderWay is longer than any command or message stays under way.
 const longestUnderWay = time.Minute
 
-// Abandon ends what Expect has begun, because the token has been given up. A grant that was not taken, or
-// that comes later, is a stray.
+// Abandon ends the expectation, because the caller has given the token up. A grant that the caller has not
+// taken, or that comes later, is a stray.
 func (e *Expected) Abandon() {
 	g := e.channel.grants
 	s := g.shard(e.token)

@@ -1,10 +1,9 @@
-// Package notify follows what the server says about changed keys: it wakes those who wait
-// for one, and finds locks whose key is another's or whose lease somebody else has shortened.
-// It also hears of what the server grants to this process.
+// Package notify follows what the server says about changed keys. It wakes a caller that waits for a
+// changed key. It finds a held lock whose key has another token, or whose lease another client has
+// shortened. It also hears of the grants of the server to this process.
 //
-// It never acquires, extends or ends a lock, and does not know what one is, nor of queues and
-// scripts: it knows keys and tokens, and tells whoever holds or expects them what it has read
-// or heard.
+// The package never acquires, extends or ends a lock. It knows keys and tokens, but no locks, queues or
+// scripts. It tells the holder or the waiter what it has read or heard.
 package notify
 
 import (
@@ -22,16 +21,17 @@ type Hub struct {
 	shards [16]shard
 
 	mu    sync.Mutex
-	onAll map[*Listener]func() // of OnAll
+	onAll map[*Listener]func() // the functions of OnAll
 }
 
-// shard has those who want to know when some of the keys change. A goroutine that holds its
-// mutex may take Monitor.mu. A goroutine that holds Monitor.mu must not take its mutex.
+// shard has the waiters and the locks of some keys. A goroutine that holds shard.mu may take Monitor.mu. A
+// goroutine that holds Monitor.mu must not take shard.mu.
 type shard struct {
 	mu      sync.Mutex
-	waiting map[string]*watchList // a list for each Listener
-	holding map[uint64]Held       // who holds a key, by its hash; see hold
-	others  map[uint64][]Held     // who else does: readers, and others of whom one has lost it
+	waiting map[string]*watchList // by key: one list for each Listener
+	holding map[uint64]Held       // the first lock on a key, by the hash of the key; see hold
+	// further locks of the same hash: readers, and locks after one that was lost unnoticed
+	others map[uint64][]Held
 }
 
 // NewHub returns a Hub for one client.
@@ -46,7 +46,7 @@ func NewHub() *Hub {
 
 // OnInvalidations is for rueidis.ClientOption.OnInvalidations. It does not block.
 func (h *Hub) OnInvalidations(messages []rueidis.RedisMessage) {
-	if messages == nil { // or the connection is gone
+	if messages == nil { // all keys, or the connection is gone
 		h.wakeAll()
 	}
 	for _, m := range messages {
@@ -56,7 +56,7 @@ func (h *Hub) OnInvalidations(messages []rueidis.RedisMessage) {
 	}
 }
 
-// Changed says that a key may have changed, or any if key is empty. It does not block.
+// Changed notes that a key may have changed. An empty key means any key. It does not block.
 func (h *Hub) Changed(key string) {
 	if key == "" {
 		h.wakeAll()
@@ -80,8 +80,8 @@ func (h *Hub) hash(key string) uint64 { return maphash.String(h.seed, key) }
 
 func (h *Hub) shard(hash uint64) *shard { return &h.shards[hash%uint64(len(h.shards))] }
 
-// hold has the Monitor of held told when a key of it changes, or one of the same hash: a message is only a
-// hint, and a map of hashes is a third smaller.
+// hold lets the Monitor of held hear of changes of its keys. The Monitor also hears of other keys with the
+// same hash. That does no harm, since a message is only a hint, and a map of hashes is a third smaller.
 func (h *Hub) hold(held Held) {
 	for _, key := range held.Keys() {
 		hash := h.hash(key)
@@ -158,17 +158,17 @@ func (s *shard) wakeAll() {
 	}
 }
 
-// Listener is one of those who share a Hub. The waiters of one Listener for one key wait in
-// one list. Listeners may use different servers, and know nothing of each other.
+// Listener is one user of a Hub. The waiters of one Listener for one key wait in one list. Listeners may
+// use different servers, and know nothing of each other.
 type Listener struct {
 	hub   *Hub
 	heard atomic.Bool
 }
 
-// Listen returns another Listener.
+// Listen returns a new Listener.
 func (h *Hub) Listen() *Listener { return &Listener{hub: h} }
 
-// OnAll has f called when all keys may have changed; nil: not any more. f does not block.
+// OnAll makes the Hub call f when all keys may have changed. nil ends that. f must not block.
 func (l *Listener) OnAll(f func()) {
 	l.hub.mu.Lock()
 	defer l.hub.mu.Unlock()
@@ -179,12 +179,12 @@ func (l *Listener) OnAll(f func()) {
 	l.hub.onAll[l] = f
 }
 
-// Heard reports whether the server tells this Listener of changed keys, as far as is known:
-// it has told of one, or SetHeard was called.
+// Heard reports whether the server tells this Listener of changed keys, as far as is known. It is true once
+// the server has told of one, or SetHeard(true) was called.
 func (l *Listener) Heard() bool { return l.heard.Load() }
 
-// SetHeard says whether the server tells of changed keys. It reads before it writes, because
-// even a write that changes nothing makes every other processor fetch the value again.
+// SetHeard notes whether the server tells of changed keys. It reads before it writes. Even a write that
+// changes nothing makes every other processor fetch the value again.
 func (l *Listener) SetHeard(heard bool) {
 	if l.heard.Load() != heard {
 		l.heard.Store(heard)

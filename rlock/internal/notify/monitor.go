@@ -10,113 +10,113 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
 
-// Held is a lock that somebody holds. The Monitor may hold a mutex while it calls Keys, Entry or
-// Monitor. It holds none while it calls another method, so that one may take the lock's mutex.
+// Held is a lock that is held. The Monitor may hold a mutex while it calls Keys, Entry or Monitor. It holds
+// none while it calls another method, so that method may take the mutex of the lock.
 type Held interface {
-	// Entry returns what the Monitor knows of it, always the same.
+	// Entry returns what the Monitor knows of the lock. It is always the same.
 	Entry() *Entry
-	// Monitor returns the one that watches it, always the same.
+	// Monitor returns the Monitor that watches the lock. It is always the same.
 	Monitor() *Monitor
-	// Keys returns its keys, always the same.
+	// Keys returns the keys. They are always the same.
 	Keys() []string
-	// Version returns the version of its lease; false once the lock has ended.
+	// Version returns the version of the lease. It returns false once the lock has ended.
 	Version() (terms.Version, bool)
-	// Owners takes the server's answer who owns each key, "" for nobody. The Monitor has
-	// asked after Version returned v. If a key is another's, the lock ends. Owners reports
-	// whether the lock is still held, and whether to read again because v is too old to tell.
+	// Owners takes the owner of each key from the server's answer; "" means none. The Monitor has sent the
+	// read after Version returned v. If a key has another owner, the lock ends. Owners reports whether the
+	// lock is still held. again reports that v is too old to tell, so the Monitor must read again.
 	Owners(owners []string, v terms.Version) (held, again bool)
-	// Left takes the server's answer how much of the shortest lease is left; see
+	// Left takes from the server's answer how much of the shortest lease is left: see
 	// terms.Terms.Shortened.
 	Left(left time.Duration, v terms.Version, sent, received clock.Instant) terms.Verdict
 }
 
-// Entry is what a Monitor knows of a lock. The Monitor's mutex guards it.
+// Entry is what a Monitor knows of a lock. The mutex of the Monitor guards it.
 type Entry struct {
-	at       clock.Instant // when to read it or, if it is not listed, when it was read last
+	at       clock.Instant // when to read the lock, if it is listed; otherwise when it was last read
 	stage    stage
-	listed   bool  // it is to be read
-	told     bool  // the server has told of a change since it was read last
-	spurious uint8 // messages in a row after which a read found nothing changed
-	// number of extensions when it was read last, plus 1; 0: it was not read; only a round uses it
+	listed   bool  // the Monitor must read the lock
+	told     bool  // the server has told of a change since the last read
+	spurious uint8 // messages in a row whose read found nothing changed
+	// the number of extensions at the last read, plus 1; 0: the lock was not read. Only a round uses
+	// asRead.
 	asRead uint32
 }
 
-// stage is how far the Monitor has come with a lock.
+// stage says how far the Monitor has come with a lock.
 type stage uint8
 
 const (
 	unread  stage = iota // the Hub does not know it yet
 	known                // the Hub tells of changes of its keys
-	removed              // for good
+	removed              // the Monitor never watches it again
 )
 
-// Server reads the keys of locks. There is an answer for each of the locks, in their order.
+// Server reads the keys of locks. It returns one answer for each lock, in the order of the locks.
 type Server interface {
-	// Slot returns which slot a key is in. Keys that are read together are all in one slot.
+	// Slot returns the slot of a key. Keys that are read together are all in one slot.
 	Slot(key string) uint16
-	// Owners reads who owns keys, and has the server tell of their next change.
+	// Owners reads the owners of keys, and makes the server tell of the next change of these keys.
 	Owners(ctx context.Context, locks [][]string) []Answer[string]
-	// Left reads how much is left of the leases of keys: clock.NoExpiry, or Gone.
+	// Left reads how much is left of the lease of each key: clock.NoExpiry if the lease has no end, Gone if
+	// there is no key.
 	Left(ctx context.Context, locks [][]string) []Answer[time.Duration]
 }
 
-// Answer is about the keys of one lock, in their order.
+// Answer is the answer for the keys of one lock, in their order.
 type Answer[T any] struct {
 	Keys []T
 	Err  error
 }
 
-// Gone is what is left of the lease of a key that is not there.
+// Gone is the answer for a key that does not exist.
 const Gone time.Duration = -1
 
-// Monitor notices at once, where the server tells of changed keys, that a lock was lost or
-// that somebody else has shortened its lease. It reads the keys of held locks with tracking
-// on, so that the server tells of their next change. A message is only a hint, because every
-// extension causes one: the Monitor reads the key again, and the server then tracks it again.
-// The Monitor reads keys that change within a moment together, so that the extension of many
-// locks costs one read for each script.
+// Monitor notices at once that a lock is lost or that another client has shortened its lease, where the
+// server tells of changed keys. It reads the keys of held locks with tracking on, so that the server tells
+// of their next change. A message is only a hint, since every extension causes one. So the Monitor reads
+// the key again, and the server tracks the key again. The Monitor reads keys together that change within a
+// moment. So the extension of many locks costs one read for each script.
 //
-// It reads each slot by itself, so that a node of a cluster that is silent keeps no lock of another
-// node from being read: of a slot that is being read, what changes meanwhile is read after that.
+// The Monitor reads each slot by itself, so that a silent node delays no lock of another node. While it
+// reads a slot, further changes of that slot wait for the next read.
 //
-// A goroutine that holds its mutex takes no other.
+// A goroutine that holds Monitor.mu takes no other mutex.
 type Monitor struct {
-	calls    context.Context // of its reads
+	calls    context.Context // the context of the reads
 	listener *Listener
 	server   Server
 	after    func([]Held)
 
 	mu      sync.Mutex
-	unread  []Held // to be read
+	unread  []Held // locks to read
 	timer   *time.Timer
 	next    clock.Instant    // of the next round; Never: none is planned
-	reading map[place][]Held // the places that are being read, with what is to be read there after that
+	reading map[place][]Held // the places of the reads under way, with the locks to read there next
 }
 
-// place is where a lock is read from. What is at one place is read together, and nothing of it is read
-// twice at the same time.
+// place is where the Monitor reads a lock. It reads the locks of one place together, and makes one read of
+// a place at a time.
 type place struct {
 	slot uint16
-	// of a lock whose keys are in several slots, which is read by itself; nil: of any lock of the slot
+	// The lock, if its keys are in several slots: it is read by itself. nil for all locks of one slot.
 	alone *Entry
 }
 
-// NewMonitor returns a Monitor that hears from listener which keys have changed, and reads
-// them from server until calls ends. It calls after with the locks that it has read, and may
-// read others at the same time.
+// NewMonitor returns a Monitor that hears of changed keys from listener, and reads them from server until
+// calls ends. It calls after with the locks that it has read. It may read other locks at the same time.
 func NewMonitor(calls context.Context, listener *Listener, server Server, after func([]Held)) *Monitor {
 	return &Monitor{calls: calls, listener: listener, server: server, after: after, next: clock.Never,
 		reading: map[place][]Held{}}
 }
 
 const (
-	firstRead   = 20 * time.Millisecond // a lock that is held for less is never read
+	firstRead   = 20 * time.Millisecond // the Monitor never reads a lock that is held for less
 	gatherReads = 2 * time.Millisecond
-	readAgain   = time.Second // after an error; the longest pause after spurious messages too
+	readAgain   = time.Second // after an error; also the longest pause after spurious messages
 	readTimeout = 2 * time.Second
 )
 
-// Add has the Monitor watch a lock, once it has been held for a moment.
+// Add makes the Monitor watch a lock once the lock has been held for firstRead.
 func (m *Monitor) Add(h Held) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -125,7 +125,7 @@ func (m *Monitor) Add(h Held) {
 	}
 }
 
-// Remove has the Monitor watch a lock no more. Adding it again has no effect.
+// Remove makes the Monitor forget a lock. A later Add has no effect.
 func (m *Monitor) Remove(h Held) {
 	if m.remove(h.Entry()) == known {
 		m.listener.hub.drop(h)
@@ -139,7 +139,7 @@ func (m *Monitor) remove(e *Entry) (before stage) {
 	return before
 }
 
-// subscribe has the Hub tell of changes of a lock's keys.
+// subscribe makes the Hub tell of changes of the keys of a lock.
 func (m *Monitor) subscribe(h Held) {
 	m.mu.Lock()
 	before := h.Entry().stage
@@ -165,10 +165,9 @@ func (m *Monitor) heard(h Held) {
 	m.changed(h)
 }
 
-// changed has a lock read soon, because the server told of a change. If the server does so
-// all the time without a reason, the Monitor reads the lock more and more slowly: the server's
-// table of tracked keys may be full, so that each read makes the server forget another key
-// and send a message about it.
+// changed plans a read of a lock, because the server told of a change. If the server does that all the time
+// without a reason, the Monitor reads the lock more and more slowly. The server's table of tracked keys may
+// be full: then each read makes the server forget another key and send a message about it.
 func (m *Monitor) changed(h Held) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -185,13 +184,13 @@ func (m *Monitor) changed(h Held) {
 	m.list(h, wait)
 }
 
-// pause is how long the Monitor waits before it reads the lock again. Each spurious
-// message makes it longer.
+// pause returns for how long the Monitor waits before it reads the lock again. Each spurious message makes
+// the pause longer.
 func (e *Entry) pause() time.Duration {
 	return min(gatherReads<<e.spurious, readAgain)
 }
 
-// list has a lock read after wait, or earlier if that is planned. The caller holds mu.
+// list plans a read of a lock after wait. An earlier plan stays. The caller holds mu.
 func (m *Monitor) list(h Held, wait time.Duration) {
 	e, at := h.Entry(), clock.Now().After(wait)
 	if !e.listed {
@@ -202,7 +201,7 @@ func (m *Monitor) list(h Held, wait time.Duration) {
 	m.plan(e.at)
 }
 
-// plan has a round start at that instant, or earlier. The caller holds mu.
+// plan starts a round at that instant, or earlier. The caller holds mu.
 func (m *Monitor) plan(at clock.Instant) {
 	if at >= m.next {
 		return
@@ -215,8 +214,8 @@ func (m *Monitor) plan(at clock.Instant) {
 	}
 }
 
-// round begins to read locks. They are taken off the list before they are read: what changes
-// from then on is read once more.
+// round starts the reads that are due. It takes the locks off the list first, so a change from then on
+// causes another read.
 func (m *Monitor) round() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -230,13 +229,13 @@ func (m *Monitor) round() {
 	}
 }
 
-// reading is a lock that is being read.
+// reading is a lock that the Monitor reads now.
 type reading struct {
 	held    Held
-	keys    []string      // all its keys, or those of one slot
+	keys    []string      // all its keys, or the keys in one slot
 	told    bool          // the server told of a change
 	foreign bool          // no extension of the lock itself explains the change
-	version terms.Version // before it was read
+	version terms.Version // before the read
 }
 
 func heldOf(due []reading) []Held {
@@ -247,9 +246,9 @@ func heldOf(due []reading) []Held {
 	return all
 }
 
-// take removes from the list the locks that are read now, and returns them. A lock whose pause
-// after spurious messages is not over stays on the list. One of a place that is being read comes on
-// the list of that place. The caller holds mu.
+// take removes the locks that are due from the list, and returns them. A lock whose pause after spurious
+// messages is not over stays on the list. A lock whose place is being read goes on the list of that place.
+// The caller holds mu.
 func (m *Monitor) take() (due map[place][]reading) {
 	due = map[place][]reading{}
 	at := clock.Now()
@@ -281,7 +280,7 @@ func (m *Monitor) placeOf(h Held) place {
 	return p
 }
 
-// readAt reads the locks of a place. What was to be read there meanwhile comes on the list again then.
+// readAt reads the locks of a place. After that it lists the locks whose keys changed there meanwhile.
 func (m *Monitor) readAt(p place, due []reading) {
 	defer m.after(heldOf(due))
 	unread := due
@@ -302,8 +301,8 @@ func (m *Monitor) readAt(p place, due []reading) {
 	unread = m.read(p, due)
 }
 
-// prepare has the Hub tell of changes, before the keys are read for the first time. It
-// reports false if the lock has ended.
+// prepare makes the Hub tell of changes before the first read of the keys. It reports false if the lock has
+// ended.
 func (m *Monitor) prepare(r *reading) bool {
 	version, held := r.held.Version()
 	if !held {
@@ -317,7 +316,8 @@ func (m *Monitor) prepare(r *reading) bool {
 	return true
 }
 
-// read reads the locks of a place, tells them what was found, and returns those that it could not read.
+// read reads the locks of a place and tells the locks what it finds. It returns the locks that it could not
+// read.
 func (m *Monitor) read(p place, due []reading) (unread []reading) {
 	known := make([]reading, 0, len(due))
 	for _, r := range due {
@@ -345,8 +345,8 @@ func keysOf(locks []reading) [][]string {
 	return keys
 }
 
-// owners reads who owns the keys. It returns the locks that it could not read, and the held
-// locks whose keys somebody else has changed.
+// owners reads the owners of the keys. It returns the locks that it could not read, and the held locks
+// whose keys another client has changed.
 func (m *Monitor) owners(ctx context.Context, locks []reading) (unread, foreign []reading) {
 	for i, answer := range m.server.Owners(ctx, keysOf(locks)) {
 		r := locks[i]
@@ -362,7 +362,7 @@ func (m *Monitor) owners(ctx context.Context, locks []reading) (unread, foreign 
 	return unread, foreign
 }
 
-// tell tells a lock who owns its keys, and reports whether it is still held.
+// tell tells a lock who owns its keys, and reports whether the lock is still held.
 func (m *Monitor) tell(r reading, owners []string) (held bool) {
 	held, again := r.held.Owners(owners, r.version)
 	if again {
@@ -371,7 +371,7 @@ func (m *Monitor) tell(r reading, owners []string) (held bool) {
 	return held
 }
 
-// left asks how much is left of leases that somebody else may have shortened.
+// left reads how much is left of leases that another client may have shortened.
 func (m *Monitor) left(ctx context.Context, locks []reading) (unread []reading) {
 	if len(locks) == 0 {
 		return nil
@@ -387,8 +387,8 @@ func (m *Monitor) left(ctx context.Context, locks []reading) (unread []reading) 
 	return unread
 }
 
-// judge takes the server's answer about the leases of a lock's keys, of which the shortest counts. It reports
-// false if the lock must be read again.
+// judge takes the server's answer about the leases of the keys of a lock. The shortest lease counts. judge
+// reports false if the Monitor must read the lock again.
 func (m *Monitor) judge(r reading, answer Answer[time.Duration], sent,
 	received clock.Instant) (settled bool) {
 	if answer.Err != nil {
@@ -397,7 +397,7 @@ func (m *Monitor) judge(r reading, answer Answer[time.Duration], sent,
 	found := terms.Unharmed
 	switch least := slices.Min(answer.Keys); least {
 	case Gone:
-		found = terms.Settled // the server will tell
+		found = terms.Settled // the server also tells that the key is gone
 	case clock.NoExpiry:
 	default:
 		found = r.held.Left(least, r.version, sent, received)
@@ -414,7 +414,7 @@ func (m *Monitor) judge(r reading, answer Answer[time.Duration], sent,
 	return true
 }
 
-// calm notes that there was a reason to read the lock, so that it is read soon the next time.
+// calm notes that the read had a reason, so the Monitor reads the lock soon the next time.
 func (m *Monitor) calm(h Held) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

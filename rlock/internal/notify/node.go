@@ -12,25 +12,27 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A node of a cluster that does not say within maxLook whether it has a slot counts as silent.
+// maxLook is how long a node of a cluster may take to say whether it has a slot. After that it counts as
+// silent.
 const maxLook = time.Second
 
-// maxHops bounds how often a node may name another one, while the nodes do not agree.
+// maxHops bounds how often a node may name another node, while the nodes do not agree.
 const maxHops = 4
 
-// locator finds the node that has the slot of a channel. One goroutine uses it.
+// locator finds the node that has the slot of a channel. Only one goroutine uses it.
 type locator struct {
 	client  rueidis.Client
 	channel string
-	last    string // the address of the node that had the slot the last time
+	last    string // address of the node that last had the slot
 }
 
-// locate returns the primary that has the slot, by what the nodes say. A replica confirms a
-// subscription too, but hears nothing of what scripts publish, and scripts count nobody who
-// subscribes there. So a node is asked for a write, which changes nothing: it removes a member of a
-// set that nobody has. One that lets nobody write counts as silent, because it may be cut off from the
-// others, which know who has the slot. If the user lacks a right on one node, locate asks no other:
-// each node has rights of its own, but they should be the same, and the error names the right.
+// locate returns the primary that has the slot, by what the nodes say. It asks each node for a write that
+// changes nothing: to remove a member of a set that does not exist. A replica would confirm a subscription
+// too. But a replica hears nothing of what scripts publish, and scripts do not count its subscribers.
+//
+// A node that refuses all writes counts as silent. It may be cut off from the nodes that know who has the
+// slot. If the user lacks a right on one node, locate asks no other node. Each node has rights of its own,
+// but they should be the same, and the error names the right.
 func (l *locator) locate(ctx context.Context) (address string, node rueidis.Client, err error) {
 	nodes := l.client.Nodes()
 	silent := map[string]bool{}
@@ -69,8 +71,8 @@ func (l *locator) locate(ctx context.Context) (address string, node rueidis.Clie
 
 var errNoOwner = errors.New("the nodes of the cluster do not agree on who has the slot")
 
-// owner asks a node, and returns the address of the one that has the slot by what it says; "": this
-// one has it. A node that is giving the slot away has it until the end.
+// owner asks a node who has the slot, and returns the address that the node says. "" means this node. A
+// node that is giving the slot away still has it.
 func (l *locator) owner(ctx context.Context, node rueidis.Client) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxLook)
 	defer cancel()
@@ -87,10 +89,10 @@ func (l *locator) owner(ctx context.Context, node rueidis.Client) (string, error
 	return "", err
 }
 
-// learn has the client follow the cluster to a node that it does not know yet. A client looks at the
-// cluster again when a node redirects it. It sends a command with a key to the node that had the slot,
-// which may be silent for ever. So the command hides its key: the client picks any node, and another one
-// the next time. The map of the client may have the node only at the next look.
+// learn makes the client find a node that it does not know yet. A client looks at the cluster again when a
+// node redirects it. A command with a key would go to the node that had the slot, which may be silent
+// forever. So the command hides its key, and the client picks any node, and another one the next time. The
+// client may know the new node only after its next look.
 func (l *locator) learn(ctx context.Context, known map[string]rueidis.Client) map[string]rueidis.Client {
 	for range maxHops {
 		err := l.redirected(ctx)
@@ -104,8 +106,9 @@ func (l *locator) learn(ctx context.Context, known map[string]rueidis.Client) ma
 	return known
 }
 
-// redirected sends such a command. One that is not redirected removes nothing: no set has the name of a
-// channel, and a user without the right to write it is refused, which is an answer too.
+// redirected sends the command of learn. If no node redirects the command, it removes nothing, since no set
+// has the name of a channel. If the user lacks the right to write, the node refuses the command. That is an
+// answer too.
 func (l *locator) redirected(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, maxLook/maxHops)
 	defer cancel()
@@ -125,7 +128,7 @@ func lacksRight(err error) bool {
 	return errors.As(err, &refused) && strings.HasPrefix(refused.Error(), "NOPERM")
 }
 
-// explainLocate says why no node was found.
+// explainLocate says why locate found no node.
 func explainLocate(channel string, err error) error {
 	if !lacksRight(err) {
 		return fmt.Errorf("rlock: cannot find the node of the cluster that has %s: %w", channel, err)

@@ -9,8 +9,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// readParts reads a lock whose keys are in several slots. One answer that says that a key is another's is
-// enough for its loss, and comes in time although another node is silent.
+// readParts reads a lock whose keys are in several slots. The lock is lost if one answer says that a key
+// has another owner. That answer comes in time although another node is silent.
 func (m *Monitor) readParts(ctx context.Context, r reading) (unread []reading) {
 	bySlot := map[uint16][]string{}
 	for _, key := range r.keys {
@@ -45,8 +45,8 @@ func (m *Monitor) readParts(ctx context.Context, r reading) (unread []reading) {
 	return nil
 }
 
-// askParts asks about all parts at the same time, and returns the answers as one, in any order. It does not wait
-// longer than ctx lasts: a call that has the client dial a silent node may take longer.
+// askParts asks about all parts at the same time. It returns the answers as one, in any order. It ends with
+// ctx. A call may take longer, if the client dials a silent node for it.
 func askParts[T any](ctx context.Context, parts [][]string,
 	ask func(keys []string) Answer[T]) (whole Answer[T]) {
 	answers := make(chan Answer[T], len(parts))
@@ -60,7 +60,7 @@ func askParts[T any](ctx context.Context, parts [][]string,
 				return answer
 			}
 			whole.Keys = append(whole.Keys, answer.Keys...)
-		case <-ctx.Done(): // or a hook of the client has ended the goroutine of a part
+		case <-ctx.Done(): // the time is up, or a hook of the client has ended the goroutine of a part
 			return Answer[T]{Err: ctx.Err()}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Redis is the Server of a client that is not of a cluster.
+// Redis is the Server of a client without a cluster.
 type Redis struct {
 	Client  rueidis.Client
 	Scripts *gen.Scripts
@@ -21,10 +21,9 @@ type Redis struct {
 // Slot implements Server: there are no slots.
 func (Redis) Slot(string) uint16 { return 0 }
 
-// Track returns the commands that read keys and have the server tell of their next change.
-// The server tracks the keys that the command after CLIENT CACHING reads. It refuses CLIENT
-// CACHING if it tracks all keys anyway. The commands ask for a shared connection, because a
-// pooled one drops the server's messages.
+// Track returns the commands that read keys and make the server tell of the next change of these keys. The
+// server tracks the keys of the command after CLIENT CACHING. It refuses CLIENT CACHING if it tracks all
+// keys anyway. The commands ask for a shared connection, because a pooled one drops the server's messages.
 func Track(client rueidis.Client, keys []string) rueidis.Commands {
 	return rueidis.Commands{
 		client.B().ClientCaching().Yes().Build().ToPipe(),
@@ -35,8 +34,8 @@ func Track(client rueidis.Client, keys []string) rueidis.Commands {
 var errOtherKeys = errors.New("rlock: the answer is about another number of keys")
 
 const (
-	readKeys  = 100 // of one command
-	readBatch = 100 // commands of one pipeline
+	readKeys  = 100 // in one command
+	readBatch = 100 // commands in one pipeline
 )
 
 // Owners implements Server.
@@ -56,7 +55,7 @@ func (r Redis) Owners(ctx context.Context, locks [][]string) []Answer[string] {
 	})
 }
 
-// ownersIn returns the owners of so many keys that MGET has answered.
+// ownersIn returns the owners in an answer of MGET, which must be about so many keys.
 func ownersIn(keys int, values []rueidis.RedisMessage, err error) (answer Answer[string]) {
 	if err == nil && len(values) != keys {
 		err = errOtherKeys
@@ -65,7 +64,7 @@ func ownersIn(keys int, values []rueidis.RedisMessage, err error) (answer Answer
 		return Answer[string]{Err: err}
 	}
 	for _, value := range values {
-		owner, _ := value.ToString() // none is "", which is nobody's
+		owner, _ := value.ToString() // a key that does not exist gives "": no owner
 		answer.Keys = append(answer.Keys, owner)
 	}
 	return answer
@@ -97,7 +96,7 @@ func (r Redis) Left(ctx context.Context, locks [][]string) []Answer[time.Duratio
 	})
 }
 
-// leftOf returns what is left of a lease of which PTTL says that.
+// leftOf converts an answer of PTTL.
 func leftOf(pttl time.Duration) time.Duration {
 	switch pttl {
 	case -2 * time.Millisecond:
@@ -108,12 +107,12 @@ func leftOf(pttl time.Duration) time.Duration {
 	return pttl
 }
 
-// together reads the keys of many locks with few commands. An error of a command is the answer
-// to each of its locks.
+// together reads the keys of many locks with few commands. If a command fails, each of its locks gets the
+// error.
 func together[T any](locks [][]string, ask func(reads [][]string) []Answer[T]) []Answer[T] {
 	answers := make([]Answer[T], 0, len(locks))
 	for len(locks) > 0 {
-		reads, counts := [][]string{}, []int{} // the keys of each command, and of how many locks they are
+		reads, counts := [][]string{}, []int{} // the keys of each command, and the number of its locks
 		for _, keys := range locks {
 			if last := len(reads) - 1; last >= 0 && len(reads[last]) < readKeys {
 				reads[last] = append(reads[last], keys...)

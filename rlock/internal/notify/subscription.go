@@ -15,64 +15,65 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// subscription has the server tell this process what is published on a channel. On a cluster it ends
-// when nobody has used it for a while.
+// subscription makes the server tell this process what is published on a channel. On a cluster a
+// subscription ends when no caller has used it for a while.
 type subscription struct {
 	connections *connections
 	channel     string
 	again       func()        // called after each confirmation
 	recheck     chan struct{} // receives when the slot may have moved; nil: there are no slots
-	locator     locator       // of the node; one goroutine uses it
+	locator     locator       // finds the node; only one goroutine uses it
 
 	listening atomic.Bool
-	used      atomic.Int64 // a clock.Instant: when somebody was last interested in it
+	used      atomic.Int64 // a clock.Instant: when a caller last used it
 
 	state    sync.Mutex
 	phase    phase
-	attempt  *attempt      // the one under way, if phase is subscribing
-	failed   error         // why the last one that ended did; nil if it did not, or there was none
-	rested   clock.Instant // after a failure: when Listen may begin another attempt, if none is under way
-	failures int           // how many breaks and failed attempts are in a series
+	attempt  *attempt      // the attempt under way, if phase is subscribing
+	failed   error         // why the last attempt that ended failed; nil if it did not fail, or none has ended
+	rested   clock.Instant // after a failure: from when Listen may begin another attempt, if none is under way
+	failures int           // how many breaks and failed attempts the present series has
 }
 
-// phase is how far a subscription is.
+// phase says how far a subscription is.
 type phase uint8
 
 const (
-	idle        phase = iota // nothing is under way; Listen changes that
+	idle        phase = iota // nothing is under way until Listen
 	subscribing              // an attempt is under way, or follows a pause
 	subscribed
 	stopped
 )
 
-// attempt is an attempt to subscribe. failed is set before done is closed.
+// attempt is one attempt to subscribe. run sets failed before it closes done.
 type attempt struct {
 	done   chan struct{}
 	failed error
 }
 
-// An attempt may take as long as rueidis lets a command take by default. Before the next one
-// there is a pause, which is drawn from firstRest to twice that, and doubles each time until it
-// is a second: rueidis pauses so before it looks for a primary again. A subscription that lasts
-// for longestRest ends the series.
+// An attempt may take maxAttempt, the default limit of rueidis for a command. Before the next attempt there
+// is a pause. The first pause is random, between firstRest and twice that. Each further pause is twice as
+// long, up to a second: rueidis pauses as long before it looks for a primary again. A subscription that
+// lasts for longestRest ends the series.
 const (
 	maxAttempt  = 10 * time.Second
 	firstRest   = time.Millisecond
 	longestRest = time.Second
 )
 
-// finalRest is the pause after a refusal that stays as a rule. Whoever waits asks again all the time, and
-// each attempt dials a connection.
+// finalRest is the pause after a refusal that usually stays. Waiters ask again all the time, and each
+// attempt dials a connection.
 const finalRest = 5 * time.Second
 
-// A client with sentinels learns of a new primary, but leaves a connection of its pool where it
-// is, and a primary that stands still does not close it. So the addresses are compared, which
-// costs no command. It would take rueidis eleven seconds to find that nobody answers there.
+// lookEvery is how often a client with sentinels compares the address of its primary, which costs no
+// command. Such a client learns of a new primary, but its pooled connection stays with the old one. An old
+// primary that stands still does not close the connection, and rueidis takes eleven seconds to find that it
+// does not answer.
 const lookEvery = time.Second
 
-// keepUnused is how long the subscription to the channel of a slot is kept after nobody waits for a
-// key of the slot any more. So long a grant of a token that was given up may still come. To keep it
-// costs nothing but memory; to subscribe again costs the next one who waits two round trips.
+// keepUnused is how long the subscription to the channel of a slot stays after the last wait for a key of
+// the slot. In that time a grant of a token that was given up may still come. A kept subscription costs
+// only memory. A new subscription costs the next waiter two round trips.
 const keepUnused = longestUnderWay
 
 var errLate = fmt.Errorf("rlock: the server has not confirmed a subscription within %v; "+
@@ -86,20 +87,20 @@ func (s *subscription) begin(c *connections, channel string, again func()) {
 	}
 }
 
-// use notes that somebody is interested in the subscription.
+// use notes that a caller uses the subscription.
 func (s *subscription) use() {
 	if s.recheck != nil {
 		s.used.Store(int64(clock.Now()))
 	}
 }
 
-// unused reports whether nobody was interested for a while.
+// unused reports whether no caller has used the subscription for keepUnused.
 func (s *subscription) unused() bool {
 	return s.recheck != nil && clock.Now() >= clock.Instant(s.used.Load()).After(s.connections.keep)
 }
 
-// Recheck has the subscription look whether the slot of its channel has moved to another node, which a
-// server that has not noticed it does not tell.
+// Recheck makes the subscription look whether the slot of its channel has moved to another node. A server
+// that has not noticed the move does not tell of it.
 func (s *subscription) Recheck() {
 	select {
 	case s.recheck <- struct{}{}:
@@ -107,17 +108,18 @@ func (s *subscription) Recheck() {
 	}
 }
 
-// Listening reports whether the server has confirmed the subscription, and the connection has
-// not broken since, as far as is known.
+// Listening reports whether the server has confirmed the subscription, and the connection has not broken
+// since, as far as is known.
 func (s *subscription) Listening() bool { return s.listening.Load() }
 
-// Listen returns nil when the server has confirmed that it tells this process. The first call
-// has it subscribe. After a break it subscribes again by itself, until the server refuses or the
-// client is closed; then the next Listen does. Callers share an attempt. If one has failed,
-// Listen returns at once with that failure until another has not: nobody waits for two.
+// Listen returns nil once the server has confirmed that it tells this process. The first call begins the
+// subscription. After a break the subscription begins again by itself, until the server refuses it or the
+// client is closed. Then the next Listen begins it. Callers share an attempt. If an attempt has failed,
+// Listen returns that failure at once until a later attempt succeeds, so that no caller waits for two
+// attempts.
 //
-// The error says why the process is not told. It wraps the error of the server or the client,
-// that of ctx, or clock.ErrStopped.
+// The error says why the server does not tell the process. It wraps the error of the server, of the client
+// or of ctx, or clock.ErrStopped.
 func (s *subscription) Listen(ctx context.Context) error {
 	s.use()
 	if s.listening.Load() {
@@ -135,8 +137,8 @@ func (s *subscription) Listen(ctx context.Context) error {
 	}
 }
 
-// Begin has this process subscribe, as Listen does, but waits for nothing. It reports whether the server
-// tells this process already.
+// Begin begins the subscription as Listen does, but does not wait. It reports whether the server tells this
+// process already.
 func (s *subscription) Begin() (listening bool) {
 	s.use()
 	if s.listening.Load() {
@@ -146,8 +148,8 @@ func (s *subscription) Begin() (listening bool) {
 	return attempt == nil && err == nil
 }
 
-// join returns the attempt to wait for, and begins one if need be. It returns none if the
-// outcome is known.
+// join returns the attempt to wait for, and begins one if it must. It returns no attempt if the outcome is
+// known.
 func (s *subscription) join() (*attempt, error) {
 	s.state.Lock()
 	defer s.state.Unlock()
@@ -166,13 +168,13 @@ func (s *subscription) join() (*attempt, error) {
 	return s.attempt, nil
 }
 
-// become is the only function that changes the phase. failed is why the last attempt has ended.
-// The caller holds state.
+// become is the only function that changes the phase. failed says why the last attempt has ended. The
+// caller holds state.
 func (s *subscription) become(next phase, failed error) {
 	if s.phase == stopped {
 		return
 	}
-	s.listening.Store(next == subscribed) // before those who wait go on
+	s.listening.Store(next == subscribed) // before the waiting callers go on
 	if s.phase == subscribing {
 		s.attempt.failed = failed
 		close(s.attempt.done)
@@ -189,7 +191,7 @@ func (s *subscription) change(next phase, failed error) {
 	s.become(next, failed)
 }
 
-// run subscribes until it is stopped, or an attempt has failed that nobody but a caller of
+// run subscribes again and again. It ends when it is stopped, or after a failure that only a caller of
 // Listen can want repeated.
 func (s *subscription) run() {
 	for listened := false; ; {
@@ -227,7 +229,7 @@ func (s *subscription) run() {
 	}
 }
 
-// end ends a subscription that is over, and in which nobody is interested any more.
+// end ends a subscription that is over and that no caller uses.
 func (s *subscription) end() bool {
 	s.state.Lock()
 	defer s.state.Unlock()
@@ -238,7 +240,7 @@ func (s *subscription) end() bool {
 	return true
 }
 
-// repeat begins another attempt, unless one that has not ended goes on.
+// repeat begins another attempt, unless the last one has no end yet.
 func (s *subscription) repeat(failed error) {
 	s.state.Lock()
 	defer s.state.Unlock()
@@ -247,10 +249,9 @@ func (s *subscription) repeat(failed error) {
 	}
 }
 
-// final reports whether an attempt need not be repeated: the user may not subscribe, the server
-// knows no such command, or the client is closed. The error of a closed client must come several
-// times in a row, because a client with sentinels closes its old connections, with the same
-// error, when it changes to a new primary.
+// final reports whether another attempt is useless: the user may not subscribe, the server does not know
+// the command, or the client is closed. The error of a closed client must come several times in a row. A
+// client with sentinels closes its old connections with the same error when it changes to a new primary.
 func (s *subscription) final(failed error) bool {
 	if refused := new(rueidis.RedisError); errors.As(failed, &refused) {
 		text := refused.Error()
@@ -259,7 +260,7 @@ func (s *subscription) final(failed error) bool {
 	return errors.Is(failed, rueidis.ErrClosing) && s.failures > 3
 }
 
-// subscribe subscribes, and returns why that failed, or nil when the subscription is over.
+// subscribe subscribes. It returns why that failed, or nil when the subscription is over.
 func (s *subscription) subscribe() error {
 	ctx, cancel := context.WithTimeout(s.connections.background, maxAttempt)
 	defer cancel()
@@ -292,16 +293,16 @@ func (s *subscription) subscribe() error {
 	return nil
 }
 
-// unsubscribe has the server forget the subscription on a connection that others use. If it does not,
-// for lack of a right, what it says is heard all the same.
+// unsubscribe makes the server forget the subscription on a connection that other subscriptions use. If the
+// user lacks the right, the process goes on hearing the channel, which does no harm.
 func (s *subscription) unsubscribe(n *connection) {
 	ctx, cancel := context.WithTimeout(s.connections.background, maxLook)
 	defer cancel()
 	_ = n.conn.Do(ctx, n.conn.B().Sunsubscribe().Channel(s.channel).Build()).Error()
 }
 
-// explain says why an attempt failed, in which the command got that error. Only what the server
-// itself has answered may be mended by a right, or by another version.
+// explain says why an attempt failed whose command got err. Only after an answer of the server may a right
+// or another version help.
 func (s *subscription) explain(ctx context.Context, err error) error {
 	refused := new(rueidis.RedisError)
 	switch {
@@ -314,7 +315,7 @@ func (s *subscription) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("rlock: cannot subscribe to %s: %w", s.channel, err)
 }
 
-// follow returns when the subscription is over, and reports whether the server has it all the same.
+// follow returns when the subscription is over. It reports whether the server still has the subscription.
 func (s *subscription) follow(n *connection, ended <-chan struct{}) (alive bool) {
 	var look, unused, rechecked <-chan time.Time
 	if n.primary != "" {
@@ -341,7 +342,7 @@ func (s *subscription) follow(n *connection, ended <-chan struct{}) (alive bool)
 				s.connections.drop(n)
 				return false
 			}
-		case <-s.recheck: // whoever asks may not do so again, so a look that comes too soon is only put off
+		case <-s.recheck: // the caller may not ask again, so a look that comes too soon is only put off
 			if rechecked == nil {
 				rechecked = time.After(max(looked.After(lookEvery).Until(), 0))
 			}

@@ -10,28 +10,28 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Wait waits until a key may be free, for one key or for several one after the other. It reads
-// the key through the client-side cache, so that the server tracks the key. Where no push can
-// be expected, it pauses instead.
+// Wait waits until a key may be free. It may wait for several keys one after the other. It reads the key
+// through the client-side cache, so that the server tracks the key. Where it can expect no push, it pauses
+// instead.
 //
-// Its fields are set before the first Await. One goroutine at a time may use it.
+// Set the fields before the first Await. Only one goroutine at a time may use a Wait.
 type Wait struct {
-	Listener *Listener // nil: nothing is pushed
+	Listener *Listener // nil: the server pushes nothing
 	Look     Look
 	Stop     <-chan struct{} // ends an Await with clock.ErrStopped
-	Wake     <-chan struct{} // ends an Await or a Sleep; nil: nothing does
-	Token    string          // an Await also ends when the key has it; empty: none
+	Wake     <-chan struct{} // ends an Await or a Sleep; may be nil
+	Token    string          // an Await also ends when the key has this token; "": none
 
-	// Foreign reports whether a holder passes the key on to nobody. An Await also ends when the key of such a
-	// holder changes: its process may take the key again before a look could say that it was free. nil: each
-	// change is looked at.
+	// Foreign reports whether a holder passes the key on to no other process. An Await also ends when the
+	// key of such a holder changes: the process of the holder may take the key again before a look finds it
+	// free. With nil, the Wait looks at each change.
 	Foreign func(token string) bool
 
 	watch *Watch
-	polls int // pauses so far that nobody asked for
+	polls int // pauses so far whose length no caller gave
 }
 
-// Look reads a key through the cache. It fails where there is none, and with
+// Look reads a key through the cache. It fails where there is no cache. It fails with
 // context.DeadlineExceeded if the server does not answer in time.
 type Look func(ctx context.Context, key string) (Seen, error)
 
@@ -39,26 +39,26 @@ type Look func(ctx context.Context, key string) (Seen, error)
 type Seen struct {
 	Held   bool
 	Token  string        // of the holder
-	Left   time.Duration // of the holder's lease, or of what the cache knows
-	Cached bool          // the server was not asked
+	Left   time.Duration // of the holder's lease, or of the cache entry
+	Cached bool          // the cache answered, not the server
 }
 
-// A Wait that is given no pause polls where nothing is pushed. Its pauses grow from firstPoll to
-// LongestPoll. It also waits no longer than LongestPoll while the server has told its Listener
-// nothing, because the server may never do so.
+// A Wait without a pause polls where the server pushes nothing. Its pauses grow from firstPoll to
+// LongestPoll. It also waits for LongestPoll at most while the server has told its Listener nothing,
+// because the server may never do so.
 const (
 	firstPoll   = 5 * time.Millisecond
 	LongestPoll = 250 * time.Millisecond
 )
 
-// Await waits until key may be free, or has the Token of the Wait: until the server pushes a
-// change or the holder's lease ends, whichever comes first, but no longer than for pause and
-// until end. A push is only a hint, because every extension causes one. Where nothing is pushed,
-// Await waits for pause or, if pause is clock.NoExpiry, as Sleep does. left is what is left of
-// the holder's lease as far as the caller knows.
+// Await waits until key may be free, or has the Token of the Wait. It ends when the server pushes a change
+// of the key, when the lease of the holder ends, after pause, or at end, whichever comes first. A push is
+// only a hint, because every extension causes one. Where the server pushes nothing, Await waits for pause.
+// If pause is clock.NoExpiry then, Await waits as Sleep does. left is the rest of the holder's lease as far
+// as the caller knows.
 //
-// The Wait keeps its place among those who wait for key until Await is called for another
-// key, or until Leave.
+// The Wait keeps its place among the waiters for key until the caller calls Await for another key, or
+// Leave.
 func (w *Wait) Await(ctx context.Context, key string, pause, left time.Duration, end clock.Instant) error {
 	if w.Listener == nil {
 		return w.Sleep(ctx, pause, left, end)
@@ -92,14 +92,14 @@ func (w *Wait) Await(ctx context.Context, key string, pause, left time.Duration,
 			return nil
 		case seen.Held:
 		case seen.Cached && !pushed:
-			// The cache does not know yet of the holder that the attempt has just found. It
-			// will soon hear of it. If it hears nothing at all, this is polling.
+			// The cache does not yet know of the holder that the attempt has just found. It soon hears of
+			// that holder. If it hears nothing at all, this is polling.
 			over = w.poll(pause, left)
 		default:
 			return nil
 		}
 		if !w.watch.isFirst() {
-			over += time.Second // the first waiter tries; this is for when it cannot
+			over += time.Second // the first waiter tries; this is for a first waiter that cannot
 		}
 		over = min(over, end.Until())
 		if over <= 0 {
@@ -112,9 +112,9 @@ func (w *Wait) Await(ctx context.Context, key string, pause, left time.Duration,
 	}
 }
 
-// look is Look, and ends with errWoken when Wake receives. It looks again if the server does not answer
-// in time, unless the caller polls anyway: nobody knows then whether the server tracks the key, and a pause
-// may be long.
+// look calls Look until Wake receives, and then ends with errWoken. If the server does not answer in time,
+// look looks again, unless the caller polls anyway. Without an answer, the server perhaps does not track
+// the key, and the pause may be long.
 func (w *Wait) look(ctx context.Context, key string, pause time.Duration, end clock.Instant) (Seen, error) {
 	for {
 		seen, err := w.lookOnce(ctx, key)
@@ -131,22 +131,22 @@ func (w *Wait) look(ctx context.Context, key string, pause time.Duration, end cl
 	}
 }
 
-// errWoken is the error of a look that Wake has ended. errLookEnded is that of one whose goroutine a hook of
-// the client has ended.
+// errWoken is the error of a look that Wake has ended. errLookEnded is the error of a look whose goroutine
+// a hook of the client has ended.
 var (
 	errWoken     = errors.New("there is something to take")
 	errLookEnded = errors.New("a hook of the client has called runtime.Goexit")
 )
 
-// lookOnce is Look, and does not wait for the answer when Wake receives. A lock that is granted to this
-// process changes its key, so the push of the change comes together with the message of the grant: whoever
-// looked first would have the lock a round trip later. The look goes on without its caller, because others
-// may wait for the same answer of the cache.
+// lookOnce calls Look once, and does not wait for the answer when Wake receives. A grant to this process
+// changes the key, so the push of the change comes together with the message of the grant. A waiter that
+// looked first would have the lock a round trip later. The look goes on without its caller, because other
+// waiters may share the answer of the cache.
 func (w *Wait) lookOnce(ctx context.Context, key string) (Seen, error) {
 	if w.Wake == nil {
 		return w.Look(ctx, key)
 	}
-	runtime.Gosched() // the goroutine that reads the message has perhaps been woken as well
+	runtime.Gosched() // another goroutine may be about to read the message of the grant
 	select {
 	case <-w.Wake:
 		return Seen{}, errWoken
@@ -155,9 +155,9 @@ func (w *Wait) lookOnce(ctx context.Context, key string) (Seen, error) {
 	type look struct {
 		seen  Seen
 		err   error
-		cause any // of a panic of the client, if not nil
+		cause any // the value of a panic of the client; nil: none
 	}
-	done := make(chan look, 1) // nobody may take it
+	done := make(chan look, 1) // buffered, because the caller may not receive
 	go func() {
 		l := look{err: errLookEnded}
 		defer func() {
@@ -177,8 +177,8 @@ func (w *Wait) lookOnce(ctx context.Context, key string) (Seen, error) {
 	}
 }
 
-// Sleep waits for pause, but no longer than until end. If pause is clock.NoExpiry, it waits as
-// long as between two polls, or until a lease ends of which left is left.
+// Sleep waits for pause, but not beyond end. If pause is clock.NoExpiry, it waits as long as between two
+// polls, or until a lease ends. left is the rest of that lease.
 func (w *Wait) Sleep(ctx context.Context, pause, left time.Duration, end clock.Instant) error {
 	pause = min(w.poll(pause, left), end.Until())
 	if pause <= 0 {
@@ -188,8 +188,8 @@ func (w *Wait) Sleep(ctx context.Context, pause, left time.Duration, end clock.I
 	return err
 }
 
-// poll returns pause, or how long to wait before the next poll if there is none. It is drawn
-// from the upper half of what is allowed, so that waiters do not march in step.
+// poll returns pause. Without a pause it returns how long to wait before the next poll. That time is
+// random, from the upper half of the allowed range, so that waiters do not poll in step.
 func (w *Wait) poll(pause, left time.Duration) time.Duration {
 	if pause != clock.NoExpiry {
 		return pause
@@ -203,7 +203,7 @@ func (w *Wait) poll(pause, left time.Duration) time.Duration {
 	return pause
 }
 
-// Leave gives up the place among those who wait. A nil Wait has none.
+// Leave gives up the place among the waiters. A nil Wait has no place.
 func (w *Wait) Leave() {
 	if w != nil && w.watch != nil {
 		w.watch.Leave()

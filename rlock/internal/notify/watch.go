@@ -1,8 +1,8 @@
 package notify
 
-// Watch is a place among those of one Listener who wait for a key. Only the first of them
-// is told of a change: it tries to acquire while the others wait on, and when it leaves,
-// the next one is told. So a change costs a Listener one attempt, however many wait.
+// Watch is a place among the waiters of one Listener for a key. The Listener tells only the first waiter of
+// a change. The first waiter tries to acquire while the others wait on. When it leaves, the Listener tells
+// the next one. So a change costs a Listener one attempt, however many wait.
 type Watch struct {
 	shard      *shard
 	list       *watchList
@@ -11,15 +11,14 @@ type Watch struct {
 	next, prev *Watch
 }
 
-// watchList are those of one Listener who wait for one key, in the order in which they
-// came.
+// watchList has the waiters of one Listener for one key, in the order in which they came.
 type watchList struct {
 	listener   *Listener
 	head, tail *Watch
 	other      *watchList // of another Listener
 }
 
-// Watch takes a place among those who wait for key.
+// Watch takes a place among the waiters for key.
 func (l *Listener) Watch(key string) *Watch {
 	w := &Watch{shard: l.hub.shard(l.hub.hash(key)), key: key, changed: make(chan struct{}, 1)}
 	w.shard.mu.Lock()
@@ -39,7 +38,7 @@ func (l *Listener) Watch(key string) *Watch {
 	return w
 }
 
-// Changed receives when the key may have changed, if w is the first.
+// Changed receives when the key may have changed, if w is the first waiter.
 func (w *Watch) Changed() <-chan struct{} { return w.changed }
 
 // Leave gives the place up.
@@ -63,7 +62,7 @@ func (w *Watch) Leave() {
 	list.head.signal()
 }
 
-// remove takes an empty list off those of a key. The caller holds mu.
+// remove removes an empty list from the lists of a key. The caller holds mu.
 func (s *shard) remove(key string, list *watchList) {
 	first := s.waiting[key]
 	if first == list {
@@ -80,7 +79,7 @@ func (s *shard) remove(key string, list *watchList) {
 	first.other = list.other
 }
 
-// isFirst reports whether nobody stands before w.
+// isFirst reports whether no waiter stands before w.
 func (w *Watch) isFirst() bool {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
@@ -90,6 +89,6 @@ func (w *Watch) isFirst() bool {
 func (w *Watch) signal() {
 	select {
 	case w.changed <- struct{}{}:
-	default: // it has a signal to receive already
+	default: // a signal is there already
 	}
 }

@@ -333,8 +333,7 @@ func (p *Place) stagger(left time.Duration) time.Duration {
 func (p *Place) Await(ctx context.Context, w *notify.Wait, left time.Duration,
 	end clock.Instant) (crowded bool, err error) {
 	end = min(end, p.beat)
-	// the key may not change at that time: it is shared, or barging keeps it free
-	if left > 0 && p.follows() {
+	if left > 0 && p.follows() { // the key may not change at that time: it is shared, or barging keeps it free
 		end = min(end, clock.Now().After(clock.JustAfter(left)))
 	}
 	if (p.follows() || p.wait.Silent) && w.Listener != nil {

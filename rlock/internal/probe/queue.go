@@ -47,11 +47,9 @@ func (p *probe) queue(ctx context.Context) (queued bool, err error) {
 		{[]string{"ZREM", key, "probe"}, "+zrem " + queueKeys},
 		{[]string{"HGET", waiters, "probe"}, "+hget " + waitersKeys},
 		{[]string{"HDEL", waiters, "probe"}, "+hdel " + waitersKeys},
-		// of those who may share the key
-		{[]string{"ZSCORE", names.Holders, "probe"}, "+zscore " + holdersKeys},
-		{[]string{"PUBSUB", "SHARDNUMSUB", channel}, "+pubsub|shardnumsub"}, // any node says so
-		// it is no grant, so it is ignored
-		{[]string{"SPUBLISH", channel, "probe"}, "+spublish " + grantChannels},
+		{[]string{"ZSCORE", names.Holders, "probe"}, "+zscore " + holdersKeys}, // of those who may share the key
+		{[]string{"PUBSUB", "SHARDNUMSUB", channel}, "+pubsub|shardnumsub"},    // any node says so
+		{[]string{"SPUBLISH", channel, "probe"}, "+spublish " + grantChannels}, // it is no grant, so it is ignored
 		// A release gives a fence to who waits, even if this process wants none for its locks.
 		{[]string{"GET", slot.FenceCounter(p.Scratch.Key())[0]}, "+get " + fenceKeys},
 	}

@@ -200,8 +200,7 @@ func (t *Terms) NextRenewal(from clock.Instant) clock.Instant {
 	if end == clock.Never {
 		return clock.Never
 	}
-	// the deadline is nearer if a Begin that shortens got no answer
-	span := min(t.ttl, time.Duration(end-from))
+	span := min(t.ttl, time.Duration(end-from)) // the deadline is nearer if a Begin that shortens got no answer
 	return from.After(max(span, 0) / Renewals)
 }
 
