@@ -14,15 +14,16 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Grants hears, on connections of its own, of what the server grants to one process: on a cluster on a
-// channel for each slot in which it waits, and otherwise on one.
+// Grants hears of the grants to one process, on connections of its own. On a cluster it listens on one
+// channel for each slot in which the process waits. Otherwise it listens on one channel.
 //
-// A message does not say who has sent it: whatever has the form of a grant is taken for one. So
-// only the process and those who may grant should have the right to publish on its channel.
-// Anybody else with that right who knows a token that is expected, as whoever may read the queues
-// does, can send a false grant: the process then counts a key as held that it does not have. With
-// a token that this process does not have, a false grant has stray called, which releases the key
-// if the key has that token.
+// A message does not name its sender. Grants takes each message in the form of a grant for a grant. So only
+// the process itself and the processes that may grant should have the right to publish on its channel.
+//
+// Another client with that right can send a false grant:
+//   - A client that may read the queues knows the tokens that the process expects. A false grant of such a
+//     token makes the process count a key as held that it does not hold.
+//   - A false grant of any other token calls stray. stray releases the key if the key has that token.
 type Grants struct {
 	connections connections
 	stop        context.CancelFunc
@@ -146,7 +147,7 @@ func (g *Grants) hear(message string) {
 	switch e := s.tokens[grant.Token]; {
 	case e == nil:
 		g.report(grant)
-	case e == served || e.key != grant.Key: // the holder has learned of the grant by an answer
+	case e == served || e.key != grant.Key: // an answer has told the holder of the grant
 	default:
 		e.grant, e.granted = grant, true
 		e.signal()

@@ -19,31 +19,31 @@ type Request struct {
 	TTL    time.Duration
 	Fenced bool
 
-	// Keep are the keys of a set, sorted: keep those that are free, slot by slot, up to the first that is
-	// held. nil: all or none.
+	// Keep has the keys of a set, sorted. The server keeps the free keys, slot by slot, up to the first
+	// held key. With nil it takes all keys or none.
 	Keep []string
 
-	// Patience is for how long each of several slots may be silent. 0: as long as the client and the
-	// context let it.
+	// Patience is for how long each of several slots may be silent. With 0 only the client and the context
+	// end the wait.
 	Patience time.Duration
 }
 
-// Answer is what the server says to a Request.
+// Answer is the server's answer to a Request.
 type Answer struct {
-	Sent     clock.Instant // no later than when the command was sent that started the lease
+	Sent     clock.Instant // not after the command that started the lease was sent
 	Acquired bool          // the keys have the token
 	Fence    uint64
-	Held     string        // key that has another token
-	Left     time.Duration // of that one's lease; 0: not known
-	Kept     int           // how many keys of a Request with Keep have the token, in their order
+	Held     string        // a key that has another token
+	Left     time.Duration // of the lease of that token; 0: not known
+	Kept     int           // how many keys of Request.Keep have the token, in their order
 }
 
-// Acquire makes one attempt to take the keys. It repeats a command that got no answer, which is
-// safe because the script knows the token, and notes it in the Claim.
+// Acquire makes one attempt to take the keys. It repeats a command that got no answer, and notes the
+// command in the Claim. That is safe because the script knows the token.
 //
-// If the keys are in several slots, Acquire takes one slot after the other. If it does not get all
-// of them, it frees those that it has taken, unless it is to keep them. After that, the Claim needs a
-// new token, because a late release of this attempt must not free what the next one takes.
+// If the keys are in several slots, Acquire takes one slot after the other. If it does not get all slots,
+// it frees the keys that it has taken, unless r.Keep is set. After that the Claim needs a new token: a late
+// release of this attempt must not free what the next attempt takes.
 func (s *Server) Acquire(ctx context.Context, c *Claim, r Request) (Answer, error) {
 	switch {
 	case c.SpansSlots():
@@ -73,7 +73,7 @@ func (s *Server) acquire(ctx context.Context, c *Claim, keys []string, r Request
 		default:
 			a, err = s.calls.acquireOne(ctx, c, &r)
 		}
-		if a.Sent == 0 { // with other calls it was sent later
+		if a.Sent == 0 { // a call that goes with others sets its own, later time
 			a.Sent = sent
 		}
 		if err == nil && !a.Acquired {
@@ -85,7 +85,7 @@ func (s *Server) acquire(ctx context.Context, c *Claim, keys []string, r Request
 		}
 		if s.closed.Load() {
 			if errors.Is(failure, rueidis.ErrClosing) {
-				return nil // another caller has found the client closed for good: do not repeat
+				return nil // another caller has found the client closed for good, so a repetition is useless
 			}
 			s.closed.Store(false)
 		}
@@ -94,7 +94,7 @@ func (s *Server) acquire(ctx context.Context, c *Claim, keys []string, r Request
 	return a, failure
 }
 
-// acquireOne takes a key, but not before those who wait in its queue.
+// acquireOne takes a key, but not before the places in its queue.
 func (s calls) acquireOne(ctx context.Context, c *Claim, r *Request) (Answer, error) {
 	without := func() (Answer, error) {
 		reply, err := s.locks.Acquire(ctx, s.client, r.params(c, c.key[0]))
@@ -107,7 +107,7 @@ func (s calls) acquireOne(ctx context.Context, c *Claim, r *Request) (Answer, er
 	return withQueue(s.queue, false, func() (Answer, error) { return s.try(ctx, c, r) }, without)
 }
 
-// acquireParts takes all parts, or frees those that it has taken.
+// acquireParts takes all parts, or frees the parts that it has taken.
 func (s *Server) acquireParts(ctx context.Context, c *Claim, r Request) (Answer, error) {
 	whole := Answer{Sent: clock.Now(), Acquired: true}
 	parts := c.BySlot()
@@ -132,20 +132,21 @@ func (s *Server) acquireParts(ctx context.Context, c *Claim, r Request) (Answer,
 			whole.Kept += len(keys)
 		}
 	}
-	ctx, cancel := clock.Within(ctx, r.Patience) // also of the RollBack: if it is over, the reaper does that
+	// for the RollBack too: if it has no time left, the reaper frees the keys
+	ctx, cancel := clock.Within(ctx, r.Patience)
 	defer cancel()
 	lost, err := s.calls.raiseFence(ctx, parts, fences, whole.Fence, r.Token)
 	if err != nil || lost != "" {
 		if r.Keep == nil {
 			s.RollBack(ctx, c, parts, r)
 		}
-		return Answer{Held: lost, Kept: whole.Kept}, err // those after the lost key have the token too
+		return Answer{Held: lost, Kept: whole.Kept}, err // the keys after the lost one have the token too
 	}
 	return whole, nil
 }
 
-// raiseFence raises the counters of all parts to the fence of the set, which is the largest of
-// theirs. It returns a key that was lost meanwhile.
+// raiseFence raises the counters of all parts to the fence of the set, the largest fence of the parts. It
+// returns a key that was lost meanwhile.
 func (s calls) raiseFence(
 	ctx context.Context, parts [][]string, fences []uint64, fence uint64, token string,
 ) (lost string, err error) {
@@ -164,16 +165,17 @@ func (s calls) raiseFence(
 			if reply.Value != 0 {
 				lost = slot.KeyAt(params[i].Keys[:params[i].Locks], reply.Value)
 			}
-			replies[i].Err = Redact(reply.Err, token) // before Combine, as Redact would lose its outcome
+			// before Combine, since Redact would lose the outcome of a combined error
+			replies[i].Err = Redact(reply.Err, token)
 		}
 		return Combine(replies)
 	})
 	return lost, err
 }
 
-// RollBack frees, all at once, the parts of a Claim's keys that a Request may have taken. The
-// reaper frees what the server does not confirm, and what commands without an answer may still
-// take. The Claim needs a new token then.
+// RollBack frees, all at once, the parts that a Request may have taken. The reaper frees what the server
+// does not confirm, and what commands without an answer may still take. After that the Claim needs a new
+// token.
 func (s *Server) RollBack(ctx context.Context, c *Claim, parts [][]string, r Request) {
 	params := make([]releaseCall, len(parts))
 	for i, keys := range parts {
@@ -189,7 +191,7 @@ func (s *Server) RollBack(ctx context.Context, c *Claim, parts [][]string, r Req
 	}
 }
 
-// Try is one of many attempts, each for one key.
+// Try is one of many attempts. Each attempt is for one key.
 type Try struct {
 	Claim *Claim
 	Request
@@ -197,18 +199,18 @@ type Try struct {
 	Err    error
 }
 
-// AcquireEach is Acquire for many Claims of one key. It sets the Answer or the Err of each.
+// AcquireEach is Acquire for many Claims of one key. It sets the Answer or the Err of each Try.
 func (s *Server) AcquireEach(ctx context.Context, tries []*Try) {
 	var together [][]int
 	for _, positions := range placesOf(s.calls, tries, func(t *Try) uint16 { return slot.Of(t.Claim.Key()) }) {
 		together = slices.AppendSeq(together, slices.Chunk(positions, maxCalls))
 	}
 	for _, t := range tries {
-		t.Err = errSenderEnded // unless its call returns
+		t.Err = errSenderEnded // until its call returns
 	}
 	defer func() {
 		for _, t := range tries {
-			if t.Err == errSenderEnded { // user code has ended its goroutine
+			if t.Err == errSenderEnded { // user code has ended the goroutine of the Try
 				t.Claim.Unsettle(t.Token)
 			}
 		}
@@ -229,8 +231,8 @@ func (s *Server) AcquireEach(ctx context.Context, tries []*Try) {
 	})
 }
 
-// acquireTogether makes attempts with one script. It returns those that have to be made one by one: the
-// script has not made them, or had no answer.
+// acquireTogether makes attempts with one script. It returns the attempts that the caller must make one by
+// one: the script has not made them, or has no answer.
 func (s *Server) acquireTogether(ctx context.Context, tries []*Try) (alone []*Try) {
 	batch := make([]*member[tryCall, Answer], len(tries))
 	of := make(map[*member[tryCall, Answer]]*Try, len(tries))
@@ -238,7 +240,7 @@ func (s *Server) acquireTogether(ctx context.Context, tries []*Try) (alone []*Tr
 		batch[i] = &member[tryCall, Answer]{params: tryCall{t.Claim.Key(), t.Token, t.TTL, t.Fenced}}
 		of[batch[i]] = t
 	}
-	err := s.calls.tryMany(ctx, batch) // in another order
+	err := s.calls.tryMany(ctx, batch) // tryMany changes the order of batch
 	for _, m := range batch {
 		t := of[m]
 		if OutcomeOf(err) == Indeterminate {

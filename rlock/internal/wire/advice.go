@@ -11,13 +11,13 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Advice says what to do about an error of the server or of a connection to it, "" if that is not known. It
-// is the only place that does.
+// Advice says what to do about an error of the server or of a connection to it. It returns "" if that is
+// not known. No other code gives advice.
 func Advice(err error) string {
 	if err == nil || contextEnded(err) {
 		return ""
 	}
-	if Forbidden(err) { // also in words that a server has for a command in a script
+	if Forbidden(err) { // a server has other words for a command in a script
 		return codes["NOPERM"]
 	}
 	var (
@@ -25,7 +25,7 @@ func Advice(err error) string {
 		backed *BackendError
 	)
 	switch {
-	case errors.As(err, &backed): // what it speaks is not known here
+	case errors.As(err, &backed): // the protocol of the backend is not known here
 		return ""
 	case !errors.As(err, &server):
 		return connectionAdvice(err)
@@ -38,7 +38,7 @@ func Advice(err error) string {
 	return inWords(said)
 }
 
-// codes has what to do about a server's error by the word that it begins with.
+// codes says what to do about an error of the server, by its first word.
 var codes = map[string]string{
 	"NOPERM": "give the user the rights that docs/PRODUCTION.md lists, and for readers and permits those that " +
 		"it " +
@@ -66,7 +66,7 @@ const (
 		"AuthCredentialsFn gives a client that runs the present one"
 )
 
-// inWords is Advice for what a server says without a code of its own. The more special words come first.
+// inWords is Advice for an error without a code of its own. The more special words come first.
 func inWords(said string) string {
 	said = strings.ToLower(strings.NewReplacer("`", "'").Replace(said))
 	for _, known := range [...]struct{ words, do string }{
@@ -99,7 +99,7 @@ const (
 	fullHouse = "raise maxclients, or see with CLIENT LIST who has so many connections"
 )
 
-// connectionAdvice is Advice where no server has said anything.
+// connectionAdvice is Advice for an error that no server has sent.
 func connectionAdvice(err error) string {
 	var (
 		dns    *net.DNSError

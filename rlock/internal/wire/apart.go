@@ -8,8 +8,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
-// releaseAll makes all the calls, and returns their replies in the same order. Where the keys of all are on
-// one server or in one slot, those of a kind go together.
+// releaseAll makes all calls, and returns their replies in the same order. Calls of one kind go together if
+// all their keys are on one server or in one slot.
 func (s calls) releaseAll(ctx context.Context, all []releaseCall) []redislua.Reply[int64] {
 	key := func(c releaseCall) string { return c.keys[0] }
 	return apart(s, all, key, func(some []releaseCall) []redislua.Reply[int64] {
@@ -17,12 +17,12 @@ func (s calls) releaseAll(ctx context.Context, all []releaseCall) []redislua.Rep
 	})
 }
 
-// The client of a cluster returns from a pipeline when every node has answered. What follows it, such as a
-// pipeline of another kind, the text of a script that a node does not know, or what a caller does with the
-// answers, would wait while one node is silent. So what is about each slot is sent in a goroutine of its own.
+// The client of a cluster returns from a pipeline only after every node has answered. Whatever follows the
+// pipeline would wait for a silent node: the next pipeline, the text of a script for a node, or the use of
+// the answers. So calls about different slots run in different goroutines.
 
-// Apart calls do with those of all that are about one slot, for each slot at the same time; a Claim of
-// several slots is by itself. If the server is no cluster, it calls do with all.
+// Apart calls do for each slot, at the same time, with the items that are about the slot. A Claim of
+// several slots gets a call of its own. If the server is no cluster, Apart calls do once, with all items.
 func Apart[T any](s *Server, all []T, claim func(T) *Claim, do func(some []T)) {
 	type place struct {
 		slot  uint16
@@ -38,8 +38,7 @@ func Apart[T any](s *Server, all []T, claim func(T) *Claim, do func(some []T)) {
 	atEach(places, func(positions []int) { do(at(all, positions)) })
 }
 
-// apart has send make calls for keys of one server, or of one slot, and returns the replies to all in their
-// order.
+// apart makes calls by send for each server or slot, and returns all replies in the order of the calls.
 func apart[P, R any](
 	s calls, all []P, key func(P) string, send func(some []P) []redislua.Reply[R],
 ) []redislua.Reply[R] {
@@ -49,7 +48,7 @@ func apart[P, R any](
 	}
 	replies := make([]redislua.Reply[R], len(all))
 	for i := range replies {
-		replies[i].Err = errSenderEnded // unless send returns
+		replies[i].Err = errSenderEnded // until send returns
 	}
 	atEach(places, func(positions []int) {
 		for n, reply := range send(at(all, positions)) {
@@ -59,7 +58,8 @@ func apart[P, R any](
 	return replies
 }
 
-// placesOf returns the positions of those at each place. If the server is no cluster, it is the only place.
+// placesOf returns the positions of the items at each place. If the server is no cluster, there is one
+// place.
 func placesOf[T any, K comparable](s calls, all []T, place func(T) K) (places [][]int) {
 	known := map[K]int{}
 	for i, t := range all {
@@ -82,8 +82,8 @@ func atEach(places [][]int, do func(positions []int)) {
 	AtOnce(len(places), func(i int) { do(places[i]) })
 }
 
-// AtOnce calls do for each number below n, at the same time. If a call panics, the caller does, when all are
-// done.
+// AtOnce calls do for each number below n, at the same time. If a call panics, AtOnce panics after all
+// calls have ended.
 func AtOnce(n int, do func(i int)) {
 	if n == 1 {
 		do(0)

@@ -8,52 +8,52 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
-// Claim is what one acquisition asks the server for, and what the server may still have of it.
-// Nobody copies a Claim after its first use.
+// Claim is what one acquisition asks the server for, and what the server may still have of it. A Claim must
+// not be copied after its first use.
 //
-// A Claim is settled while each command of it that may take keys, or a place in a queue, has an answer: then
-// one answer to a release is the end of it. A command without an answer may come after any release, and so
-// may one that user code has ended with a panic or runtime.Goexit.
+// A Claim is settled while it has an answer to each command that may take keys, or a place in a queue. Then
+// one answer to a release ends the Claim. A command without an answer may reach the server after any
+// release. The same holds for a command whose caller user code has ended by a panic or runtime.Goexit.
 //
-// At most one acquisition, hand-over or release of it may run at a time. Abandon and FreeLater may run
+// Only one acquisition, hand-over or release of a Claim may run at a time. Abandon and FreeLater may run
 // beside a release.
 type Claim struct {
-	key   [1]string // the first key. It is inline so that a Claim of one key needs no list.
+	key   [1]string // the first key; inline, so that a Claim of one key needs no list
 	tally tally     // of a Claim whose keys one script frees
-	rare  *rare     // nil: one key, and nothing special about it
+	rare  *rare     // nil: one key, with nothing special about it
 }
 
-// rare is what only few Claims need. It is apart so that the others stay small.
+// rare has what only few Claims need. It is apart, so that other Claims stay small.
 type rare struct {
 	keys   []string // of a set, in the caller's order; nil: one key
 	parts  []part   // of a set, by slot; nil: one script takes all keys
 	chosen bool     // see Choose
-	share  Share    // that it is of; the zero Share: the whole key
+	share  Share    // the share that the Claim asks for; the zero Share: the whole key
 
 	loose string   // the token of commands without an answer; "": the Claim is settled
-	joins []string // the keys in whose queues some of them have asked for places
+	joins []string // the keys in whose queues these commands have asked for places
 }
 
-// settle notes that the reaper looks after what the commands may have taken.
+// settle notes that the reaper frees what the commands may have taken.
 func (r *rare) settle() { r.loose, r.joins = "", nil }
 
-// part is what one slot has of a set.
+// part has the keys of a set that are in one slot.
 type part struct {
 	keys  []string
 	tally tally
 }
 
-// tally is what the releases of some keys have done so far.
+// tally says what the releases of some keys have done so far.
 type tally struct {
 	freed   int32
 	perhaps bool // a release without an answer may have freed keys
 }
 
-// One returns the Claim of a key.
+// One returns the Claim of one key.
 func One(key string) Claim { return Claim{key: [1]string{key}} }
 
-// All returns the Claim of a set of keys. With crossSlot, on a cluster, they may be of several
-// slots. At a backend they always are; the order is the same for all sets.
+// All returns the Claim of a set of keys. With crossSlot, the keys may be in several slots of a cluster. At
+// a backend each key is a slot of its own. The slots have the same order for all sets.
 func (s *Server) All(keys []string, crossSlot bool) Claim {
 	c := One(keys[0])
 	if len(keys) == 1 {
@@ -87,8 +87,8 @@ func (c *Claim) needRare() *rare {
 	return c.rare
 }
 
-// Choose notes that the caller chose the token. Another acquisition with that token may then
-// rightfully hold the keys, so the reaper does not free them.
+// Choose notes that the caller chose the token. Another acquisition with that token may hold the keys
+// rightfully, so the reaper does not free them.
 func (c *Claim) Choose() { c.needRare().chosen = true }
 
 // Chosen reports whether the caller chose the token.
@@ -100,7 +100,7 @@ func (c *Claim) Key() string { return c.key[0] }
 // IsSet reports whether there are several keys.
 func (c *Claim) IsSet() bool { return c.rare != nil && c.rare.keys != nil }
 
-// Keys returns all keys in the order in which the caller named them. Nobody may change the list.
+// Keys returns all keys in the order of the caller. The list must not be changed.
 func (c *Claim) Keys() []string {
 	if !c.IsSet() {
 		return c.key[:]
@@ -108,10 +108,11 @@ func (c *Claim) Keys() []string {
 	return c.rare.keys
 }
 
-// SpansSlots reports whether the keys are in several slots, so that no script takes all of them.
+// SpansSlots reports whether the keys are in several slots, so that no script can take all of them.
 func (c *Claim) SpansSlots() bool { return c.rare != nil && c.rare.parts != nil }
 
-// BySlot returns the keys of each slot, in the order of slots, or all keys if one script takes them.
+// BySlot returns the keys of each slot, in the order of the slots. If one script takes all keys, it returns
+// one list.
 func (c *Claim) BySlot() [][]string {
 	if !c.SpansSlots() {
 		return [][]string{c.Keys()}
@@ -131,11 +132,11 @@ func (c *Claim) tallyOf(i int) *tally {
 	return &c.rare.parts[i].tally
 }
 
-// Unsettle notes that a command without an answer may have given the keys this token, or may still do so.
+// Unsettle notes that a command without an answer may give the token the keys, now or later.
 func (c *Claim) Unsettle(token string) { c.needRare().loose = token }
 
-// UnsettlePlace notes that a command without an answer may have given the token the key or a place in its
-// queue, or may still do so.
+// UnsettlePlace notes that a command without an answer may give the token the key or a place in its queue,
+// now or later.
 func (c *Claim) UnsettlePlace(key, token string) {
 	c.Unsettle(token)
 	c.rare.addJoin(key)
@@ -147,7 +148,7 @@ func (r *rare) addJoin(key string) {
 	}
 }
 
-// GoOn notes what commands for the token of another Claim may have done, because this one goes on with it.
+// GoOn takes over what commands for the token of from may have done, because c goes on with that token.
 func (c *Claim) GoOn(from *Claim) {
 	if from.Settled() {
 		return
@@ -158,12 +159,12 @@ func (c *Claim) GoOn(from *Claim) {
 	}
 }
 
-// Settled reports whether no command can take the keys, or a place, without a holder who knows of it.
+// Settled reports whether every command that may take the keys or a place has an answer.
 func (c *Claim) Settled() bool { return c.rare == nil || c.rare.loose == "" }
 
-// Abandon has the reaper free the keys that have one of the tokens, or that of commands without an answer.
-// ttl is the longest lease that such a command could have started. A join may have left a place too, and a
-// command that replaces one of several tokens may come late.
+// Abandon makes the reaper free the keys that have one of the tokens, or the token of commands without an
+// answer. ttl is the longest lease that such a command can have started. The reaper also frees a place that
+// a join may have left, and expects late commands that replace one of several tokens.
 func (s *Server) Abandon(c *Claim, tokens []string, ttl time.Duration) {
 	if c.Chosen() {
 		return
@@ -185,7 +186,8 @@ func (s *Server) Abandon(c *Claim, tokens []string, ttl time.Duration) {
 	}
 }
 
-// abandonLate is Abandon for commands with a token that the lock has no longer: none of tokens.
+// abandonLate calls Abandon for a token of commands without an answer, if the lock no longer has that
+// token.
 func (s *Server) abandonLate(c *Claim, tokens []string) {
 	if !c.Settled() && !slices.Contains(tokens, c.rare.loose) {
 		s.Abandon(c, nil, clock.NoExpiry)

@@ -10,48 +10,50 @@ import (
 )
 
 const (
-	// fewCalls is how many calls go by themselves, however many scripts are under way: as many callers lose
-	// more by waiting for each other than scripts for many calls save. Thousands of cycles a second of so many
-	// callers, by themselves and together: 8 callers 44 and 30, 16 callers 51 and 44, 24 callers 55 and 59.
+	// fewCalls is how many calls go by themselves, however many scripts are under way. So few callers lose
+	// more by waiting for each other than a common script saves. Measured in thousands of cycles a second,
+	// by themselves and together: 8 callers 44 and 30, 16 callers 51 and 44, 24 callers 55 and 59.
 	fewCalls = 16
-	// enoughScripts is how many scripts of a combiner are under way before calls wait for each other.
-	// With fewer, the server has nothing to do while an answer travels. With more, the scripts are
-	// smaller, and cost more for each call. There are two combiners, for tries and for releases; on a
-	// cluster there are two for each slot.
+	// enoughScripts is how many scripts of a combiner are under way before calls wait for each other. With
+	// fewer scripts, the server is idle while an answer travels. With more, each script is smaller and
+	// costs more per call. A server has two combiners, for tries and for releases. A cluster has two for
+	// each slot.
 	enoughScripts = 2
-	// maxCalls is how many calls go in one script at most. They keep the server busy for about half a
-	// millisecond.
+	// maxCalls is the most calls in one script. They keep the server busy for about half a millisecond.
 	maxCalls = 128
-	// maxScripts is how many scripts are under way at most, however far away the server is.
+	// maxScripts is the most scripts under way, however far away the server is.
 	maxScripts = 32
-	// longestStop is how long so many scripts keep others from being sent. No context ends a script, so
-	// those at a node that stands still have no answer until the client drops its connection, which may be
-	// long after it has found another primary for the keys.
+	// longestStop is how long maxScripts scripts keep the next one from being sent. No context ends a
+	// script. A script at a node that stands still has no answer until the client drops its connection. By
+	// then the client may have found another primary for the keys long ago.
 	longestStop = time.Second
-	// scriptCost and callCost are about how long the server and the client are busy with a script and
-	// with each call in it.
+	// scriptCost and callCost are about how long a script, and each call in it, keep the server and the
+	// client busy.
 	scriptCost, callCost = 50 * time.Microsecond, 10 * time.Microsecond
 )
 
-// combiner sends calls together that are made at the same time. While there are few calls, or few scripts
-// are under way, a call goes by itself, from the goroutine of its caller. It does so too when the server
-// should be done with the last script: answers that are only far away are no reason to wait for other
-// calls. All others wait, and go together in the next script, in the order in which they came.
+// combiner sends calls together that are made at the same time. A call goes by itself, from the goroutine
+// of its caller, in three cases: there are few calls, few scripts are under way, or the server should be
+// done with the last script. In the third case the answers are only far away, which is no reason to wait
+// for other calls. All other calls wait, and go together in the next script, in the order in which they
+// came.
 type combiner[P, R any] struct {
-	// send makes the calls with one script. For each it sets the result, or alone if the caller has to
-	// make the call by itself. If send returns an error that is Refused, all callers have to.
+	// send makes the calls with one script. It sets the result of each call, or alone if the caller must
+	// make the call by itself. After an error that is Refused, every caller must make its call by itself.
 	send func(ctx context.Context, batch []*member[P, R]) error
-	pair *pair // that it is of
+	pair *pair // the pair that has the combiner
 
-	mu          *sync.Mutex
-	underway    int           // scripts that have no answer so far
-	stuck       int           // about how many of those are not waited for any more; see longestStop
-	due         clock.Instant // when the server should be done with the last; kept while enough are under way
+	mu       *sync.Mutex
+	underway int // scripts without an answer so far
+	stuck    int // about how many of them nobody waits for: see longestStop
+	// when the server should be done with the last script; kept while enough scripts are under way
+	due         clock.Instant
 	first, last *member[P, R] // the calls that wait
-	aloneUntil  clock.Instant // until then calls go alone: one was refused, or the slot moves; 0: never
-	timer       *time.Timer   // sends what waits when it is due, if no answer comes before
-	armed       bool          // timer runs; it does while calls wait
-	fires       clock.Instant // when it does, if armed
+	// until then calls go alone, after a refusal or while the slot moves; 0: no such time
+	aloneUntil clock.Instant
+	timer      *time.Timer   // sends the waiting calls when they are due, if no answer comes before
+	armed      bool          // the timer runs, as it does while calls wait
+	fires      clock.Instant // when the timer fires, if armed
 
 	spare *sync.Pool // of members
 }
@@ -61,8 +63,8 @@ type member[P, R any] struct {
 	params P
 	result R
 	err    error
-	alone  bool // the caller has to make the call by itself
-	cause  any  // of a panic of the client, if not nil
+	alone  bool // the caller must make the call by itself
+	cause  any  // of a panic of the client; nil: none
 
 	prev, next *member[P, R] // while it waits
 	sent       bool
@@ -76,16 +78,17 @@ func (e *unsentError) Error() string        { return "the call was not sent: " +
 func (e *unsentError) Unwrap() error        { return e.err }
 func (e *unsentError) Is(target error) bool { return target == errUnsent }
 
-// errUnsent is what every unsentError matches: errors.As would allocate for each caller.
+// errUnsent matches every unsentError. errors.As would allocate for each caller.
 var errUnsent = errors.New("the call was not sent")
 
 func unsent(err error) bool { return errors.Is(err, errUnsent) }
 
-// errSenderEnded is the error of calls whose goroutine a hook of the client has ended.
+// errSenderEnded is the error of a call whose goroutine a hook of the client has ended.
 var errSenderEnded = errors.New("a hook of the client has called runtime.Goexit")
 
-// together makes a call together with others, and reports whether it has. If not, the caller makes the
-// call by itself, and calls answered when that has an answer. The caller has entered the pair.
+// together makes a call together with others, and reports whether it has. If it has not, the caller makes
+// the call by itself, and calls answered once that call has an answer. The caller must have entered the
+// pair.
 func (c *combiner[P, R]) together(ctx context.Context, params P) (result R, err error, shared bool) {
 	m := c.enter(params)
 	if m == nil {
@@ -99,7 +102,7 @@ func (c *combiner[P, R]) together(ctx context.Context, params P) (result R, err 
 		}
 		select {
 		case <-m.done:
-		default: // nobody takes the answer, for which done has room
+		default: // done has room for the answer, which no caller takes
 			return result, ctx.Err(), true
 		}
 	}
@@ -117,12 +120,13 @@ func (c *combiner[P, R]) together(ctx context.Context, params P) (result R, err 
 	return result, err, shared
 }
 
-// enter adds a call to those that wait. It returns nil if the caller may make the call by itself at once.
+// enter adds a call to the waiting calls. It returns nil if the caller may make the call by itself at once.
 func (c *combiner[P, R]) enter(params P) *member[P, R] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	few := c.pair.calls.Load() <= fewCalls
-	// Callers who have left may leave many scripts without an answer, so few calls are not enough.
+	// Callers that have left may leave many scripts without an answer, so the number of callers is not
+	// enough.
 	if c.counted() < enoughScripts || few && c.first == nil && c.counted() < fewCalls {
 		if c.underway++; c.counted() >= enoughScripts {
 			c.due = clock.Now().After(scriptCost + callCost)
@@ -130,7 +134,7 @@ func (c *combiner[P, R]) enter(params P) *member[P, R] {
 		return nil
 	}
 	now := clock.Now()
-	// If the server is idle, the answers are only on their way.
+	// if the server is idle, the answers are only on their way
 	late := (now >= c.due || c.pair.amongMany()) && !c.full(now)
 	if c.aloneUntil != 0 && now < c.aloneUntil || late && c.first == nil {
 		c.underway++
@@ -156,11 +160,11 @@ func (c *combiner[P, R]) enter(params P) *member[P, R] {
 	return m
 }
 
-// counted is how many scripts are under way without those that are stuck.
+// counted returns how many scripts are under way, without the stuck ones.
 func (c *combiner[P, R]) counted() int { return c.underway - c.stuck }
 
-// full reports whether no other script may be sent. If none could be for a while, those under way are
-// stuck, and the next ones go as if there were none.
+// full reports whether no other script may be sent. If that lasts for longestStop, the scripts under way
+// are stuck. Then the next scripts go as if there were none.
 func (c *combiner[P, R]) full(now clock.Instant) bool {
 	if c.counted() < maxScripts {
 		return false
@@ -172,13 +176,14 @@ func (c *combiner[P, R]) full(now clock.Instant) bool {
 	return false
 }
 
-// ended notes that a script has its answer. Nobody knows whether it was stuck: those that are left may be.
+// ended notes that a script has its answer. It may have been a stuck one, and the scripts that are left may
+// be stuck too.
 func (c *combiner[P, R]) ended() {
 	c.underway--
 	c.stuck = min(c.stuck, c.underway)
 }
 
-// answered notes that a script has its answer. If calls wait, they are sent.
+// answered notes that a script has its answer. It sends the waiting calls.
 func (c *combiner[P, R]) answered() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -193,10 +198,10 @@ func (c *combiner[P, R]) answered() {
 	}
 }
 
-// arm sets the timer, so that flush sends the calls that wait when they are due.
+// arm sets the timer, so that flush sends the waiting calls when they are due.
 func (c *combiner[P, R]) arm(now clock.Instant) { c.armAt(c.due, now) }
 
-// armAt has flush look at an instant, or earlier.
+// armAt makes flush look at an instant, or earlier.
 func (c *combiner[P, R]) armAt(at, now clock.Instant) {
 	if c.armed && at >= c.fires {
 		return
@@ -210,7 +215,7 @@ func (c *combiner[P, R]) armAt(at, now clock.Instant) {
 	}
 }
 
-// flush sends the calls that wait, if no answer came in time to send them.
+// flush sends the waiting calls, if no answer came in time to send them.
 func (c *combiner[P, R]) flush() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -227,13 +232,13 @@ func (c *combiner[P, R]) flush() {
 	}
 }
 
-// dispatch sends the calls that wait, as many as fit in a script.
+// dispatch sends as many waiting calls as fit in a script.
 func (c *combiner[P, R]) dispatch() {
 	c.underway++
 	go c.run(c.take(nil))
 }
 
-// take moves the calls of the next script from those that wait to batch.
+// take moves the calls of the next script from the waiting calls to batch.
 func (c *combiner[P, R]) take(batch []*member[P, R]) []*member[P, R] {
 	for c.first != nil && len(batch) < maxCalls {
 		m := c.first
@@ -263,7 +268,7 @@ func (c *combiner[P, R]) remove(m *member[P, R]) {
 	m.prev, m.next = nil, nil
 }
 
-// withdraw takes back a call that was not sent yet.
+// withdraw takes back a call that has not been sent. It reports false if the call has been sent.
 func (c *combiner[P, R]) withdraw(m *member[P, R]) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -274,8 +279,8 @@ func (c *combiner[P, R]) withdraw(m *member[P, R]) bool {
 	return true
 }
 
-// run sends one script after the other while calls wait. No caller's context ends a script, because
-// it is not the others'.
+// run sends one script after the other while calls wait. No context of a caller ends a script, because the
+// script also serves other callers.
 func (c *combiner[P, R]) run(batch []*member[P, R]) {
 	returned := false
 	defer func() {
@@ -295,7 +300,7 @@ func (c *combiner[P, R]) run(batch []*member[P, R]) {
 		c.mu.Lock()
 		if batch = batch[:0]; c.counted() <= enoughScripts {
 			batch = c.take(batch)
-		} else if c.first != nil { // the answers to come send what waits, or the timer
+		} else if c.first != nil { // the next answer or the timer sends the waiting calls
 			c.arm(clock.Now())
 		}
 		if len(batch) == 0 {
@@ -307,9 +312,9 @@ func (c *combiner[P, R]) run(batch []*member[P, R]) {
 	returned = true
 }
 
-// answer tells the callers of a batch what came of it.
+// answer tells the callers of a batch the result.
 func (c *combiner[P, R]) answer(batch []*member[P, R], err error) {
-	// A call for a forbidden key is refused by itself too, and so kept out of the next scripts.
+	// A call for a forbidden key is refused by itself too. So it stays out of the next scripts.
 	if movesNow(err) || Forbidden(err) && !ofOneKey(err) {
 		c.mu.Lock()
 		c.aloneUntil = clock.Now().After(Patience)

@@ -10,27 +10,28 @@ import (
 )
 
 const (
-	// shards is how many locks the combiners of a cluster have, so that callers of different slots seldom
+	// shards is how many mutexes the combiners of a cluster have, so that callers of different slots seldom
 	// wait for each other.
 	shards = 64
-	// sparePairs is how many pairs without calls a shard keeps at most, for the next slots.
+	// sparePairs is how many pairs without calls a shard keeps for the next slots.
 	sparePairs = 8
-	// fewSlots is in how many slots calls are under way at most while they wait for company. With more, the
-	// scripts of a slot would be small, and nobody knows when a server is done that works for all of them.
+	// fewSlots is how many slots may have calls under way while calls wait for company. With more slots,
+	// the scripts of each slot would be small. And no combiner knows when a server that works for many
+	// slots is done.
 	fewSlots = 4
 )
 
-// combiners has the pair of combiners that a call belongs to. Where there is no cluster, one pair has all
-// calls. On a cluster the keys of a script are of one slot, so each slot with calls under way has a pair of
-// its own: it is made for the first call, and dropped after the last.
+// combiners has the pair of combiners for each call. Without a cluster, one pair has all calls. On a
+// cluster the keys of a script are in one slot, so each slot with calls under way has its own pair. The
+// first call of a slot makes the pair, and the last call drops it.
 type combiners struct {
 	whole   *pair        // nil on a cluster
-	shards  []shard      // each has the slots whose numbers leave the same remainder
+	shards  []shard      // each shard has the slots with the same remainder
 	used    atomic.Int32 // slots with calls under way
 	newPair func(tries, releases *sync.Mutex) *pair
 }
 
-// shard has the pairs of some slots. Its mutex is that of their combiners too.
+// shard has the pairs of some slots. The combiners of these pairs use its mutex too.
 type shard struct {
 	all   *combiners
 	mu    sync.Mutex
@@ -40,25 +41,25 @@ type shard struct {
 
 // pair has the two combiners of a server, or of one slot of a cluster.
 type pair struct {
-	// calls is how many callers have entered and not left. Both combiners count: callers take and release
-	// in turn, and those of one combiner alone are now many and now few.
+	// calls is how many callers have entered and not left. Both combiners count together: callers take and
+	// release in turn, so the calls of one combiner alone are now many and now few.
 	calls    atomic.Int64
 	tries    tryCombiner
 	releases releaseCombiner
 
-	home  *shard // that has it; nil: it is for all slots
+	home  *shard // the shard of the pair; nil: the pair is for all slots
 	slot  uint16
-	used  bool // it is counted among those with calls under way
-	pause int  // refusals for which it stays, because calls go by themselves for a while
+	used  bool // the slot counts as one with calls under way
+	pause int  // how many refusals keep the pair, because calls go by themselves for a while
 }
 
-// newCombiners returns combiners that send calls with tries and releases; see combiner.send.
+// newCombiners returns combiners that send calls with tries and releases: see combiner.send.
 func newCombiners(
 	cluster bool,
 	tries func(context.Context, []*member[tryCall, Answer]) error,
 	releases func(context.Context, []*member[releaseCall, int64]) error,
 ) *combiners {
-	// Members are of one server, because a channel that was made in a synctest bubble must stay there.
+	// Each server has its own spare members: a channel made in a synctest bubble must stay there.
 	spareTries, sparePasses := new(sync.Pool), new(sync.Pool)
 	all := &combiners{newPair: func(triesMu, releasesMu *sync.Mutex) *pair {
 		p := new(pair)
@@ -77,7 +78,8 @@ func newCombiners(
 	return all
 }
 
-// enter returns the pair for a key, and counts a caller. It calls leave when it has an answer, or gives up.
+// enter returns the pair for a key, and counts a caller. The caller calls leave when it has an answer, or
+// gives up.
 func (all *combiners) enter(key string) *pair {
 	p := all.whole
 	if p != nil {
@@ -114,7 +116,7 @@ func (s *shard) next() *pair {
 	return p
 }
 
-// leave takes back what enter has counted.
+// leave undoes the count of enter.
 func (p *pair) leave() {
 	if p.calls.Add(-1) > 0 || p.home == nil {
 		return
@@ -124,8 +126,8 @@ func (p *pair) leave() {
 	p.rest()
 }
 
-// rest drops the pair of a slot after its last call. Callers may leave before their scripts have an answer,
-// so that is when there are neither callers nor scripts. Whoever calls it has locked the mutex of the pair.
+// rest drops the pair of a slot once it has neither callers nor scripts. Callers may leave before their
+// scripts have an answer. The caller holds the mutex of the pair.
 func (p *pair) rest() {
 	if !p.used || p.calls.Load() > 0 || p.tries.underway > 0 || p.releases.underway > 0 {
 		return
@@ -135,9 +137,9 @@ func (p *pair) rest() {
 	p.drop()
 }
 
-// drop forgets the pair of a slot that has nothing to do, and no refusal to remember. Whoever still refers to
-// it, such as a caller who is about to leave or a timer that is late, has the same mutex. If another slot has
-// the pair by then, it does for that slot what is due, and otherwise nothing.
+// drop forgets the pair of a slot that has nothing to do and no refusal to remember. A leaving caller or a
+// late timer may still refer to the pair, and uses the same mutex. If another slot has the pair by then,
+// the caller or timer does what is due for that slot, or nothing.
 func (p *pair) drop() {
 	s := p.home
 	if p.used || p.pause > 0 {
@@ -149,8 +151,8 @@ func (p *pair) drop() {
 	}
 }
 
-// keep has the pair of a slot stay for as long as calls go by themselves after a refusal, although there may
-// be none: it must not forget that. Whoever calls it has locked the mutex of the pair.
+// keep keeps the pair of a slot while calls go by themselves after a refusal. Without calls, the pair would
+// be dropped and the refusal forgotten. The caller holds the mutex of the pair.
 func (p *pair) keep() {
 	if p.home == nil {
 		return

@@ -12,16 +12,16 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
-// Batch is how many leases one script extends. More would keep the server from its other
-// clients for longer, and gain little.
+// Batch is how many leases one script extends. A larger script would keep the server from its other clients
+// for longer, and gain little.
 const Batch = 100
 
-// Extension is what a lock asks for: another lease of its keys.
+// Extension asks for a new lease of the keys of a lock.
 type Extension struct {
-	Parts  [][]string    // the keys; on a cluster, those of each slot are a part of their own
-	Token  string        // that the keys have, or are to have from now on
-	Former []string      // other tokens that the keys may have so far
-	TTL    time.Duration // of the lease; clock.NoExpiry: it does not end
+	Parts  [][]string    // the keys; on a cluster, one part for each slot
+	Token  string        // the token that the keys have, or get by this call
+	Former []string      // other tokens that the keys may have before the call
+	TTL    time.Duration // of the lease; clock.NoExpiry: the lease does not end
 }
 
 // Extended is the answer to an Extension.
@@ -30,17 +30,19 @@ type Extended struct {
 	Err  error  // see OutcomeOf; nil if Lost is set
 }
 
-// Extend makes many extensions at once, up to Batch of them with one script. When a call to the server
-// returns, it calls answered with the positions in list of the extensions that the call was about, and with
-// their answers. It calls answered once for each extension, in goroutines that it starts, and returns when
-// all of them are done. If user code panics in one, those of its call have no answer, and Extend panics; if
-// it ends the goroutine, they have none.
+// Extend makes many extensions at once, up to Batch of them with one script. For each call to the server
+// that returns, it calls answered with the positions in list and the answers of the extensions in that
+// call. It calls answered once for each extension, in goroutines that it starts. Extend returns when all of
+// these are done.
 //
-// If the server refuses a script, one of its keys may be the reason: the user may have lost the right to it,
-// or a cluster is moving it. Each extension then gets its own call, so that the other locks keep their lease.
-// A key that is of another type by now is lost in a script for several, and an error in one of its own.
+// If user code panics in a call, the extensions of that call have no answer, and Extend panics. If user
+// code ends the goroutine of a call, the extensions of that call have no answer.
 //
-// Where there are former tokens, the keys get the Token and exactly the new lease.
+// If the server refuses a script, the reason may be one key: the user has lost the right to it, or its slot
+// moves. Then each extension gets its own call, so that the other locks keep their lease. A key that has
+// another type by now is lost in a script for several keys, and an error in a script of its own.
+//
+// If an Extension has Former tokens, the keys get the Token and exactly the new lease.
 func (s *Server) Extend(
 	ctx context.Context, list []Extension, answered func(positions []int, answers []Extended),
 ) {
@@ -51,7 +53,7 @@ func (s *Server) Extend(
 	}
 	many := func(batches [][]int) {
 		positions, answers, refused := s.calls.extendMany(ctx, list, batches)
-		AtOnce(2, func(i int) { // what is refused does not wait for what the others do with their answers
+		AtOnce(2, func(i int) { // refused extensions do not wait for what answered does
 			if i == 0 {
 				each(refused)
 			} else if len(positions) > 0 {
@@ -61,7 +63,7 @@ func (s *Server) Extend(
 	}
 	batches, single := batchesOf(list, s.cluster, s.batch())
 	var calls []func()
-	if s.cluster || s.backed { // what is silent must not cost the other locks their leases; see apart
+	if s.cluster || s.backed { // a silent node must not cost the other locks their leases: see apart
 		for i := range batches {
 			calls = append(calls, func() { many(batches[i : i+1]) })
 		}
@@ -79,7 +81,7 @@ func (s *Server) Extend(
 	AtOnce(len(calls), func(i int) { calls[i]() })
 }
 
-// batch is how many leases one script extends. A backend has an answer for each.
+// batch returns how many leases one script extends. A backend answers for each lease by itself.
 func (s *Server) batch() int {
 	if s.backed {
 		return 1
@@ -87,8 +89,8 @@ func (s *Server) batch() int {
 	return Batch
 }
 
-// ExtendWhile extends what another acquisition has of a key, unless its lease ends later anyhow. It repeats
-// the command for Patience while ctx lasts, and reports false if the token has nothing of the key.
+// ExtendWhile extends what another acquisition has of a key, unless its lease ends later anyway. It repeats
+// the command for Patience while ctx lasts. It reports false if the token has nothing of the key.
 func (s *Server) ExtendWhile(
 	ctx context.Context, key, token string, ttl time.Duration,
 ) (held bool, err error) {
@@ -100,8 +102,8 @@ func (s *Server) ExtendWhile(
 	return answer.Lost == "", err
 }
 
-// extendEach sends a call for each part of each extension, all of them in one pipeline, and returns
-// the answers in the order of list. On a cluster, it returns when every node has answered.
+// extendEach sends a call for each part of each extension, all in one pipeline. It returns the answers in
+// the order of list. On a cluster it returns after every node has answered.
 func (s calls) extendEach(ctx context.Context, list []Extension) []Extended {
 	var changes, plain []int
 	for i, e := range list {
@@ -126,7 +128,7 @@ func (s calls) extendEach(ctx context.Context, list []Extension) []Extended {
 	return answers
 }
 
-// extend is extendEach where no token changes.
+// extend is extendEach for extensions that change no token.
 func (s calls) extend(ctx context.Context, list []Extension) []Extended {
 	var params []gen.ExtendParams
 	for _, e := range list {
@@ -141,7 +143,7 @@ func (s calls) extend(ctx context.Context, list []Extension) []Extended {
 	return answersOf(list, replies)
 }
 
-// replace is extendEach where tokens change.
+// replace is extendEach for extensions that change tokens.
 func (s calls) replace(ctx context.Context, list []Extension) []Extended {
 	var params []gen.AttachParams
 	for _, e := range list {
@@ -158,7 +160,8 @@ func (s calls) replace(ctx context.Context, list []Extension) []Extended {
 	return answersOf(list, replies)
 }
 
-// extendScripts runs extend.lua for each, in one pipeline; one alone costs less without.
+// extendScripts runs extend.lua for each of params, in one pipeline. A single call costs less without a
+// pipeline.
 func (s calls) extendScripts(ctx context.Context, params []gen.ExtendParams) []redislua.Reply[[]int64] {
 	if len(params) != 1 {
 		return s.locks.ExtendBatch(ctx, s.client, params)
@@ -167,7 +170,7 @@ func (s calls) extendScripts(ctx context.Context, params []gen.ExtendParams) []r
 	return []redislua.Reply[[]int64]{{Value: lost, Err: err}}
 }
 
-// first returns the first of the positions of lost keys; 0: none is lost.
+// first returns the first position of a lost key. 0 means that none is lost.
 func first(lost []int64, err error) (reply redislua.Reply[int64]) {
 	if reply.Err = err; len(lost) > 0 {
 		reply.Value = lost[0]
@@ -186,12 +189,12 @@ func answersOf(list []Extension, replies []redislua.Reply[int64]) []Extended {
 	return answers
 }
 
-// params are the parameters of extend.lua for a part.
+// params returns the parameters of extend.lua for a part.
 func (e *Extension) params(keys []string) gen.ExtendParams {
 	return gen.ExtendParams{Keys: keysOf(keys, e.Token), TTL: ttlParam(e.TTL), Tokens: []string{e.Token}}
 }
 
-// keysOf returns the keys that a script about a lease is to have: of a share its key and the holders.
+// keysOf returns the keys for a script about a lease. For a share these are its key and the holders.
 func keysOf(keys []string, token string) []string {
 	if !isShare(token) {
 		return keys
@@ -199,9 +202,9 @@ func keysOf(keys []string, token string) []string {
 	return []string{keys[0], slot.NamesOf(keys[0]).Holders}
 }
 
-// answer reads the replies for the parts: 0, or the position of a key that none
-// of the tokens has. It redacts each error before it combines them, because Redact would
-// replace a combined error, which is Indeterminate, by the refusal of one slot.
+// answer reads the replies for the parts. A reply is 0, or the position of a key that has none of the
+// tokens. answer redacts each error before it combines them. A combined error is Indeterminate, and Redact
+// would replace it by the refusal of one slot.
 func (e *Extension) answer(replies []redislua.Reply[int64]) Extended {
 	for i := range replies {
 		if position := replies[i].Value; position != 0 {
@@ -212,16 +215,15 @@ func (e *Extension) answer(replies []redislua.Reply[int64]) Extended {
 	return Extended{Err: Combine(replies)}
 }
 
-// alike is equal for extensions that one script can make. The script gives all keys the same
-// TTL, and on a cluster its keys must be in one slot.
+// alike is equal for extensions that one script can make. The script gives all keys the same TTL, and on a
+// cluster its keys must be in one slot.
 type alike struct {
 	ttl  time.Duration
 	slot uint16
 }
 
-// batchesOf returns the positions of extensions that one script can make, and those of
-// extensions that need a script of their own: they are about several keys or tokens, or about
-// a lease that does not end.
+// batchesOf returns the positions of the extensions that go together in one script. single has the other
+// positions: an extension of several keys, with Former tokens, of a share, or of a lease that does not end.
 func batchesOf(list []Extension, cluster bool, batch int) (batches [][]int, single []int) {
 	together := map[alike][]int{}
 	for i, e := range list {
@@ -242,8 +244,8 @@ func batchesOf(list []Extension, cluster bool, batch int) (batches [][]int, sing
 	return batches, single
 }
 
-// extendMany runs extend.lua once for each batch, in one pipeline. The extensions of
-// batches that were refused are in refused and have no answer.
+// extendMany runs extend.lua once for each batch, in one pipeline. refused has the extensions of batches
+// that the server has refused. They have no answer.
 func (s calls) extendMany(
 	ctx context.Context, list []Extension, batches [][]int,
 ) (positions []int, answers []Extended, refused []int) {
@@ -263,7 +265,7 @@ func (s calls) extendMany(
 		}
 		keys, lost := params[i].Keys, reply.Value
 		if len(keys) == 1 && len(lost) > 0 && lost[0] != 0 {
-			lost = []int64{1} // as of a set, whatever the number is
+			lost = []int64{1} // as for a set, whatever the number is
 		}
 		err := Redact(reply.Err, params[i].Tokens...)
 		strange := func(n int64) bool { return n < 0 || n > int64(len(keys)) }
@@ -283,7 +285,7 @@ func (s calls) extendMany(
 
 var errUnnamed = errors.New("is about a lock that the call does not name")
 
-// ttlParam returns a TTL as scripts take it: 0 stands for a lease that does not end.
+// ttlParam converts a TTL for scripts. 0 stands for a lease that does not end.
 func ttlParam(ttl time.Duration) time.Duration {
 	if ttl == clock.NoExpiry {
 		return 0

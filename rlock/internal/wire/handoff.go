@@ -12,39 +12,40 @@ import (
 	"time"
 )
 
-// Handoff is what another process needs to take keys over. It is safe for concurrent use.
+// Handoff has what another process needs to take keys over. It is safe for concurrent use.
 type Handoff struct {
 	Keys  []string
 	Fence uint64
 
-	// MinHold is for how long whoever takes the keys over must keep others out. Whole milliseconds travel as
-	// text.
+	// MinHold is for how long the next process must keep others out after it takes the keys over. The text
+	// of a Handoff has it in whole milliseconds.
 	MinHold time.Duration
-	// Late means that calls without an answer may still take keys for the tokens. Whoever takes the keys over
-	// takes those back.
+	// Late means that calls without an answer may still take keys for the tokens. The process that takes
+	// the keys over takes those back.
 	Late bool
 
-	// secret is behind a second pointer, because package fmt may follow the first if that is in an unexported
+	// A second pointer hides secret from package fmt, which may follow the first pointer of an unexported
 	// field.
 	secret *secret
 }
 
-// secret has what it takes to become the owner of the keys.
+// secret has what makes a process the owner of the keys.
 type secret struct {
-	tokens []string // that the keys may have
+	tokens []string // the tokens that the keys may have
 
-	mu   sync.Mutex
-	next string // that the keys get; kept after an attempt without an answer, as they may have it
-	busy bool   // an attempt with next is under way
+	mu sync.Mutex
+	// the token that the keys get; kept after an attempt without an answer, since the keys may have it
+	next string
+	busy bool // an attempt with next is under way
 }
 
-// NewHandoff returns a Handoff of keys that may have one of the tokens.
+// NewHandoff returns a Handoff of keys that have one of the tokens.
 func NewHandoff(keys, tokens []string, fence uint64) *Handoff {
 	return &Handoff{Keys: keys, Fence: fence, secret: &secret{tokens: tokens}}
 }
 
-// HandoffOf returns the Handoff of the keys of a Claim. Whoever takes the keys over does not know tokens that
-// they have no longer, so commands with these are undone.
+// HandoffOf returns the Handoff of the keys of a Claim. The next process does not know tokens that the keys
+// no longer have, so HandoffOf undoes commands with these tokens.
 func (s *Server) HandoffOf(c *Claim, tokens []string, fence uint64) *Handoff {
 	h := NewHandoff(slices.Clone(c.Keys()), tokens, fence)
 	h.Late = !c.Settled() && !c.Chosen()
@@ -52,13 +53,13 @@ func (s *Server) HandoffOf(c *Claim, tokens []string, fence uint64) *Handoff {
 	return h
 }
 
-// Tokens returns the tokens that the keys may have. Nobody may change the list.
+// Tokens returns the tokens that the keys may have. The list must not be changed.
 func (h *Handoff) Tokens() []string { return h.secret.tokens }
 
-// Begin returns the token that an attempt is to give the keys. After an attempt without an answer
-// it is the token of that one, because the keys may have it. While another attempt is under way, it
-// is another token, so that only one of the two gets the keys. owner is for a new token. End must
-// follow.
+// Begin returns the token that an attempt gives the keys. After an attempt without an answer it returns the
+// token of that attempt, because the keys may have it. While another attempt is under way, it returns
+// another token, so that only one of the two gets the keys. owner is for a new token. The caller must call
+// End.
 func (h *Handoff) Begin(owner string) (token string) {
 	s := h.secret
 	s.mu.Lock()
@@ -73,8 +74,8 @@ func (h *Handoff) Begin(owner string) (token string) {
 	return s.next
 }
 
-// End ends an attempt with a token. If the token is spent, no attempt gets it again. A token that
-// Begin has not returned has no effect.
+// End ends an attempt with a token. If spent is true, no later attempt gets the token. End ignores a token
+// that Begin has not stored.
 func (h *Handoff) End(token string, spent bool) {
 	s := h.secret
 	s.mu.Lock()
@@ -88,13 +89,18 @@ func (h *Handoff) End(token string, spent bool) {
 	}
 }
 
-// handoffVersion starts the text of every Handoff. After it come, in base64 without padding: the
-// fence, the number of keys, the keys, the number of tokens, the tokens, the milliseconds of MinHold
-// unless they are 0 and it is not Late, 1 if it is Late, and a CRC-32 of all that. Numbers are varints.
-// The length of a string comes before the string.
+// handoffVersion starts the text of every Handoff. The rest is in base64 without padding:
+//   - the fence
+//   - the number of keys, and the keys
+//   - the number of tokens, and the tokens
+//   - the milliseconds of MinHold, unless MinHold is 0 and the Handoff is not Late
+//   - 1 if the Handoff is Late
+//   - a CRC-32 of all that
+//
+// Numbers are varints. The length of a string comes before the string.
 const handoffVersion = "rlock-handoff-1:"
 
-// Text returns the Handoff for ParseHandoff: one line of letters, digits and "-_:".
+// Text returns the Handoff for ParseHandoff, as one line of letters, digits and "-_:".
 func (h *Handoff) Text() []byte {
 	data := binary.AppendUvarint(nil, h.Fence)
 	for _, list := range [][]string{h.Keys, h.secret.tokens} {
@@ -114,14 +120,14 @@ func (h *Handoff) Text() []byte {
 	return base64.RawURLEncoding.AppendEncode([]byte(handoffVersion), data)
 }
 
-// What is wrong with a text that ParseHandoff refuses.
+// The errors of ParseHandoff.
 var (
 	errForeignHandoff = errors.New("the text does not start with " + handoffVersion +
 		"; another version of rlock has written it, or it is something else")
 	errDamagedHandoff = errors.New("the text is damaged; store it whole, as MarshalText returns it")
 )
 
-// ParseHandoff reads what Text has written. An error shows nothing of the text.
+// ParseHandoff reads what Text has written. Its errors show nothing of the text.
 func ParseHandoff(text []byte) (*Handoff, error) {
 	encoded, ours := strings.CutPrefix(string(text), handoffVersion)
 	if !ours {

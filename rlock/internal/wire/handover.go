@@ -9,25 +9,24 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
-// A key gets another token in one of three ways: it is handed over to the next caller of this process, passed
-// on to the process that waits first, or attached by whoever has a Handoff of it.
+// A key gets another token in one of three ways. It is handed over to the next caller of this process. It
+// is passed on to the process that waits first. Or a process with a Handoff attaches it.
 
-// Handed is what HandOver has done.
+// Handed says what HandOver has done.
 type Handed struct {
 	Over     bool // the key has the next token
 	Sent     clock.Instant
-	Fence    uint64 // the first of those reserved
+	Fence    uint64 // the first reserved fence
 	Reserved int
 	Waits    time.Duration // for how long another process has waited for the key; 0: none waits
 }
 
-// HandOver gives the key another token and a lease of its own, if it has token, and reserves
-// fences if next is fenced. It is sent once. After an error that is Indeterminate, the key may
-// have either token.
+// HandOver gives a key that has token the token and the lease of next. If next is fenced, it also reserves
+// fences. It sends one command, once. After an error that is Indeterminate, the key may have either token.
 func (s *Server) HandOver(
 	ctx context.Context, c *Claim, token string, next Request, fences int,
 ) (h Handed, err error) {
-	c.tally.perhaps = true // until there is an answer
+	c.tally.perhaps = true // until the answer
 	h, err = s.handOver(ctx, c.key[0], token, next, fences)
 	if OutcomeOf(err) != Indeterminate {
 		c.tally.perhaps = false
@@ -35,9 +34,9 @@ func (s *Server) HandOver(
 	return h, err
 }
 
-// AskHeld asks what HandOver says of a key that has token, and also reserves fences if it is to. It changes
-// neither the token of the key nor its lease: the script takes it for a repetition of a hand-over to that
-// token, and keeps the longer lease. So it may arrive late.
+// AskHeld returns what HandOver would say of a key that has token. If fenced, it also reserves fences. It
+// changes neither the token nor the lease of the key: the script takes the call for a repeated hand-over to
+// that token, and keeps the longer lease. So a late AskHeld does no harm.
 func (s *Server) AskHeld(ctx context.Context, key, token string, fenced bool, fences int) (Handed, error) {
 	next := Request{Token: token, TTL: time.Millisecond, Fenced: fenced}
 	return s.handOver(ctx, key, NewToken(""), next, fences)
@@ -66,15 +65,15 @@ func (s *Server) handOver(
 	return h, err
 }
 
-// Passed is what Pass has done.
+// Passed says what Pass has done.
 type Passed struct {
-	Freed bool // the key had the token, and has it no longer
+	Freed bool // the key had the token, and no longer has it
 	Standing
 }
 
-// Pass releases a key that has token. The first in the queue has the key then; if another process
-// waits, next gets a place behind all others, and otherwise the key. It sends one command, once.
-// After an error, nobody knows what has happened.
+// Pass releases a key that has token. The first place in the queue gets the key, and next gets a place
+// behind all others. If no other process waits, next gets the key. Pass sends one command, once. After an
+// error the caller does not know what the server has done.
 func (q *Queues) Pass(
 	ctx context.Context, c *Claim, token string, next Request, silent bool,
 ) (p Passed, err error) {
@@ -88,7 +87,7 @@ func (q *Queues) Pass(
 	if silent {
 		params.Process = ""
 	}
-	c.tally.perhaps = true // until there is an answer
+	c.tally.perhaps = true // until the answer
 	sent := clock.Now()
 	reply, err := q.calls.scripts.Requeue(ctx, q.calls.client, params)
 	err = Redact(err, token, next.Token)
@@ -103,25 +102,26 @@ func (q *Queues) Pass(
 	return p, err
 }
 
-// Attached is what Attach has found.
+// Attached says what Attach has found.
 type Attached struct {
 	Lost      bool          // a key has none of the tokens
-	Key       string        // that one, or one of those that an error is about
-	End       clock.Instant // of the lease, at the earliest
-	Remaining time.Duration // of the longest lease; clock.NoExpiry: one of them never ends
+	Key       string        // that key, or a key that an error is about
+	End       clock.Instant // the earliest end of the leases
+	Remaining time.Duration // of the longest lease; clock.NoExpiry: a lease never ends
 }
 
-// Attach gives the keys a token in place of those of a Handoff, while ctx lasts, and within Patience
-// for each slot. A share gets a new lease of ttl; keys keep theirs. It asks the slots one after the
-// other, so that of two callers with the same former tokens only one gets past the first slot. If a key
-// is lost, the keys of its slot have not changed. The reaper frees those of the slots before, unless the
-// caller chose the token. After an error the keys may have the new token. If none is lost, nobody has the
-// former tokens any more, and the reaper takes back what late calls take for them.
+// Attach gives the keys the token in place of the tokens of a Handoff. It tries while ctx lasts, and for
+// Patience in each slot. A share gets a new lease of ttl, and whole keys keep their lease. Attach asks one
+// slot after the other. So if two callers have the same former tokens, only one gets past the first slot.
+//
+// If a key is lost, the keys of its slot have not changed. The reaper frees the keys of the slots before
+// it, unless the caller chose the token. After an error the keys may have the new token. If no key is lost,
+// no caller has the former tokens any more, and the reaper takes back what late calls take for them.
 func (s *Server) Attach(
 	ctx context.Context, c *Claim, token string, h *Handoff, ttl time.Duration,
 ) (Attached, error) {
 	a, err := s.attachEach(ctx, c, token, h.Tokens(), ttl)
-	if err == nil && h.Late && !a.Lost { // or else another Attach may get the keys, and does so
+	if err == nil && h.Late && !a.Lost { // otherwise another Attach may get the keys, and then does the same
 		former := s.All(c.Keys(), true)
 		former.Unsettle(h.Tokens()[0])
 		s.Abandon(&former, h.Tokens(), clock.NoExpiry)

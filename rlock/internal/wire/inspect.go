@@ -18,11 +18,11 @@ type Holder struct {
 	Key   string
 	Held  bool
 	Token string
-	End   clock.Instant // of the lease, if it is held, counted from when the call was sent
+	End   clock.Instant // of the lease, if the key is held, counted from when the call was sent
 }
 
-// Inspect asks who holds each of the keys. The Holders are in the order of slots, and within a
-// slot in that of the keys.
+// Inspect asks who holds each of the keys. The Holders have the order of the slots, and within a slot the
+// order of the keys.
 func (s *Server) Inspect(ctx context.Context, c *Claim) ([]Holder, error) {
 	if !c.SpansSlots() {
 		return s.calls.inspect(ctx, c.Keys())
@@ -38,8 +38,8 @@ func (s *Server) Inspect(ctx context.Context, c *Claim) ([]Holder, error) {
 	return all, nil
 }
 
-// Confirm asks about each key of a Claim whose lock has, or may have, one of tokens. The Token of a Holder
-// is one of them if the lock has the key. The order is that of Inspect.
+// Confirm asks about each key of a Claim whose lock may have one of tokens. If the lock has a key, the
+// Token of its Holder is one of tokens. The order is that of Inspect.
 func (s *Server) Confirm(ctx context.Context, c *Claim, tokens []string) ([]Holder, error) {
 	if !c.IsShare() {
 		return s.Inspect(ctx, c)
@@ -62,8 +62,8 @@ func (s calls) inspect(ctx context.Context, keys []string) ([]Holder, error) {
 	return holders(keys, r, sent, err)
 }
 
-// InspectEach asks who holds each of the keys, which may be in any slots, in one round trip. Each
-// has an error of its own.
+// InspectEach asks in one round trip who holds each of the keys. The keys may be in any slots. Each key has
+// an error of its own.
 func (s *Server) InspectEach(ctx context.Context, keys []string) ([]Holder, []error) {
 	params := make([]gen.InspectParams, len(keys))
 	for i := range keys {
@@ -97,17 +97,18 @@ func (s *Server) InspectEach(ctx context.Context, keys []string) ([]Holder, []er
 type Peeked struct {
 	Held   bool
 	Token  string
-	Until  time.Time // end of the lease, if it is held, or of what the cache knows
-	Cached bool      // the server was not asked
+	Until  time.Time // the end of the lease, if the key is held, or of the cache entry
+	Cached bool      // the cache answered, not the server
 }
 
 // ErrUncached is the error of a Peek that cannot use the client-side cache.
 var ErrUncached = errors.New("rlock: the client has no cache")
 
-// Peek reads a key through the client-side cache, which may keep the answer for ttl. If the client
-// has no cache, the first Peek asks the server to find that out, and every Peek returns
-// ErrUncached. So does one to whose transaction (MULTI, PTTL, GET, EXEC) there is no whole answer, because a
-// command of it is missing or a connection broke: its error says that too.
+// Peek reads a key through the client-side cache, which may keep the answer for ttl. If the client has no
+// cache, the first Peek asks the server to find that out, and each Peek returns ErrUncached.
+//
+// A Peek runs the transaction MULTI, PTTL, GET, EXEC. If the answer is not whole, because a command is
+// missing or a connection broke, Peek also returns ErrUncached, and the error says why.
 func (s *Server) Peek(ctx context.Context, key string, ttl time.Duration) (Peeked, error) {
 	if s.uncached.Load() {
 		return Peeked{}, ErrUncached

@@ -30,7 +30,7 @@ const (
 	outcomeHeld  = 2
 )
 
-// try takes a key, together with others if calls for other keys are under way.
+// try takes a key. It goes together with other calls if calls for other keys are under way.
 func (s calls) try(ctx context.Context, c *Claim, r *Request) (Answer, error) {
 	p := s.combiners.enter(c.key[0])
 	defer p.leave()
@@ -46,7 +46,7 @@ func (s calls) try(ctx context.Context, c *Claim, r *Request) (Answer, error) {
 	return waitAnswer(c, waited), err
 }
 
-// params are those of a call that takes the key of a Claim if nobody waits in a queue.
+// params returns the parameters of a call that takes the key of a Claim if no process waits in its queue.
 func (r *Request) params(c *Claim, queue string) gen.AcquireParams {
 	p := gen.AcquireParams{Lock: c.key[0], Queue: queue, Token: r.Token, TTL: ttlParam(r.TTL)}
 	if r.Fenced {
@@ -55,7 +55,8 @@ func (r *Request) params(c *Claim, queue string) gen.AcquireParams {
 	return p
 }
 
-// tryAnswer returns what a script that tries to take a key has answered; false: it has done nothing.
+// tryAnswer returns the answer of a script that tries to take a key. done is false if the script has done
+// nothing.
 func tryAnswer(key string, outcome, value int64) (a Answer, done bool) {
 	a.Held = key
 	switch outcome {
@@ -69,7 +70,8 @@ func tryAnswer(key string, outcome, value int64) (a Answer, done bool) {
 	return a, true
 }
 
-// release gives up a key or a share of it, together with others if calls for other keys are under way.
+// release gives up a key or a share of it. A release of a whole key goes together with other calls if calls
+// for other keys are under way.
 func (s calls) release(ctx context.Context, c releaseCall) (freed int64, err error) {
 	if !isShare(c.token) {
 		p := s.combiners.enter(c.keys[0])
@@ -82,7 +84,7 @@ func (s calls) release(ctx context.Context, c releaseCall) (freed int64, err err
 	return s.scripts.Release(ctx, s.client, s.releaseParams(c.keys[0], c.token))
 }
 
-// words are the keys and arguments of a script for many locks.
+// words has the keys and arguments of a script for many locks.
 type words struct{ keys, args []string }
 
 var spareWords = sync.Pool{New: func() any { return new(words) }}
@@ -97,7 +99,7 @@ func (w *words) free() {
 // tryMany is try for many keys.
 func (s calls) tryMany(ctx context.Context, batch []*member[tryCall, Answer]) error {
 	fenced := 0
-	for i, m := range batch { // those with a fence come first
+	for i, m := range batch { // fenced calls come first
 		if m.params.fenced {
 			batch[i], batch[fenced] = batch[fenced], m
 			fenced++
@@ -106,7 +108,7 @@ func (s calls) tryMany(ctx context.Context, batch []*member[tryCall, Answer]) er
 	w := spareWords.Get().(*words)
 	defer w.free()
 	var (
-		last time.Duration // the last TTL, and its text
+		last time.Duration // the last TTL; text is its text
 		text string
 	)
 	for _, m := range batch {
@@ -155,7 +157,7 @@ func (s calls) releaseMany(ctx context.Context, batch []*member[releaseCall, int
 	return nil
 }
 
-// complete refuses an answer that has not a reply for each call.
+// complete refuses an answer that does not have a reply for each call.
 func complete(err error, calls, replies int) error {
 	if err == nil && replies != calls {
 		return fmt.Errorf(
