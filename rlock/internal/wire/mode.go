@@ -22,7 +22,7 @@ const (
 // mode is the Mode of all calls for one client.
 type mode struct {
 	chosen  Mode
-	refusal atomic.Pointer[error] // that has ended Auto; nil: none has
+	refusal atomic.Pointer[error] // the refusal that has ended Auto; nil: none has
 }
 
 // queued reports whether calls use the queues.

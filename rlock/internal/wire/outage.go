@@ -12,41 +12,40 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// ErrNoAnswer: the server had not answered, or could not serve yet, when the call ended.
+// ErrNoAnswer says that the server had not answered, or could not serve yet, when the call ended.
 var ErrNoAnswer = errors.New("rlock: no answer from the server")
 
-// Outage records, for a caller who waits, for how long the server has not answered or could not
-// serve. It tells an error that may pass from one that stays, so that a caller who waits for a
-// lock also waits for a restart, a failover, or a slot that moves. Server.Outage makes one.
+// Outage records for how long the server has not answered a waiting caller, or could not serve. It tells an
+// error that may pass from an error that stays. So a caller who waits for a lock also waits for a restart,
+// a failover, or a slot that moves. Server.Outage makes an Outage.
 type Outage struct {
 	server   *Server
-	silence  *clock.Silence // since the first of the calls in a row that have no answer
+	silence  *clock.Silence // since the first of the calls in a row without an answer
 	err      error          // of the last attempt, if it may pass
-	closings int            // in a row
-	begun    bool           // the silence began with a call of this caller, and not of one before it
+	closings int            // how often in a row the client has said that it is closed
+	begun    bool           // the silence began with a call of this caller, not of an earlier one
 }
 
-// mostClosings is how often the client may say that it is closed before all waiters take it
-// as closed for good, because it also says so for a moment when it drops a primary that was
-// replaced.
+// mostClosings is how often in a row the client may say that it is closed. After that, all waiters take it
+// as closed for good. The client also says so for a moment when it drops a primary that was replaced.
 const mostClosings = 4
 
-// closingPause is the longest pause before the client is asked again whether it is closed.
+// closingPause is the longest pause before a waiter asks the client again whether it is closed.
 const closingPause = time.Second / 2
 
-// Outage returns an Outage for one caller who waits, which tells others by silence since when that has no
-// answer.
+// Outage returns an Outage for one waiting caller. Other callers see by silence since when the caller has
+// no answer.
 func (s *Server) Outage(silence *clock.Silence) Outage { return Outage{server: s, silence: silence} }
 
-// Ask notes that the caller is about to ask the server. Record must follow.
+// Ask notes that the caller is about to ask the server. The caller then calls Record.
 func (o *Outage) Ask() {
 	if o.silence.Begin(clock.Now()) {
 		o.begun = true
 	}
 }
 
-// Leave notes that the caller leaves without an answer. Those who go on with the silence count it only if an
-// answer should have been here: else many who leave one after the other, each a moment before it comes, would
+// Leave notes that the caller leaves without an answer. The next caller counts this silence only if an
+// answer was due. Otherwise many callers who leave one after the other, each just before its answer, would
 // look like an outage.
 func (o *Outage) Leave() {
 	soon := min(2*o.server.RoundTrip(), LongestAnswer)
@@ -55,8 +54,8 @@ func (o *Outage) Leave() {
 	}
 }
 
-// Record takes the error of an attempt, nil if it has none. It reports whether another attempt may
-// succeed later, because the server did not answer or cannot serve yet.
+// Record takes the error of an attempt, which may be nil. It reports whether another attempt may succeed
+// later, because the server did not answer or cannot serve yet.
 func (o *Outage) Record(err error) (passes bool) {
 	if closed := o.closed(err); err == nil || closed || !Transient(err) && !o.demoted(err) {
 		o.err, o.begun = nil, false
@@ -69,8 +68,8 @@ func (o *Outage) Record(err error) (passes bool) {
 	return true
 }
 
-// demoted reports whether the primary is none any more, and the client will find the next one, as a client of
-// one server never does.
+// demoted reports whether the server is no longer the primary, and the client will find the new one. A
+// client of one server never does.
 func (o *Outage) demoted(err error) bool {
 	var server *rueidis.RedisError
 	return errors.As(err, &server) && strings.HasPrefix(server.Error(), "READONLY") &&
@@ -93,8 +92,8 @@ func (o *Outage) closed(err error) bool {
 	return closed.Load()
 }
 
-// Pace returns the pause before the next attempt: that of the policy, or a shorter one if the
-// client may be closed for good, so that the caller soon learns whether it is.
+// Pace returns the pause before the next attempt. It is the pause of the policy. If the client may be
+// closed for good, it is shorter, so that the caller soon learns of it.
 func (o *Outage) Pace(pause time.Duration) time.Duration {
 	if o.closings > 0 {
 		return min(pause, closingPause)
@@ -106,20 +105,21 @@ func isContextError(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// LongestAnswer is how long the server may take to answer before a caller who has heard of it takes it as
-// silent: two heartbeats of a waiter. A slow network or server answers within some 100 ms.
+// LongestAnswer is how long the server may take to answer. After that, a caller takes the server as silent.
+// It is two heartbeats of a waiter. A slow network or server answers within about 100 ms.
 const LongestAnswer = time.Second
 
-// Explain adds to cause, which has ended the waiting, that the server does not answer or cannot serve, if
-// that is so: the error matches ErrNoAnswer then. waited is how long the call has lasted. A question that is
-// still under way counts once it is LongestAnswer old. If the server has answered nothing at all, and the
-// time of the caller is over, half of that time is enough: one who has waited for something else, and asks
-// in the last moment, knows nothing of the server.
+// Explain returns cause, which has ended the waiting. If the server does not answer or cannot serve, the
+// error also says that, and matches ErrNoAnswer. waited is how long the call has lasted.
+//
+// A call without an answer counts once it is LongestAnswer old. If the server has answered nothing at all,
+// and the time of the caller is over, it counts once it is half of waited old. A caller who has waited for
+// something else, and asks at the last moment, knows nothing of the server.
 func (o *Outage) Explain(cause error, waited time.Duration) error {
 	lasts := o.silence.Lasts(clock.Now())
 	told := o.err
 	if isContextError(told) {
-		told = nil // it was cut short
+		told = nil // the context cut it short
 	}
 	least := LongestAnswer
 	if !o.silence.Answered() && (cause == nil || errors.Is(cause, context.DeadlineExceeded)) {
@@ -134,8 +134,8 @@ func (o *Outage) Explain(cause error, waited time.Duration) error {
 // unanswered is an error that matches ErrNoAnswer.
 type unanswered struct {
 	cause error         // what has ended the waiting; nil: nothing has
-	told  error         // of the last attempt; nil: it has no answer
-	lasts time.Duration // of the silence; 0: not known
+	told  error         // the error of the last attempt; nil: it has no answer
+	lasts time.Duration // how long the silence lasts; 0: not known
 
 	wraps Wraps
 }
@@ -144,14 +144,14 @@ func newUnanswered(cause, told error, lasts time.Duration) *unanswered {
 	return &unanswered{cause, told, lasts, NewWraps(ErrNoAnswer, cause, told)}
 }
 
-// Wraps are the errors that one error wraps. Many callers may end at once, and each asks often what its error
-// is, so that Errors, unlike a list that Unwrap makes, allocates nothing.
+// Wraps has the errors that one error wraps. Many callers may end at once, and each often asks what its
+// error is. So Errors allocates nothing.
 type Wraps struct {
 	list [3]error
 	n    int
 }
 
-// NewWraps returns those of the errors that are not nil.
+// NewWraps returns Wraps of the errors that are not nil.
 func NewWraps(errs ...error) (w Wraps) {
 	for _, err := range errs {
 		if err != nil {
@@ -162,7 +162,7 @@ func NewWraps(errs ...error) (w Wraps) {
 	return w
 }
 
-// Errors is for an Unwrap method.
+// Errors returns the list for an Unwrap method.
 func (w *Wraps) Errors() []error { return w.list[:w.n] }
 
 func (e *unanswered) Error() string {
@@ -183,11 +183,11 @@ func (e *unanswered) Error() string {
 	return s
 }
 
-// Unwrap makes ErrNoAnswer, the cause and what was told reachable.
+// Unwrap returns ErrNoAnswer, the cause, and the error of the last attempt.
 func (e *unanswered) Unwrap() []error { return e.wraps.Errors() }
 
-// Ended is NoAnswer for a call that went by ctx. If ctx has ended, it says that: the client may say then what
-// has become of another call on the same connection.
+// Ended is NoAnswer for a call with ctx. If ctx has ended, the error says that. The client may otherwise
+// report the fate of another call on the same connection.
 func Ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil && OutcomeOf(err) == Indeterminate {
 		err = clock.ContextError(ctx, err)
@@ -195,9 +195,9 @@ func Ended(ctx context.Context, err error) error {
 	return NoAnswer(err)
 }
 
-// NoAnswer returns err such that it matches ErrNoAnswer, if it is that of a call that the server has not
-// answered or cannot serve yet. A caller who has cancelled the call, or never sent it, has not waited for an
-// answer, and a client that is closed asks nobody.
+// NoAnswer makes err match ErrNoAnswer if the server has not answered the call, or cannot serve yet. It
+// leaves three kinds of errors as they are. A caller who has cancelled a call does not wait for the answer.
+// A call that was never sent has none. A closed client asks no server.
 func NoAnswer(err error) error {
 	switch {
 	case err == nil, errors.Is(err, ErrNoAnswer), !Transient(err), errors.Is(err, errUnsent),

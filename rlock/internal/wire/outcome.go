@@ -1,12 +1,12 @@
-// Package wire runs the scripts on the server, repeats commands that got no answer, and records
-// what such commands may have left there.
+// Package wire runs the scripts on the server, repeats commands that got no answer, and records what such
+// commands may have left there.
 //
-// A reply can be lost on its way back. Whoever waited for it then doesn't know whether the
-// server ran the command, or will still run it. This package tells that apart from a refusal,
-// repeats what is safe to repeat, gives the rest to a reaper, and keeps tokens out of errors. It
-// alone knows that a cluster has the keys of a set in several slots.
+// A reply can be lost on its way back. Then its caller does not know whether the server ran the command, or
+// will still run it. Package wire tells this case from a refusal, and repeats what is safe to repeat. It
+// gives the rest to a reaper, and keeps tokens out of errors. It alone knows that the keys of a set may be
+// in several slots.
 //
-// It never knows what a lock is to its holder: not its state, its deadline or which callers wait for it.
+// It does not know what a lock is to its holder: it knows no state, no deadline, and no waiting callers.
 package wire
 
 import (
@@ -23,22 +23,22 @@ import (
 type Outcome uint8
 
 const (
-	// Done: the server ran it.
+	// Done: the server ran the command.
 	Done Outcome = iota
-	// Refused: the server did not run it, or it was never sent.
+	// Refused: the server did not run the command, or the client never sent it.
 	Refused
-	// Indeterminate: there was no reply, so that it may have run, or may still run.
+	// Indeterminate: there was no reply. The server may have run the command, or may still run it.
 	Indeterminate
 )
 
-// ErrInterrupted is the error of an operation that user code has ended with a panic or
-// runtime.Goexit. Only observers see it. Its outcome is Indeterminate.
+// ErrInterrupted is the error of an operation that user code has ended with a panic or runtime.Goexit. Only
+// observers see it. Its outcome is Indeterminate.
 var ErrInterrupted = errors.New(
 	"rlock: a panic or runtime.Goexit in a RetryFunc, an Observer, a hook of the client or the context " +
 		"ended the call")
 
-// OutcomeOf tells what the error of a call says about the command. It knows the errors of the
-// server, of the client and of package gen. For any other error it returns Indeterminate.
+// OutcomeOf tells what the error of a call says about the command. It knows the errors of the server, of
+// the client and of package gen. For any other error it returns Indeterminate.
 func OutcomeOf(err error) Outcome {
 	switch {
 	case err == nil:
@@ -67,9 +67,9 @@ func OutcomeOf(err error) Outcome {
 	return Indeterminate
 }
 
-// contextEnded reports whether an error says that the context of a call has ended, and nothing else.
-// A context can end for thousands of callers at the same time. Looking in each error for all that it is
-// not would keep them from returning for many times as long as the rest of what they do.
+// contextEnded reports whether an error says that the context of a call has ended, and nothing else. A
+// context can end for thousands of callers at the same time. To look through each error for every other
+// kind would take many times as long as the rest of their work.
 func contextEnded(err error) bool {
 	if u, ok := err.(*unsentError); ok {
 		err = u.err
@@ -77,8 +77,8 @@ func contextEnded(err error) bool {
 	return err == context.Canceled || err == context.DeadlineExceeded
 }
 
-// Transient reports whether the same command may succeed later: the server did not answer,
-// or says that it cannot serve yet because it loads its data, fails over or moves a slot.
+// Transient reports whether the same command may succeed later. It may if the server did not answer, loads
+// its data, fails over or moves a slot.
 func Transient(err error) bool {
 	if contextEnded(err) {
 		return true
@@ -96,8 +96,8 @@ func Transient(err error) bool {
 	return OutcomeOf(err) == Indeterminate && !errors.As(err, &garbled)
 }
 
-// Combine makes one error of the replies to one command in several slots. Its outcome is
-// Indeterminate if that of a reply is, or if only some of the slots have refused.
+// Combine makes one error of the replies to one command in several slots. The outcome is Indeterminate if a
+// reply is Indeterminate, or if only some slots have refused.
 func Combine[T any](replies []redislua.Reply[T]) error {
 	var first error
 	done := false
@@ -119,12 +119,12 @@ func Combine[T any](replies []redislua.Reply[T]) error {
 	return first
 }
 
-// Unfenced is the error of a call that has taken a key, and has got no fence because of err.
+// Unfenced is the error of a call that has taken a key but got no fence because of err.
 func Unfenced(err error) error {
 	return &partialError{"the key was taken, but got no fence: ", err}
 }
 
-// partialError says that something was refused, and that something else is done.
+// partialError says that one part of a call was refused, and another part is done.
 type partialError struct {
 	where string
 	err   error
@@ -133,8 +133,8 @@ type partialError struct {
 func (e *partialError) Error() string { return e.where + e.err.Error() }
 func (e *partialError) Unwrap() error { return e.err }
 
-// BackendError is an error of a backend. If that uses Redis, what Redis says is not about the locks' own
-// server: errors.As does not find it.
+// BackendError is an error of a backend. errors.As finds no error of Redis in it. If the backend uses
+// Redis, that Redis is not the server of the locks.
 type BackendError struct {
 	Err     error
 	Refused bool // the backend has not done what it was asked, and will not

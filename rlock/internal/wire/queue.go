@@ -9,15 +9,15 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
-// queueing is how this process uses the queues that the server keeps.
+// queueing says how this process uses the queues of the server.
 type queueing struct {
-	process string        // the name of this process in them
-	slots   bool          // the keys are of a cluster: the process has a channel for each slot
+	process string        // the name of this process in the queues
+	slots   bool          // the server is a cluster: the process has a channel for each slot
 	barging time.Duration // for how long in each second a free key stays free although others wait
-	mode                  // whether it does
+	mode                  // whether it uses them
 }
 
-// grants returns what the channels start with on which processes are told of grants of a key.
+// grants returns the start of the channel names that carry grants of a key.
 func (q *queueing) grants(key string) string {
 	if q.slots {
 		return slot.Grants(key)
@@ -25,7 +25,7 @@ func (q *queueing) grants(key string) string {
 	return slot.AllGrants
 }
 
-// Queues are those that the server keeps for the keys of locks.
+// Queues are the queues that the server keeps for the keys of locks.
 type Queues struct {
 	calls  calls
 	server *Server
@@ -34,21 +34,22 @@ type Queues struct {
 // Queues returns the queues of the server.
 func (s *Server) Queues() *Queues { return &s.queues }
 
-// LetBarge has scripts of this Server leave a free key free for barging in each second of the server's
-// clock, although processes wait for it. It is called before the first one.
+// LetBarge makes scripts of this Server leave a free key free for barging in each second of the server's
+// clock, even if processes wait for the key. Call it before the first call to the server.
 func (q *Queues) LetBarge(barging time.Duration) { q.calls.queue.barging = barging }
 
-// Barging returns for how long in each second a free key stays free; 0: it does not.
+// Barging returns for how long in each second a free key stays free. 0 means that it never does.
 func (q *Queues) Barging() time.Duration { return q.calls.queue.barging }
 
-// Choose has calls use the queues in a Mode. It is called before the first one.
+// Choose sets the Mode in which calls use the queues. Call it before the first call to the server.
 func (q *Queues) Choose(m Mode) { q.calls.queue.chosen = m }
 
-// Used reports whether acquisitions wait in the queue of a key, and releases pass the key on to the first in
-// it.
+// Used reports whether acquisitions wait in the queue of a key, and releases pass the key on to the first
+// place.
 func (q *Queues) Used() bool { return q.calls.queue.queued() }
 
-// Refusal returns why the queues are not used any more; nil: they are, or nobody wants them.
+// Refusal returns the refusal that has ended the use of the queues. nil means that the queues are used, or
+// that the Mode never used them.
 func (q *Queues) Refusal() error {
 	if refusal := q.calls.queue.refusal.Load(); refusal != nil {
 		return *refusal
@@ -56,31 +57,32 @@ func (q *Queues) Refusal() error {
 	return nil
 }
 
-// Channel is the channel on which this process is told of grants of a key: on a cluster that of the
-// key's slot, and otherwise the same for all keys.
+// Channel returns the channel that carries the grants of a key to this process. On a cluster it is the
+// channel of the key's slot. Otherwise it is the same for all keys.
 func (q *Queues) Channel(key string) string { return q.calls.queue.grants(key) + q.calls.queue.process }
 
-// Insists reports whether a refusal is the error of its call: the user lacks a right, and callers want to
-// wait in the queues and not without.
+// Insists reports whether a call must return a refusal as its error. It must if the user lacks a right and
+// the Mode is Queued.
 func (q *Queues) Insists(refusal error) bool {
 	return q.calls.queue.chosen == Queued && Forbidden(refusal)
 }
 
-// Refuse notes that the user was refused a place in the queue of a key, and could ask for the key without.
+// Refuse notes that the server refused the user a place in the queue of a key, but not the key without a
+// place.
 func (q *Queues) Refuse(refusal error) { q.calls.queue.went(refusal, false) }
 
 // Place says how a Request asks for a place in the queue of its key.
 type Place struct {
-	Keep   bool  // a heartbeat: keeps the place that the token has, and never makes one
-	Silent bool  // the server need not tell this process of a grant
+	Keep   bool  // a heartbeat: it keeps the place of the token, and never makes one
+	Silent bool  // the server sends this process no message of a grant
 	Since  int64 // score of an earlier token of the same wait; 0: none
 }
 
-// Standing is what the server says to a Request for a Place.
+// Standing is the server's answer to a Request for a Place.
 type Standing struct {
-	Answer       // if Acquired, Left is what is left of the lease
+	Answer       // if Acquired, Left is the rest of the lease
 	Score  int64 // of the place in the queue; 0: none
-	Ahead  int   // how many wait before it; while the first is silent, 11 at most
+	Ahead  int   // how many places are before it; at most 11 while the first is silent
 }
 
 // Ask takes the key of a Claim, or asks for a Place in its queue. It sends one command, once.
@@ -108,7 +110,7 @@ func (q *Queues) Ask(ctx context.Context, c *Claim, r Request, p Place) (Standin
 	return st, err
 }
 
-// waitParams are those of a call about the key of a Claim, or about a share of it.
+// waitParams returns the parameters of a call about the key of a Claim, or about a share of it.
 func (s calls) waitParams(c *Claim, r *Request, how gen.WaitHow) gen.WaitParams {
 	names := slot.NamesOf(c.key[0])
 	p := gen.WaitParams{
@@ -126,8 +128,8 @@ func waitAnswer(c *Claim, r gen.WaitResult) Answer {
 	return Answer{Acquired: r.Granted, Fence: uint64(r.Fence), Held: c.key[0], Left: remaining(r.Remaining)}
 }
 
-// releaseParams are those of a call that gives up what a token has of a key: the key, a share of it, or a
-// place in its queue.
+// releaseParams returns the parameters of a call that gives up what a token has of a key: the key, a share
+// of it, or a place in its queue.
 func (s calls) releaseParams(key, token string) gen.ReleaseParams {
 	names := slot.NamesOf(key)
 	return gen.ReleaseParams{
@@ -136,8 +138,8 @@ func (s calls) releaseParams(key, token string) gen.ReleaseParams {
 	}
 }
 
-// Discard has the reaper take the token of a wait for the key of a Claim out of the queue, or pass
-// the key on if it has the token.
+// Discard gives up the token of a wait for the key of a Claim. The reaper takes the token out of the queue,
+// or passes the key on if the token has it.
 func (q *Queues) Discard(c *Claim, token string) {
 	late := !c.Settled() && c.rare.loose == token
 	if late {
@@ -146,12 +148,12 @@ func (q *Queues) Discard(c *Claim, token string) {
 	q.discard(c.key[0], token, late)
 }
 
-// DiscardStray is Discard for the token of a grant that this process does not expect. The server has granted
-// it before it has said so.
+// DiscardStray is Discard for the token of a grant that this process does not expect. The token cannot get
+// the key later: the server granted it before it sent the message.
 func (q *Queues) DiscardStray(key, token string) { q.discard(key, token, false) }
 
-// placeStays stands for the lease of what may have a place in a queue: the place does not end with the
-// lease that it asks for.
+// placeStays stands for the lease of a token that may have a place in a queue. The place does not end with
+// the lease that it asks for.
 const placeStays = clock.NoExpiry
 
 func (q *Queues) discard(key, token string, late bool) {

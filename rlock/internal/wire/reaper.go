@@ -12,20 +12,22 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// The reaper gives up, in the background, what nobody wants any more: keys that commands without an answer
-// may have taken, and places of their tokens in queues.
+// The reaper gives up in the background what no caller wants any more: keys that commands without an answer
+// may have taken, and the places of their tokens.
 //
-// Such a command may still be under way, and arrive after the release. So the reaper repeats the release at
-// growing intervals, until the lease that the command could have started must be over, for half a minute at
-// most. Where no such command is left, one answer is enough. While nothing can be given up, and for half a
-// minute after that, the reaper goes on, and its intervals do not grow: nobody answers, until the lease is
-// over; or the server refuses it because the slot of the key moves to another node.
+// A command without an answer may still be under way, and reach the server after the release. So the reaper
+// repeats the release at growing intervals. It stops when the lease that the command could have started
+// must be over, or after half a minute. If no such command is left, one answer is enough.
+//
+// While the reaper can give nothing up, and for half a minute after that, it goes on at intervals that do
+// not grow. There are two such times. The server does not answer, and the lease may last. Or the server
+// refuses because the slot of the key moves to another node.
 
 // releaseFunc makes the calls, and returns their replies in the same order.
 type releaseFunc func(ctx context.Context, all []releaseCall) []redislua.Reply[int64]
 
-// reapers has a reaper for each slot of a cluster, whose node may be silent, and then keeps nothing of
-// another waiting. A server that is no cluster has one.
+// reapers has a reaper for each slot of a cluster, so that a silent node delays only its own slots. A
+// server that is no cluster has one reaper.
 type reapers struct {
 	release releaseFunc
 
@@ -34,47 +36,48 @@ type reapers struct {
 	closed bool
 }
 
-// reaper has the calls of one slot that may still have to be made. However many there are, it has one timer,
-// and makes one call at a time.
+// reaper has the calls of one slot that it may still have to make. It has one timer and makes one call at a
+// time, however many there are.
 type reaper struct {
 	release releaseFunc
 
 	mu      sync.Mutex
 	pending []*pending
-	rounds  uint64        // so far
-	timer   *time.Timer   // of the next round; nil: none is due or under way
-	armed   clock.Instant // when that is
-	closed  bool          // every try is the last
-	flushed chan struct{} // closed when nothing is pending any more; nil: nobody waits for it
-	left    []string      // keys of calls that had no answer when they were forgotten, since closed
+	rounds  uint64        // rounds so far
+	timer   *time.Timer   // of the next round; nil: no round is due or under way
+	armed   clock.Instant // when the timer fires
+	closed  bool          // each try is the last one
+	flushed chan struct{} // closed when nothing is pending; nil: no caller waits for that
+	left    []string      // keys of calls that the reaper has forgotten without an answer since it was closed
 }
 
 // pending is a call with the schedule of its tries.
 type pending struct {
 	releaseCall
-	backoff time.Duration // from the beginning of one try to that of the next
+	backoff time.Duration // from the start of one try to the start of the next
 	next    clock.Instant
 	last    clock.Instant // the try at this time is the last
-	over    clock.Instant // when no lease can be left, nor a place
-	began   clock.Instant // the last try
-	tried   uint64        // the number of the round of that
-	done    bool          // of the round that is under way
+	over    clock.Instant // from then on no lease or place can be left
+	began   clock.Instant // the start of the last try
+	tried   uint64        // the round of the last try
+	done    bool          // by the round that is under way
 
-	answered bool // it was made, but may have to be made again: see late
+	answered bool // the server has answered, but the reaper may have to repeat the call: see late
 }
 
 const (
 	firstBackoff  = 25 * time.Millisecond
 	backoffFactor = 4 // tries after 0, 25, 125, 525 ms, 2.1, 8.5 and 30 s
 	longest       = 30 * time.Second
-	whileMoving   = 5 * time.Second // from one try to the next at most, while the slot moves
-	whileSilent   = time.Second     // likewise, while nobody answers or the server refuses; see TestOutage
-	mostPending   = 1 << 14         // with more, the last try is not put off any more
-	callTimeout   = 2 * time.Second
-	mostReleases  = 1000 // in one call
+	whileMoving   = 5 * time.Second // longest interval while the slot moves
+	// longest interval while the server does not answer or refuses: see TestOutage
+	whileSilent  = time.Second
+	mostPending  = 1 << 14 // with more pending calls, the reaper no longer puts off last tries
+	callTimeout  = 2 * time.Second
+	mostReleases = 1000 // in one call
 )
 
-// add has a call made that is about a slot; see reaper.add.
+// add makes the reaper of a slot make a call: see reaper.add.
 func (r *reapers) add(slot uint16, call releaseCall, ttl time.Duration) { r.at(slot).add(call, ttl) }
 
 func (r *reapers) at(slot uint16) *reaper {
@@ -88,8 +91,8 @@ func (r *reapers) at(slot uint16) *reaper {
 	return one
 }
 
-// close closes each reaper, and waits up to limit for them. It returns the keys of which the server has not
-// confirmed that they are given up.
+// close closes each reaper, and waits for them up to limit. It returns the keys whose release the server
+// has not confirmed.
 func (r *reapers) close(limit time.Duration) (left []string) {
 	r.mu.Lock()
 	r.closed = true
@@ -104,8 +107,9 @@ func (r *reapers) close(limit time.Duration) (left []string) {
 	return slices.Concat(lefts...)
 }
 
-// add has a call made, the first time soon. ttl is that of the longest lease that unanswered commands could
-// have started, clock.NoExpiry if the token may have a place in a queue, which does not end with a lease.
+// add makes the reaper make a call, the first time soon. ttl is the TTL of the longest lease that commands
+// without an answer can have started. It is clock.NoExpiry if the token may have a place in a queue, which
+// does not end with a lease.
 func (r *reaper) add(call releaseCall, ttl time.Duration) {
 	now := clock.Now()
 	r.mu.Lock()
@@ -117,8 +121,8 @@ func (r *reaper) add(call releaseCall, ttl time.Duration) {
 	r.arm(now)
 }
 
-// close makes one last try for everything that is pending, waits up to limit for it, and returns the keys
-// that may be left. What is added later gets one try too.
+// close makes one last try for each pending call, and waits for it up to limit. It returns the keys that
+// may be left. A call that is added later gets one try too.
 func (r *reaper) close(limit time.Duration) (left []string) {
 	r.mu.Lock()
 	r.closed = true
@@ -148,7 +152,7 @@ func (r *reaper) close(limit time.Duration) (left []string) {
 	return append(left, r.left...)
 }
 
-// armNext has the next round run when its first call is due. The caller holds mu.
+// armNext plans the next round for when its first call is due. The caller holds mu.
 func (r *reaper) armNext() {
 	if len(r.pending) == 0 {
 		return
@@ -160,8 +164,8 @@ func (r *reaper) armNext() {
 	r.arm(next)
 }
 
-// arm has a round run at next or earlier. A round that is under way arms the next one when
-// it ends. The caller holds mu.
+// arm plans a round at next or earlier. A round under way plans the next round when it ends. The caller
+// holds mu.
 func (r *reaper) arm(next clock.Instant) {
 	if r.timer != nil && (next >= r.armed || !r.timer.Stop()) {
 		return
@@ -170,9 +174,9 @@ func (r *reaper) arm(next clock.Instant) {
 	r.timer = time.AfterFunc(max(next.Until(), 0), r.round)
 }
 
-// round tries what is due. A call in which nobody answers for any of its releases is the last of its round,
-// so that a server that is down costs one call at a time, however much there is to free. Its releases come
-// last in the next round: those behind them may be at another server.
+// round tries what is due. If a call gets no answer to any of its releases, it ends the round. So a server
+// that is down costs one call at a time, however much there is to free. The releases of that call come last
+// in the next round, because the releases behind them may be at another server.
 func (r *reaper) round() {
 	r.mu.Lock()
 	now := clock.Now()
@@ -194,8 +198,8 @@ func (r *reaper) round() {
 	}
 }
 
-// reap makes one try, and reports whether there was an answer for any of the calls. With prolong, the last
-// try of a call is put off while its slot moves, and while nobody answers.
+// reap makes one try, and reports whether the server answered any of the calls. With prolong, it puts off
+// the last try of a call while the slot moves, or while the server does not answer.
 func (r *reaper) reap(due []*pending, prolong bool) (answered bool) {
 	calls := make([]releaseCall, len(due))
 	began := clock.Now()
@@ -226,8 +230,7 @@ func (p *pending) take(err error, prolong bool) (answered bool) {
 	return true
 }
 
-// putOff puts off the last try of what could not be given up, until the time at most, and bounds the pauses
-// until then.
+// putOff puts off the last try of a call, but not beyond until. It also bounds the pauses by pause.
 func (p *pending) putOff(pause time.Duration, until clock.Instant, prolong bool) {
 	p.backoff = min(p.backoff, pause)
 	if prolong {
@@ -235,7 +238,8 @@ func (p *pending) putOff(pause time.Duration, until clock.Instant, prolong bool)
 	}
 }
 
-// endRound plans the next tries of what was due, and forgets what is done. Only the first of them were tried.
+// endRound plans the next tries of the due calls, and forgets the calls that are done. The round tried only
+// the first tried of them.
 func (r *reaper) endRound(due []*pending, tried int, prolong bool) {
 	now := clock.Now()
 	r.mu.Lock()
@@ -245,7 +249,7 @@ func (r *reaper) endRound(due []*pending, tried int, prolong bool) {
 		switch {
 		case i < tried:
 			p.tried = r.rounds
-		case r.closed: // Close has come meanwhile: its last try is in the next round
+		case r.closed: // Close has come meanwhile: the last try is in the next round
 			p.next = now
 			continue
 		default:

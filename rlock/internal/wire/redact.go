@@ -11,14 +11,14 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// quoting comes before the arguments in Redis's error about a command that it does not know.
-// Redis cuts the arguments after 128 bytes, even in the middle of a token.
+// quoting comes before the arguments in Redis's error about a command that it does not know. Redis cuts the
+// arguments after 128 bytes, even inside a token.
 const quoting = ", with args beginning with"
 
-// Redact removes the tokens of a command from the text of its error. A server that does not
-// know a command quotes its arguments, and so does a proxy that refuses a command. The text
-// before the arguments stays, and so does the type *rueidis.RedisError of a server's error. Any
-// other error matches what it has matched before.
+// Redact removes the tokens of a command from the text of its error. A server that does not know a command
+// quotes its arguments, and a proxy that refuses a command may do the same. The text before the arguments
+// stays. An error of the server keeps the type *rueidis.RedisError. Any other error matches what it matched
+// before.
 func Redact(err error, tokens ...string) error {
 	for _, token := range tokens {
 		if err == nil || contextEnded(err) {
@@ -46,7 +46,7 @@ func redact(err error, token string) error {
 	return serverError(text)
 }
 
-// redacted is an error of the client without a token in its text.
+// redacted is an error of the client whose text shows no token.
 type redacted struct {
 	text string
 	err  error
@@ -56,9 +56,8 @@ func (r *redacted) Error() string        { return r.text }
 func (r *redacted) Is(target error) bool { return errors.Is(r.err, target) }
 func (r *redacted) As(target any) bool   { return errors.As(r.err, target) }
 
-// tokenIn returns where text begins to show arguments or a token, -1 if it does not. It looks
-// for the beginning of a token only, because the text may be cut. It finds a short token only
-// as a whole word.
+// tokenIn returns where text begins to show arguments or a token, or -1. It looks only for the beginning of
+// a token, because the text may be cut. It finds a short token only as a whole word.
 func tokenIn(text, token string) int {
 	const telling = 8
 	first := strings.Index(text, quoting)
@@ -93,9 +92,8 @@ func wordIn(text, word string) int {
 	return -1
 }
 
-// serverError returns a *rueidis.RedisError with that text. The client has no function that
-// makes one, so serverError writes a message as the client itself would write it for a cache,
-// and has the client read it.
+// serverError returns a *rueidis.RedisError with that text. The client has no function that makes one. So
+// serverError writes a message as the client would write it for a cache, and lets the client read it.
 func serverError(text string) error {
 	wire := make([]byte, 7, 16+len(text)) // no time to live
 	wire = append(wire, '-')              // an error
@@ -110,7 +108,7 @@ func serverError(text string) error {
 	return &refusal{text}
 }
 
-// refusal is a server's error if the client cannot read what serverError writes.
+// refusal is a server's error for a client that cannot read what serverError writes.
 type refusal struct{ text string }
 
 func (r *refusal) Error() string { return r.text }

@@ -17,18 +17,17 @@ import (
 type Freed uint8
 
 const (
-	// Missing: keys had none of the tokens, because they were gone or another's.
+	// Missing: some keys had none of the tokens. They were gone or had another token.
 	Missing Freed = iota
-	// Perhaps: keys had none of the tokens, and a release without an answer may have freed them.
+	// Perhaps: some keys had none of the tokens, and a release without an answer may have freed them.
 	Perhaps
 	// Free: all keys were freed.
 	Free
 )
 
-// Release frees the keys that have the token or a former one, whether or not ctx has ended; see
-// RetryDetached. After an error the reaper goes on, unless that is hopeless, and Release may be
-// called again. The Claim adds up what all calls have freed. If user code panics, the caller must
-// call ReleaseLater.
+// Release frees the keys that have the token or a former one, even after ctx has ended: see RetryDetached.
+// After an error the reaper goes on, unless that is hopeless, and the caller may call Release again. The
+// Claim adds up what all calls have freed. If user code panics, the caller must call ReleaseLater.
 func (s *Server) Release(ctx context.Context, c *Claim, token string, former []string) (Freed, error) {
 	err := RetryDetached(ctx, Patience, func(ctx context.Context) error {
 		return s.calls.tryRelease(ctx, c, token, former)
@@ -36,8 +35,8 @@ func (s *Server) Release(ctx context.Context, c *Claim, token string, former []s
 	return s.released(c, token, former, err)
 }
 
-// ReleaseWhile frees a key that another acquisition has taken. It repeats the command for Patience
-// while ctx lasts, and leaves nothing to the reaper.
+// ReleaseWhile frees a key that another acquisition has taken. It repeats the command for Patience while
+// ctx lasts, and leaves nothing to the reaper.
 func (s *Server) ReleaseWhile(ctx context.Context, key, token string) (freed Freed, err error) {
 	c := One(key)
 	err = RetryFor(ctx, Patience, func(ctx context.Context) error {
@@ -67,7 +66,7 @@ type Freeing struct {
 	Err    error
 }
 
-// ReleaseEach is Release for many Claims at once. It sets Freed or Err of each.
+// ReleaseEach is Release for many Claims at once. It sets Freed or Err of each Freeing.
 func (s *Server) ReleaseEach(ctx context.Context, all []*Freeing) {
 	_ = RetryDetached(ctx, Patience, Remaining(all, s.calls.tryReleaseEach))
 	for _, f := range all {
@@ -75,7 +74,8 @@ func (s *Server) ReleaseEach(ctx context.Context, all []*Freeing) {
 	}
 }
 
-// tryReleaseEach makes one try for each, all at once. It sets Err of each, and returns them.
+// tryReleaseEach makes one try for each Freeing, all at once. It sets Err of each, and returns these
+// errors.
 func (s calls) tryReleaseEach(ctx context.Context, all []*Freeing) []error {
 	var calls []releaseCall
 	for _, f := range all {
@@ -103,7 +103,7 @@ func (s calls) tryReleaseEach(ctx context.Context, all []*Freeing) []error {
 	return errs
 }
 
-// add takes the answer of a release of keys that have a token, and returns its error.
+// add takes the answer to a release of keys that have a token, and returns its error.
 func (t *tally) add(reply redislua.Reply[int64], keys []string, token string) error {
 	err := Redact(reply.Err, token)
 	if OutcomeOf(err) == Indeterminate {
@@ -118,18 +118,18 @@ func (t *tally) add(reply redislua.Reply[int64], keys []string, token string) er
 	return err
 }
 
-// state tells what became of keys by all answers so far.
+// state returns what became of the keys, by all answers so far.
 func (t *tally) state(keys []string) Freed {
 	switch {
 	case int(t.freed) >= len(keys):
 		return Free
-	case t.perhaps: // it may have been of those that others have not found: one call frees some of the keys
+	case t.perhaps: // one call may free some keys: perhaps those that the other calls have not found
 		return Perhaps
 	}
 	return Missing
 }
 
-// wrong refuses an answer that cannot be, and forgets it.
+// wrong refuses an impossible answer, and forgets it.
 func (t *tally) wrong(keys []string) error {
 	if n := len(keys); int(t.freed) > n {
 		t.freed = 0
@@ -139,7 +139,7 @@ func (t *tally) wrong(keys []string) error {
 	return nil
 }
 
-// freed tells what became of the keys by all answers so far.
+// freed returns what became of the keys, by all answers so far.
 func (c *Claim) freed() (Freed, error) {
 	if !c.SpansSlots() {
 		return c.tally.state(c.Keys()), c.tally.wrong(c.Keys())
@@ -155,7 +155,7 @@ func (c *Claim) freed() (Freed, error) {
 	return all, nil
 }
 
-// released follows the last try of a release.
+// released handles the result of the last try of a release.
 func (s *Server) released(c *Claim, token string, former []string, err error) (freed Freed, _ error) {
 	if err == nil {
 		freed, err = c.freed()
@@ -163,7 +163,7 @@ func (s *Server) released(c *Claim, token string, former []string, err error) (f
 	switch {
 	case err == nil && c.Settled():
 	case err == nil:
-		// Commands of the acquisition may still arrive, find the keys free, and take them.
+		// Commands of the acquisition may still reach the server, find the keys free, and take them.
 		s.Abandon(c, tokens(token, former), clock.NoExpiry)
 	case !c.hopeless(err) && !c.Chosen():
 		s.ReleaseLater(c, token, former, clock.Past)
@@ -171,18 +171,17 @@ func (s *Server) released(c *Claim, token string, former []string, err error) (f
 	return freed, err
 }
 
-// ReleaseLater has the reaper go on with a release that got an error, or that user code has ended with a
-// panic or runtime.Goexit. Nobody knows what has been freed then. The reaper frees nothing before
-// until.
+// ReleaseLater lets the reaper go on with a release. The release got an error, or user code ended it with a
+// panic or runtime.Goexit, so it is not known what it freed. The reaper frees nothing before until.
 func (s *Server) ReleaseLater(c *Claim, token string, former []string, until clock.Instant) {
 	c.perhapsFreed()
 	s.FreeLater(c, token, former, until)
 }
 
-// FreeLater has the reaper free keys that nobody uses any more, and nothing before until. Like Abandon, it
-// may run beside a release: it leaves alone what the Claim adds up.
+// FreeLater lets the reaper free keys that no caller uses any more, but nothing before until. Like Abandon,
+// it may run beside a release: it does not change what the Claim adds up.
 func (s *Server) FreeLater(c *Claim, token string, former []string, until clock.Instant) {
-	// An extension without an answer may have made the lease longer than any TTL that is known.
+	// An extension without an answer may have made the lease longer than every known TTL.
 	abandon := func() { s.Abandon(c, tokens(token, former), clock.NoExpiry) }
 	if now := clock.Now(); now < until && !c.Chosen() {
 		time.AfterFunc(until.From(now), abandon)
@@ -191,14 +190,14 @@ func (s *Server) FreeLater(c *Claim, token string, former []string, until clock.
 	abandon()
 }
 
-// tokens returns all tokens in the order in which to release them.
+// tokens returns all tokens in the order of their releases.
 func tokens(token string, former []string) []string {
 	return append(former[:len(former):len(former)], token)
 }
 
-// hopeless reports whether every further try of a release would fail with the same error: the
-// client is closed, or a key now has another type than a lock has. The keys of other slots than
-// that key's may still be freed.
+// hopeless reports whether every further try of a release would fail with the same error. It would if the
+// client is closed, or if a key has another type than a lock. In the second case the keys of other slots
+// may still be freed.
 func (c *Claim) hopeless(err error) bool {
 	var server *rueidis.RedisError
 	return errors.Is(err, rueidis.ErrClosing) ||

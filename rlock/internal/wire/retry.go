@@ -14,20 +14,20 @@ import (
 // Attempts is how often a command is sent if the caller can do without it.
 const Attempts = 3
 
-// Patience is how long a command is repeated if a lock depends on it. After a failover the
-// client may need a second to learn of the new primary.
+// Patience is how long a command is repeated if a lock depends on it. After a failover the client may need
+// a second to learn of the new primary.
 const Patience = 2 * time.Second
 
-// RetryTimes calls f until the outcome is known, ctx has ended, or f was called attempts
-// times. It pauses between the calls: 10 to 30 ms after the first, then about twice as long
-// each time, at most 0.75 s.
+// RetryTimes calls f until the outcome is known, ctx has ended, or it has called f attempts times. It
+// pauses between the calls. The first pause is 10 to 30 ms, and each further pause is about twice as long,
+// up to 0.75 s.
 func RetryTimes(ctx context.Context, attempts int, f func(ctx context.Context) error) error {
 	return retry(ctx, f, func(made int, _ error) bool { return made < attempts })
 }
 
-// RetryFor calls f, with pauses as those of RetryTimes, until the outcome is known, ctx has
-// ended or limit is over. It stops after Attempts calls if more cannot help: the client is
-// closed, or some slots refuse what the others have done.
+// RetryFor calls f until the outcome is known, ctx has ended, or limit is over. Its pauses are those of
+// RetryTimes. It stops after Attempts calls if more calls cannot help: the client is closed, or some slots
+// refuse what others have done.
 func RetryFor(ctx context.Context, limit time.Duration, f func(ctx context.Context) error) error {
 	end := clock.Now().After(limit)
 	return retry(ctx, f, func(made int, err error) bool {
@@ -35,9 +35,8 @@ func RetryFor(ctx context.Context, limit time.Duration, f func(ctx context.Conte
 	})
 }
 
-// RetryDetached is RetryFor, but goes on if ctx ends. It calls f with ctx once, unless ctx has
-// ended already. After that it calls f with a context that has ctx's values and ends after
-// limit.
+// RetryDetached is RetryFor, but goes on if ctx ends. It calls f with ctx once, unless ctx has ended
+// already. After that it calls f with a context that has the values of ctx and ends after limit.
 func RetryDetached(ctx context.Context, limit time.Duration, f func(ctx context.Context) error) error {
 	if ctx.Err() == nil {
 		if err := f(ctx); OutcomeOf(err) != Indeterminate {
@@ -47,7 +46,7 @@ func RetryDetached(ctx context.Context, limit time.Duration, f func(ctx context.
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	err := RetryFor(detached, limit, f)
-	if errors.Is(err, context.DeadlineExceeded) { // which the caller may not have set
+	if errors.Is(err, context.DeadlineExceeded) { // the caller perhaps has not set this deadline
 		err = newUnanswered(nil, err, limit)
 	}
 	return err
@@ -61,7 +60,7 @@ func retry(
 		if OutcomeOf(err) != Indeterminate || ctx.Err() != nil || !more(made, err) {
 			return err
 		}
-		clock.Use(ctx) // which may be what has kept the client from connecting: the panic is the caller's
+		clock.Use(ctx) // ctx may have kept the client from connecting by a panic, and the panic is the caller's
 		pause := min(10*time.Millisecond<<min(made, 6), 500*time.Millisecond)
 		if clock.Sleep(ctx, pause/2+rand.N(pause), nil) != nil {
 			return err
@@ -75,10 +74,12 @@ func permanent(err error) bool {
 	return errors.Is(err, rueidis.ErrClosing) || errors.As(err, &some)
 }
 
-// Remaining turns try, which is about many items, into a function for RetryTimes, RetryFor or
-// RetryDetached. Its first call tries all items, and each later call tries those that got no
-// answer. try returns an error for each item. Of those that got no answer, the function returns
-// an error that more calls can mend, if there is one, so that RetryFor goes on for that item.
+// Remaining makes a function for RetryTimes, RetryFor or RetryDetached from try, which is about many items.
+// The first call of the function tries all items. Each later call tries only the items without an answer.
+// try returns an error for each item.
+//
+// If an item without an answer has an error that more calls can mend, the function returns that error. So
+// RetryFor goes on for that item.
 func Remaining[T any](
 	items []T, try func(ctx context.Context, items []T) []error,
 ) func(context.Context) error {

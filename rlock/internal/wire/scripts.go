@@ -9,8 +9,8 @@ import (
 	"github.com/rlock-go/toolkit/redislua"
 )
 
-// Locks are the scripts that are enough for locks without queues and shares. *gen.Scripts runs them on the
-// server of the client; where a backend takes the place of Redis, it does what they do, without a client.
+// Locks has the scripts for locks without queues and shares. *gen.Scripts runs them on the server of the
+// client. A backend in place of Redis does what they do, without a client.
 type Locks interface {
 	Acquire(context.Context, rueidis.Client, gen.AcquireParams) (gen.AcquireResult, error)
 	AcquireAll(context.Context, rueidis.Client, gen.AcquireAllParams) (gen.AcquireAllResult, error)
@@ -23,6 +23,6 @@ type Locks interface {
 	InspectBatch(context.Context, rueidis.Client, []gen.InspectParams) []redislua.Reply[gen.InspectResult]
 }
 
-// Scripts returns the scripts as this module calls them: what gets no answer is repeated here, with
-// what is known of it, and not by package gen.
+// Scripts returns the scripts without the retries of package gen. Package wire repeats commands without an
+// answer, and keeps what is known of them.
 func Scripts() *gen.Scripts { return gen.New(redislua.WithoutRetry()) }

@@ -17,11 +17,11 @@ import (
 type Server struct {
 	calls   calls
 	cluster bool
-	backed  bool // a backend is in place of the server; see NewBacked
+	backed  bool // a backend is in place of the server: see NewBacked
 	reapers reapers
 	queues  Queues
 
-	closed       atomic.Bool   // the client is, as far as can be told; see Outage
+	closed       atomic.Bool   // the client is closed, as far as this process can tell: see Outage
 	uncached     atomic.Bool   // the client has no cache
 	roundTrip    trip          // of the last command about a contended key
 	acquisitions atomic.Uint64 // commands sent
@@ -30,22 +30,21 @@ type Server struct {
 // calls runs scripts for keys of one slot, or several scripts in one pipeline.
 type calls struct {
 	client    rueidis.Client
-	scripts   *gen.Scripts // nil: there are locks only
-	locks     Locks        // the same, or of a backend
+	scripts   *gen.Scripts // nil: there are only locks
+	locks     Locks        // the same scripts, or a backend
 	queue     *queueing
 	combiners *combiners
 }
 
-// NewServer returns the server that the client is connected to. process is the name of this process
-// in the queues; it has no colon.
+// NewServer returns the server of the client. process is the name of this process in the queues. It must
+// have no colon.
 func NewServer(client rueidis.Client, scripts *gen.Scripts, process string) *Server {
 	cluster := client.Mode() == rueidis.ClientModeCluster
 	return newServer(calls{client: client, scripts: scripts, locks: scripts}, cluster, process)
 }
 
-// NewBacked returns a Server whose keys a backend has. There are no queues, shares, caches and tokens that
-// take the place of others, and no keys that are taken together: the keys of a set are as if each were in a
-// slot of its own.
+// NewBacked returns a Server whose keys are in a backend. It has no queues, no shares and no cache, and no
+// token replaces another. It takes no keys together: each key of a set counts as a slot of its own.
 func NewBacked(locks Locks) *Server {
 	s := newServer(calls{locks: locks}, false, "")
 	s.backed = true
@@ -66,10 +65,10 @@ func newServer(c calls, cluster bool, process string) *Server {
 	return s
 }
 
-// Close makes a last try to free what is left to free, within limit.
+// Close makes a last try to free what is left, within limit. It returns the keys that may not be free.
 func (s *Server) Close(limit time.Duration) (left []string) { return s.reapers.close(limit) }
 
-// reap has the reaper make a call; see reaper.add.
+// reap makes the reaper make a call: see reaper.add.
 func (s *Server) reap(call releaseCall, ttl time.Duration) {
 	var of uint16
 	if s.cluster {
@@ -78,10 +77,10 @@ func (s *Server) reap(call releaseCall, ttl time.Duration) {
 	s.reapers.add(of, call, ttl)
 }
 
-// Acquisitions is how many attempts to acquire were sent.
+// Acquisitions returns how many attempts to acquire were sent.
 func (s *Server) Acquisitions() uint64 { return s.acquisitions.Load() }
 
-// RoundTrip is about how long a command for a contended key takes.
+// RoundTrip returns about how long a command for a contended key takes.
 func (s *Server) RoundTrip() time.Duration { return time.Duration(s.roundTrip.ns.Load()) }
 
 // trip is how long a command has taken.
@@ -89,8 +88,8 @@ type trip struct{ ns atomic.Int64 }
 
 func (t *trip) note(sent clock.Instant) { t.ns.Store(int64(clock.Now() - sent)) }
 
-// milliseconds reads a number of them that may also mean something else, as the bindings read those that
-// they know as such: what is too long for Go is the longest duration of the same sign.
+// milliseconds converts a number of milliseconds as the bindings convert it. If the number is too large for
+// a time.Duration, the result is the longest duration of the same sign.
 func milliseconds(n int64) time.Duration {
 	const longest = math.MaxInt64 / int64(time.Millisecond)
 	switch {
@@ -102,7 +101,7 @@ func milliseconds(n int64) time.Duration {
 	return time.Duration(n) * time.Millisecond
 }
 
-// remaining reads what PTTL answers: -1 stands for a key that never expires.
+// remaining converts an answer of PTTL. -1 stands for a key that never expires.
 func remaining(left time.Duration) time.Duration {
 	if left == -time.Millisecond {
 		return clock.NoExpiry

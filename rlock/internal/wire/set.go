@@ -9,25 +9,26 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
-// mostQueued is how many keys a set has at most whose queues its calls name. Calls for a larger one would
-// be several times as long, most of the time for nothing: it can overtake those who wait for a key that is
-// free, and its keys are free when it is released.
+// mostQueued is the largest set whose calls name the queues of its keys. Calls for a larger set would be
+// several times as long, mostly for nothing. A larger set may overtake waiters of a free key, and its
+// release frees its keys instead of passing them on.
 const mostQueued = 128
 
-// queuesAll reports whether calls for keys of one slot name their queues.
+// queuesAll reports whether calls for keys of one slot name the queues of the keys.
 func (s calls) queuesAll(keys []string) bool {
 	return len(keys) <= mostQueued && s.queue.queued()
 }
 
-// absent is what is left of the lease of a key that is free, or that several share: only Wait knows then.
+// absent is what is left of the lease of a key that is free, or that several holders share. Only Wait tells
+// these apart.
 const absent = -2 * time.Millisecond
 
-// mostHelps is how often a set that is refused a free key helps those who wait for it. If they are all
-// dead, the set tries again.
+// mostHelps is how often a set that cannot have a free key helps the waiters of that key. If all of these
+// are dead, the set tries again.
 const mostHelps = 3
 
-// acquireSet takes keys of one slot, all or none, or those before the first that cannot be had. It does not
-// overtake those who wait for one of them.
+// acquireSet takes keys of one slot. It takes all or none, or with Keep the keys before the first that it
+// cannot have. It does not overtake a waiter of any of them.
 func (s calls) acquireSet(ctx context.Context, keys, counters []string, r *Request) (Answer, error) {
 	params := gen.AcquireAllParams{
 		Token: r.Token, TTL: ttlParam(r.TTL), Locks: int64(len(keys)), Partial: r.Keep != nil,
@@ -54,7 +55,7 @@ func (s calls) acquireSet(ctx context.Context, keys, counters []string, r *Reque
 	}, without)
 }
 
-// withNames returns keys and the names of their queues. There is room for more names.
+// withNames returns keys and the names of their queues, with room for more names.
 func withNames(keys []string, more int) []string {
 	names := append(make([]string, 0, 2*len(keys)+more), keys...)
 	return slot.AppendNames(names, keys, 0)
@@ -73,9 +74,9 @@ func setAnswer(keys []string, reply gen.AcquireAllResult, r *Request) Answer {
 	return a
 }
 
-// help passes the key that stands in the way of a set, and is free or shared, on to the process that waits
-// first for it, as far as it is free. It reports whether it is and nobody took it. The set asks for all or
-// none, so its token waits in no queue.
+// help tries to pass a key on to the process that waits first for it. The key stands in the way of a set,
+// and is free or shared. help reports whether the key is free and no process took it. The set takes all
+// keys or none, so its token waits in no queue.
 func (s calls) help(ctx context.Context, a *Answer, r *Request) (free bool) {
 	c := One(a.Held)
 	params := s.waitParams(&c, r, gen.WaitHowHeartbeat)

@@ -14,14 +14,14 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
-// Share is what a holder wants of a key that several hold together.
+// Share is what a holder wants of a key that several holders share.
 type Share struct {
 	Limit   int // how many permits there are; 0: any number, for readers
-	Permits int // how many of them the holder wants
+	Permits int // how many permits the holder wants
 }
 
-// OwnPrefix is what the tokens and values of this module that are not a plain token start with. No
-// caller may choose such a token.
+// OwnPrefix starts the tokens and values of this module that are no plain token. No caller may choose a
+// token with this prefix.
 const OwnPrefix = "rlock:"
 
 const (
@@ -30,17 +30,17 @@ const (
 	permits     = "permits"
 )
 
-// NewToken returns a new token for the share. It says what share that is, so that those who pass a
-// key on know it from the queue, and those who release it know that it is no whole key.
+// NewToken returns a new token for the share. The token says which share it is. So a script that passes the
+// key on reads it from the queue, and a release knows that it is no whole key.
 func (s Share) NewToken(owner string) string {
 	return sharePrefix + strconv.Itoa(s.Limit) + ":" + strconv.Itoa(s.Permits) + ":" + NewToken(owner)
 }
 
-// isShare reports whether a token is that of a share.
+// isShare reports whether a token is for a share.
 func isShare(token string) bool { return strings.HasPrefix(token, sharePrefix) }
 
-// ShareOf returns the share of a token, and what follows in it. It reports false if the token is not
-// one that Share.NewToken makes.
+// ShareOf returns the share of a token, and the rest of the token. It reports false if Share.NewToken does
+// not make such a token.
 func ShareOf(token string) (s Share, plain string, is bool) {
 	rest, is := strings.CutPrefix(token, sharePrefix)
 	if !is {
@@ -58,7 +58,7 @@ func ShareOf(token string) (s Share, plain string, is bool) {
 	return Share{limit, permits}, parts[2], true
 }
 
-// newTokenLike returns a new token of the kind of a former one.
+// newTokenLike returns a new token of the same kind as a former one.
 func newTokenLike(former, owner string) string {
 	if s, _, is := ShareOf(former); is {
 		return s.NewToken(owner)
@@ -66,8 +66,8 @@ func newTokenLike(former, owner string) string {
 	return NewToken(owner)
 }
 
-// SharedValue reads the value of a key that several hold: the phase, which is their fence, and whether they
-// are readers or holders of permits. It reports false for the value of any other key.
+// SharedValue reads the value of a key that several holders share. phase is their fence. reads reports that
+// they are readers, not holders of permits. shared is false for any other value.
 func SharedValue(value string) (phase uint64, reads, shared bool) {
 	rest, is := strings.CutPrefix(value, OwnPrefix)
 	mode, fence, two := strings.Cut(rest, " ")
@@ -78,15 +78,15 @@ func SharedValue(value string) (phase uint64, reads, shared bool) {
 	return phase, mode == readers, err == nil
 }
 
-// ReadersValue returns the value that a key has while the readers of a phase share it.
+// ReadersValue returns the value of a key that the readers of a phase share.
 func ReadersValue(phase uint64) string {
 	return OwnPrefix + readers + " " + strconv.FormatUint(phase, 10)
 }
 
-// Wants notes that the Claim is of a share of its key.
+// Wants notes that the Claim is for a share of its key.
 func (c *Claim) Wants(s Share) { c.needRare().share = s }
 
-// Share returns the share that the Claim is of, and false if it is of whole keys.
+// Share returns the share of the Claim. It reports false if the Claim is for whole keys.
 func (c *Claim) Share() (Share, bool) {
 	if c.rare == nil {
 		return Share{}, false
@@ -94,7 +94,7 @@ func (c *Claim) Share() (Share, bool) {
 	return c.rare.share, c.rare.share != Share{}
 }
 
-// NewToken returns a new token for what the Claim is of.
+// NewToken returns a new token for the share or the keys of the Claim.
 func (c *Claim) NewToken(owner string) string {
 	if s, is := c.Share(); is {
 		return s.NewToken(owner)
@@ -102,36 +102,37 @@ func (c *Claim) NewToken(owner string) string {
 	return NewToken(owner)
 }
 
-// IsShare reports whether the Claim is of a share of its key.
+// IsShare reports whether the Claim is for a share of its key.
 func (c *Claim) IsShare() bool { _, is := c.Share(); return is }
 
-// Sharer is one of those who share a key.
+// Sharer is one of the holders who share a key.
 type Sharer struct {
-	Token string        // which says how many permits it has
-	End   clock.Instant // of the lease, as that of a Holder
+	Token string        // says how many permits the holder has
+	End   clock.Instant // of the lease, as in Holder
 }
 
 // Waiter is a process that waits in the queue of a key.
 type Waiter struct {
 	Token string
-	Since time.Time // when it joined, by the clock of the server
+	Since time.Time // when the process joined, by the clock of the server
 }
 
-// Seen is what the server says of a key, of those who share it and of those who wait for it.
+// Seen is what the server says of a key, of its sharers and of its waiters.
 type Seen struct {
 	Holder           // its Token is the value of the key
-	Phase   uint64   // 0: nobody shares the key
-	Reads   bool     // those who share it are readers, and not holders of permits
+	Phase   uint64   // 0: no holder shares the key
+	Reads   bool     // the sharers are readers, not holders of permits
 	Sharers []Sharer // in the order in which their leases end
 	Waiters []Waiter // in the order of the queue
 }
 
-// mostWaiters is how many Look asks for at most, which keeps the server busy for less than a millisecond.
+// mostWaiters is the most waiters for which Look asks. That many keep the server busy for less than a
+// millisecond.
 const mostWaiters = 1000
 
-// Look asks who has a key, who shares it, and who waits for it. It asks for less where the server refuses
-// all of it: because the user lacks a right, or the slot moves, in which a script runs only where all its
-// keys are.
+// Look asks who has a key, who shares it, and who waits for it. If the server refuses all of that, Look
+// asks for less. The server refuses if the user lacks a right, or while the slot moves: then a script runs
+// only where all its keys are.
 func (s *Server) Look(ctx context.Context, key string) (seen Seen, err error) {
 	for _, waiters := range [...]int64{mostWaiters, 0, onlyLock} {
 		var less error
@@ -146,10 +147,10 @@ func (s *Server) Look(ctx context.Context, key string) (seen Seen, err error) {
 	return Seen{}, err
 }
 
-// onlyLock is the number of waiters in a call that names no other key than the lock's.
+// onlyLock is the number of waiters for a call that names no other key than the lock's and the holders'.
 const onlyLock = -1
 
-// look asks who has a key, who shares it, and so many who wait for it.
+// look asks who has a key, who shares it, and for up to waiters places in its queue.
 func (s calls) look(ctx context.Context, key string, waiters int64) (Seen, error) {
 	names := slot.NamesOf(key)
 	keys := []string{key, names.Holders, names.Queue}[:min(waiters, 1)+2]
@@ -189,8 +190,8 @@ func (s calls) look(ctx context.Context, key string, waiters int64) (Seen, error
 	return seen, nil
 }
 
-// holderOf returns what the server says of a share: its Token is that one of tokens which has the
-// share, and empty if none has.
+// holderOf returns what the server says of a share. The Token is the one of tokens that has the share. It
+// is empty if none has.
 func (s *Server) holderOf(ctx context.Context, c *Claim, tokens []string) (Holder, error) {
 	found, err := s.calls.look(ctx, c.key[0], 0)
 	if err != nil {

@@ -7,17 +7,18 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Shortening is the release of keys that must not be free before Until. They get Token in place
-// of the former ones, so that no late command with one of those changes their lease, and a lease
-// that ends at Until. Freed means that they have it.
+// Shortening is the release of keys that must not be free before Until. The keys get Token in place of the
+// former tokens, and a lease that ends at Until. So a late command with a former token cannot change their
+// lease. Freed means that the keys have this lease.
 type Shortening struct {
 	Freeing
 	Until clock.Instant
 }
 
-// ShortenEach sends a call for each, whether or not ctx has ended, in one round trip. It sets Freed or
-// Err of each. After an error, the keys stay until Until or the end of their lease, whichever is
-// earlier, and the call may be made again. If user code panics, the caller must call ReleaseLater.
+// ShortenEach sends a call for each Shortening in one round trip, even after ctx has ended. It sets Freed
+// or Err of each. After an error, the keys stay until Until or until their lease ends, whichever is
+// earlier. The caller may then call ShortenEach again. If user code panics, the caller must call
+// ReleaseLater.
 func (s *Server) ShortenEach(ctx context.Context, all []*Shortening) {
 	_ = RetryDetached(ctx, Patience, Remaining(all, func(ctx context.Context, some []*Shortening) []error {
 		return s.shortenEach(ctx, some)
@@ -25,7 +26,7 @@ func (s *Server) ShortenEach(ctx context.Context, all []*Shortening) {
 	for _, sh := range all {
 		switch c := sh.Claim; {
 		case sh.Err == nil:
-			if !c.Settled() { // commands of the acquisition may still arrive
+			if !c.Settled() { // commands of the acquisition may still reach the server
 				s.Abandon(c, sh.Former, clock.NoExpiry)
 			}
 		case !c.hopeless(sh.Err):
@@ -34,7 +35,7 @@ func (s *Server) ShortenEach(ctx context.Context, all []*Shortening) {
 	}
 }
 
-// shortenEach makes one try for each, in one pipeline.
+// shortenEach makes one try for each Shortening, in one pipeline.
 func (s *Server) shortenEach(ctx context.Context, some []*Shortening) []error {
 	list, errs := make([]Extension, len(some)), make([]error, len(some))
 	now := clock.Now()
@@ -61,8 +62,8 @@ func (s *Server) shortenEach(ctx context.Context, some []*Shortening) []error {
 	return errs
 }
 
-// shortenRest makes the call for each key by itself, because one of the set is another's: the others
-// are to have the short lease all the same.
+// shortenRest makes the call for each key by itself. One key of the set has another token, and the other
+// keys must get the short lease all the same.
 func (s *Server) shortenRest(ctx context.Context, e Extension) error {
 	var parts [][]string
 	for _, keys := range e.Parts {

@@ -13,12 +13,12 @@ import (
 type releaseCall struct {
 	keys  []string // of one slot
 	token string
-	waits bool // it may have a place in the queue
-	late  bool // a command without an answer may give it the keys, or a place, after any release
+	waits bool // the token may have a place in the queue
+	late  bool // a command without an answer may give the token the keys, or a place, after any release
 }
 
-// passes reports whether others may wait for the key of a call, so that release.lua makes it, which passes
-// the key on and gives up places. That of a share does always, because there is no other way.
+// passes reports whether release.lua makes the call. release.lua passes the key on to waiters and gives up
+// places. It is the only script that releases a share.
 func (s calls) passes(c *releaseCall) bool {
 	return len(c.keys) == 1 && (s.queue.queued() || isShare(c.token))
 }
@@ -58,10 +58,12 @@ func replied(value int64, err error) redislua.Reply[int64] {
 	return redislua.Reply[int64]{Value: value, Err: err}
 }
 
-// releaseTogether makes all the calls, and returns their replies in the same order. Keys for which nobody
-// waits go together in as few scripts as possible. Then the others go one by one: keys that are passed on,
-// shares and places. What is refused for its queue goes without it. Each of the three is a pipeline, or
-// several of very many.
+// releaseTogether makes all calls, and returns their replies in the same order. It works in three steps:
+//  1. Keys without waiters go together in as few scripts as possible.
+//  2. Keys with waiters, shares and places go one by one.
+//  3. A call whose queue was refused goes without the queue.
+//
+// Each step is one pipeline, or several for very many calls.
 func (s calls) releaseTogether(ctx context.Context, all []releaseCall) []redislua.Reply[int64] {
 	t := s.together(all)
 	groups := t.groups()
@@ -71,13 +73,13 @@ func (s calls) releaseTogether(ctx context.Context, all []releaseCall) []redislu
 	return t.rest(ctx)
 }
 
-// together are releases that are made at the same time. Calls are known by their positions.
+// together has releases that are made at the same time. It knows the calls by their positions.
 type together struct {
 	calls
 	all     []releaseCall
 	replies []redislua.Reply[int64]
-	single  []releaseCall // of keys that go one by one
-	of      []int         // which call each of single is of
+	single  []releaseCall // keys that go one by one
+	of      []int         // the call of each key in single
 	plain   []int         // calls that go without the queues
 }
 
@@ -85,13 +87,13 @@ func (s calls) together(all []releaseCall) *together {
 	return &together{calls: s, all: all, replies: make([]redislua.Reply[int64], len(all))}
 }
 
-// group is what one release_many.lua gives up: a set, or keys of which each has a token of its own.
+// group is what one release_many.lua gives up: a set, or keys with a token each.
 type group struct {
 	keys, tokens []string
-	of           []int // which call each key is of
+	of           []int // the call of each key
 }
 
-// releaseManyParams are those of the script, with the names of the queues of the keys or without.
+// releaseManyParams returns the parameters of the script. With queues, they name the queues of the keys.
 func releaseManyParams(keys, tokens []string, queues bool) gen.ReleaseManyParams {
 	p := gen.ReleaseManyParams{Keys: keys, Locks: int64(len(keys)), Tokens: tokens}
 	if queues {
@@ -100,9 +102,9 @@ func releaseManyParams(keys, tokens []string, queues bool) gen.ReleaseManyParams
 	return p
 }
 
-// groups returns what goes together first. The other calls are single or plain then.
+// groups returns the groups of step 1. It adds the other calls to single or plain.
 func (t *together) groups() (groups []group) {
-	var apart []int // calls for a key that others may wait for
+	var apart []int // calls for a key that may have waiters
 	for i, c := range t.all {
 		switch {
 		case len(c.keys) > 1 && t.queuesAll(c.keys):
@@ -129,12 +131,12 @@ func (t *together) groups() (groups []group) {
 	return groups
 }
 
-// goesAlone has a key of a call go by itself.
+// goesAlone adds a key of a call to single.
 func (t *together) goesAlone(i int, key []string) {
 	t.single, t.of = append(t.single, releaseCall{keys: key, token: t.all[i].token}), append(t.of, i)
 }
 
-// take takes the answer of release_many.lua for a group. The script leaves keys that others wait for.
+// take takes the answer of release_many.lua for a group. The script leaves keys that have waiters.
 func (t *together) take(g group, reply redislua.Reply[[]int64]) {
 	isSet := len(g.tokens) == 1
 	for k, i := range g.of {
@@ -151,12 +153,12 @@ func (t *together) take(g group, reply redislua.Reply[[]int64]) {
 		case reply.Value[k] == 1:
 			r.Value++
 		default:
-			r.Value = math.MinInt32 // which the tally refuses
+			r.Value = math.MinInt32 // the tally refuses this value
 		}
 	}
 }
 
-// rest makes the calls that go by themselves, and those that go without the queues.
+// rest makes the calls of the steps 2 and 3.
 func (t *together) rest(ctx context.Context) []redislua.Reply[int64] {
 	t.oneByOne(ctx)
 	for n, reply := range t.withoutQueues(ctx, at(t.all, t.plain)) {
@@ -166,7 +168,7 @@ func (t *together) rest(ctx context.Context) []redislua.Reply[int64] {
 			t.queue.went(refusal, true)
 		}
 		if stays := t.all[i].waits && reply.Err == nil && reply.Value == 0; stays && movesNow(refusal) {
-			continue // it is tried again, because the token may have a place in the queue
+			continue // try again later: the token may have a place in the queue
 		}
 		t.replies[i] = reply
 	}
@@ -198,7 +200,7 @@ func (t *together) oneByOne(ctx context.Context) {
 	}
 }
 
-// withoutQueues frees keys without their queues. A reply is how many.
+// withoutQueues frees keys without their queues. Each reply says how many keys were freed.
 func (s calls) withoutQueues(ctx context.Context, all []releaseCall) []redislua.Reply[int64] {
 	groups := make([]group, len(all))
 	for n, c := range all {
@@ -209,7 +211,7 @@ func (s calls) withoutQueues(ctx context.Context, all []releaseCall) []redislua.
 		replies[n].Err = reply.Err
 		for _, freed := range reply.Value {
 			if freed != 0 && freed != 1 {
-				replies[n].Value = math.MinInt32 // which the tally refuses
+				replies[n].Value = math.MinInt32 // the tally refuses this value
 			}
 			replies[n].Value += freed
 		}
@@ -217,12 +219,13 @@ func (s calls) withoutQueues(ctx context.Context, all []releaseCall) []redislua.
 	return replies
 }
 
-// longPipeline is how many keys a pipeline gives up at most, which takes some 20 ms. A pipeline whose context
-// ends has no answer to any of its calls, so of very many releases those of the first pipelines succeed.
+// longPipeline is the most keys in one pipeline, which takes about 20 ms. If the context of a pipeline
+// ends, none of its calls has an answer. So of very many releases, the first pipelines still succeed.
 const longPipeline = 1 << 13
 
-// inPipelines runs calls in pipelines, one after the other, until one gets no answer: the next would wait for
-// as long again. The calls that are left have its error then. keys is of how many keys a call is.
+// inPipelines runs calls in pipelines, one after the other. It stops if a pipeline gets no answer, since
+// the next one would wait as long again. The calls that are left get the error of that pipeline. keys
+// returns the number of keys of a call.
 func inPipelines[P, R any](
 	calls []P, keys func(call *P) int64, run func(some []P) []redislua.Reply[R],
 ) []redislua.Reply[R] {

@@ -12,9 +12,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// NewToken returns a new token: a version 4 UUID, which has 122 random bits, with the
-// owner's text behind one space if there is one. The UUID is uuid.NewString but for one
-// allocation.
+// NewToken returns a new token: a version 4 UUID, which has 122 random bits. If there is an owner's text, a
+// space and the text follow. It makes the UUID like uuid.NewString, with one allocation less.
 func NewToken(owner string) string {
 	var id uuid.UUID
 	rand.Read(id[:]) // never fails
@@ -26,11 +25,11 @@ func NewToken(owner string) string {
 	return id.String() + " " + owner
 }
 
-// tokenLength is that of a token without an owner's text.
+// tokenLength is the length of a token without an owner's text.
 const tokenLength = 36
 
-// OwnerIn returns the owner's text in a token, "" if there is none. A token that is not exactly
-// what NewToken makes is somebody else's, and is not taken apart.
+// OwnerIn returns the owner's text in a token, or "". If NewToken would not make such a token, the token
+// comes from elsewhere, and OwnerIn does not split it.
 func OwnerIn(token string) string {
 	_, token, _ = ShareOf(token)
 	if len(token) < tokenLength+2 || token[tokenLength] != ' ' || !startsAsNew(token) {
@@ -43,7 +42,7 @@ func OwnerIn(token string) string {
 	return owner
 }
 
-// startsAsNew reports whether a token has in front what NewToken makes.
+// startsAsNew reports whether a token begins like a token of NewToken.
 func startsAsNew(token string) bool {
 	if len(token) < tokenLength {
 		return false
@@ -52,14 +51,14 @@ func startsAsNew(token string) bool {
 	return err == nil && id.Version() == 4 && id.Variant() == uuid.RFC4122 && id.String() == token[:tokenLength]
 }
 
-// Foreign reports whether the value of a key is that of a holder of another library, or a token that a
-// caller chose. A library whose tokens start with a version 4 UUID is not told apart.
+// Foreign reports whether the value of a key comes from a holder of another library, or is a token that a
+// caller chose. It cannot tell another library whose tokens start with a version 4 UUID.
 func Foreign(value string) bool { return !startsAsNew(value) && !strings.HasPrefix(value, OwnPrefix) }
 
-// longestOwner is in bytes. The text is sent with every command about the token.
+// longestOwner is in bytes. Every command about the token sends the text.
 const longestOwner = 256
 
-// WrongOwner says why a text cannot be an owner's, "" if it can.
+// WrongOwner says why a text cannot be an owner's text. It returns "" if the text can be one.
 func WrongOwner(text string) string {
 	switch {
 	case text == "":
@@ -81,7 +80,7 @@ func ThisProcess() string {
 	return ownerOf(fmt.Sprintf("%s pid %d %s", host, os.Getpid(), filepath.Base(os.Args[0])))
 }
 
-// ownerOf makes an owner's text of a text that has any bytes and any length.
+// ownerOf makes an owner's text from a text with any bytes and any length.
 func ownerOf(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || r == utf8.RuneError {
