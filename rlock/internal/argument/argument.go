@@ -1,7 +1,7 @@
-// Package argument says what is wrong with the arguments of a call: with keys that no lock can have,
-// lists of keys that cannot be one set, and lengths of leases.
+// Package argument says what is wrong with the arguments of a call: a key that no lock can have, a list of
+// keys that cannot be one set, or a TTL that no lease can have.
 //
-// It does not know which call has them, and asks no server.
+// It does not know which call has the arguments, and asks no server.
 package argument
 
 import (
@@ -21,12 +21,12 @@ type Wrong struct {
 	Kind     Kind
 }
 
-// Kind is what kind of a mistake it is.
+// Kind is the kind of a mistake.
 type Kind uint8
 
 const (
 	Invalid   Kind = iota
-	Duplicate      // a key stands twice in a list
+	Duplicate      // a key is twice in a list
 	CrossSlot      // the keys of a list are in several slots
 )
 
@@ -61,10 +61,10 @@ func Key(prefix, key string) (string, *Wrong) {
 	return full, nil
 }
 
-// fewKeys are compared with each other sooner than looked up.
+// fewKeys are faster to compare with each other than to look up.
 const fewKeys = 16
 
-// Distinct returns keys as Redis has them, after checking that each stands there once.
+// Distinct returns keys as Redis has them. It refuses a list that has a key twice.
 func Distinct(prefix string, keys []string) ([]string, *Wrong) {
 	full := make([]string, len(keys))
 	var seen map[string]struct{}

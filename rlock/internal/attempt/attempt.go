@@ -1,11 +1,10 @@
-// Package attempt makes the attempts of one acquisition. It asks the server for the keys again and
-// again, in the way that suits, and waits in between: with a place in the queue of the server, or
-// without where that costs less or is refused. A set that has to wait does so for one key after the
-// other. A token that the caller has chosen cannot stand in the queue: another token stands there, and
-// gives it the key.
+// Package attempt makes the attempts of one acquisition. It asks the server for the keys again and again,
+// and waits in between. It waits with a place in the queue, or without one where that costs less or the
+// place is refused. A set waits for one key after the other. A token that the caller has chosen cannot
+// stand in the queue: another token stands there, and gives it the key.
 //
-// It does not know what becomes of the keys, when the policy gives up, or which other callers of
-// this process wait.
+// It does not know what becomes of the keys, when the policy gives up, or which other callers of this
+// process wait.
 package attempt
 
 import (
@@ -22,17 +21,17 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// Attempts are those of one acquisition. One goroutine at a time uses them.
+// Attempts are the attempts of one acquisition. Only one goroutine at a time may use them.
 type Attempts struct {
 	Settings
 	Blocker Blocker // what the last look at the keys has seen
 	Outage  wire.Outage
 
-	collect *collect.Collector // of a set that waits
-	place   *place.Place       // in the queue of the server; nil: none
+	collect *collect.Collector // of a waiting set
+	place   *place.Place       // in the queue; nil: none
 	until   clock.Instant      // when the pause of the policy is over
-	early   bool               // the next try comes before that although nothing has woken the acquisition
-	counted bool               // the last try was an attempt that the policy called for
+	early   bool               // the next try comes before that, although nothing has woken the acquisition
+	counted bool               // the policy called for the last try
 	refusal place.Refusal      // when the server refused a place
 }
 
@@ -40,16 +39,16 @@ type Attempts struct {
 type Settings struct {
 	Server *wire.Server
 	Grants *notify.Grants
-	Line   line.Handle // for the others of this process
+	Line   line.Handle // tells the other callers of this process
 	Claim  *wire.Claim
 	Terms  *terms.Terms // prepared with the TTL, and with the token if the caller has chosen one
 	Want   line.Want
-	Wait   bool          // until the keys are free
+	Wait   bool          // wait until the keys are free
 	Start  clock.Instant // of the acquisition
-	Count  *int32        // counts the attempts, as the policy does
+	Count  *int32        // the number of attempts, as the policy counts them
 }
 
-// Begin makes Attempts ready that have nothing but their Settings.
+// Begin makes Attempts ready that have only their Settings.
 func Begin(a *Attempts) {
 	a.until, a.Blocker.Key, a.Outage = a.Start, a.Claim.Key(), a.Server.Outage(a.Line.Silence())
 }
@@ -58,11 +57,11 @@ func Begin(a *Attempts) {
 type Blocker struct {
 	Key  string
 	Left time.Duration // of the holder's lease; 0: not known
-	At   clock.Instant // when that was learnt
-	Held bool          // somebody held it at the last look
+	At   clock.Instant // when Left was learnt
+	Held bool          // the key was held at the last look
 }
 
-// Remaining returns what should be left of the holder's lease by now.
+// Remaining returns how much of the holder's lease should be left now.
 func (b *Blocker) Remaining() time.Duration {
 	if b.Left == clock.NoExpiry {
 		return clock.NoExpiry
@@ -70,7 +69,7 @@ func (b *Blocker) Remaining() time.Duration {
 	return max(b.Left-time.Duration(clock.Now()-b.At), 0)
 }
 
-// Sees notes a holder whose lease ends at an instant.
+// Sees notes a holder whose lease ends at end.
 func (b *Blocker) Sees(end clock.Instant) {
 	b.Left, b.At, b.Held = max(end.Until(), 0), clock.Now(), true
 }
@@ -84,29 +83,29 @@ type Grant struct {
 // Setback says why an attempt has not got the keys.
 type Setback struct {
 	Kind Kind
-	Err  error // of Ended, why the context has; of Failed, the server's or the client's
+	Err  error // with Ended, why the context has ended; with Failed, the error of the server or the client
 }
 
-// Kind is what a Setback is.
+// Kind is the kind of a Setback.
 type Kind uint8
 
 const (
 	None      Kind = iota // the keys are granted
-	Busy                  // somebody else holds a key, or waits for it
+	Busy                  // another caller holds a key, or waits for it
 	Transient             // the server did not answer, or cannot serve yet
 	Ended                 // the context of the caller has ended
-	Failed                // the server or the client has refused the attempt, or nobody knows what became of it
+	Failed                // the server or the client has refused the attempt, or its outcome is unknown
 )
 
 // Passes reports whether another attempt may get the keys.
 func (s Setback) Passes() bool { return s.Kind == Busy || s.Kind == Transient }
 
-// ended is the Setback of a caller whose context has ended.
+// ended returns the Setback of a caller whose context has ended.
 func ended(ctx context.Context, err error) Setback {
 	return Setback{Ended, clock.ContextError(ctx, err)}
 }
 
-// FailedCall is the Setback of an attempt whose call got an error.
+// FailedCall returns the Setback of an attempt whose call got an error.
 func FailedCall(ctx context.Context, err error) Setback {
 	if wire.OutcomeOf(err) == wire.Indeterminate && ctx.Err() != nil {
 		return ended(ctx, err)
@@ -114,13 +113,15 @@ func FailedCall(ctx context.Context, err error) Setback {
 	return Setback{Failed, err}
 }
 
-// IsWholeKey reports whether the acquisition is about one whole key, and the caller did not choose the token.
+// IsWholeKey reports whether the acquisition is about one whole key, and the caller did not choose the
+// token.
 func (a *Attempts) IsWholeKey() bool {
 	return !a.Claim.IsSet() && !a.Claim.Chosen() && !a.Claim.IsShare()
 }
 
-// Try asks the server for the keys. wire repeats a command of it that gets no answer. It counts as one
-// attempt of the policy, however many calls it makes, and as none if the policy has not called for it.
+// Try asks the server for the keys. Package wire repeats a command that gets no answer. A Try counts as one
+// attempt of the policy, however many calls it makes. It does not count if the policy has not called for
+// it.
 func (a *Attempts) Try(ctx context.Context) (Grant, Setback) {
 	if ctx.Err() != nil {
 		return Grant{}, ended(ctx, nil)
@@ -139,9 +140,9 @@ func (a *Attempts) Try(ctx context.Context) (Grant, Setback) {
 	return a.tryAlone(ctx)
 }
 
-// tryAlone makes one attempt without a place in the queue of the server. If others wait there, it does not
-// overtake them. A set that begins to take its keys in order makes another one, because some of them may be
-// free. One that finds that it has lost a key takes them again.
+// tryAlone makes one attempt without a place in the queue. It does not overtake the places there. If a set
+// begins to take its keys in order, tryAlone makes another attempt, because some keys may be free. If a set
+// has lost a key, tryAlone takes the keys again.
 func (a *Attempts) tryAlone(ctx context.Context) (Grant, Setback) {
 	g, why := a.tryOnce(ctx)
 	switch {
@@ -156,26 +157,27 @@ func (a *Attempts) tryAlone(ctx context.Context) (Grant, Setback) {
 	return g, why
 }
 
-// collects reports whether the acquisition is of a set that waits for one key after the other.
+// collects reports whether the acquisition is for a set that waits for one key after the other.
 func (a *Attempts) collects() bool { return a.Wait && a.Claim.IsSet() && !a.Claim.Chosen() }
 
-// meets notes that a key is in the way of a set that wants all. What the set has got in the queue of
-// another key goes back. It reports whether the set takes its keys in order from now on.
+// meets notes that a key is in the way of a set. The set gives back what it has got in the queue of another
+// key. meets reports whether the set takes its keys in order from now on.
 func (a *Attempts) meets(ctx context.Context, key string) (begun bool) {
 	if a.collect == nil {
 		a.collect = collect.New(a.Server, a.Claim, a.Terms.TTL())
 	}
-	if a.collect.Has() || !a.Claim.Settled() { // what this token may have goes before another token comes
+	// the set gives back what this token may have before it takes another token
+	if a.collect.Has() || !a.Claim.Settled() {
 		a.giveBack(ctx)
 	}
 	begun = a.collect.Meets(key)
-	if begun && a.Claim.SpansSlots() { // what the former token had was given back
+	if begun && a.Claim.SpansSlots() { // the keys of the former token were given back
 		a.replaceToken(a.Claim.NewToken(a.Want.Owner))
 	}
 	return begun
 }
 
-// giveBack has a set give back what it has, and go on with another token.
+// giveBack makes a set give back what it has, and go on with another token.
 func (a *Attempts) giveBack(ctx context.Context) {
 	a.collect.GiveBack(ctx, a.Terms.Token())
 	a.replaceToken(a.Claim.NewToken(a.Want.Owner))
@@ -194,34 +196,34 @@ func (a *Attempts) tryOnce(ctx context.Context) (Grant, Setback) {
 	return a.Take(ctx, answer, err)
 }
 
-// again has a set that takes its keys in order give back what it has, and take them again with another
-// token. It keeps the score with which it stands in queues.
+// again makes a set that takes its keys in order give back what it has, and take them again with another
+// token. The set keeps the score with which it stands in queues.
 func again(ctx context.Context, a *Attempts) (Grant, Setback) {
 	a.leavePlace()
 	a.giveBack(ctx)
 	return a.tryOnce(ctx)
 }
 
-// replaceToken gives the acquisition another token, "" if the next Request makes one. What the former one may
-// have is given up.
+// replaceToken gives the acquisition another token. With "" the next Request makes one. The acquisition has
+// given up what the former token may have.
 func (a *Attempts) replaceToken(token string) {
 	a.Grants.Over(a.Terms.Token())
 	a.Terms.SetToken(token)
 }
 
-// transient is the Setback of an attempt that the server has not answered, or cannot serve yet.
+// transient returns the Setback of an attempt that the server has not answered, or cannot serve yet.
 func (a *Attempts) transient(ctx context.Context, err error) Setback {
 	if ctx.Err() != nil {
 		return ended(ctx, nil)
 	}
 	if !errors.Is(err, context.DeadlineExceeded) { // the client may notice the end of ctx before ctx says so
-		a.Blocker.Left = 0 // nobody knows any more
+		a.Blocker.Left = 0 // not known any more
 	}
 	return Setback{Kind: Transient}
 }
 
-// Request returns what to ask the server for. It makes a token, unless an earlier attempt or a hand-over has
-// given one.
+// Request returns what to ask the server for. It makes a token, unless an earlier attempt or a hand-over
+// has given one.
 func (a *Attempts) Request() wire.Request {
 	if a.Terms.Token() == "" || a.Claim.SpansSlots() && a.collect.Keys() == nil && !a.collect.Has() {
 		a.Terms.SetToken(a.Claim.NewToken(a.Want.Owner))
@@ -232,8 +234,9 @@ func (a *Attempts) Request() wire.Request {
 	}
 }
 
-// patience returns for how long a call may wait for its answer; 0: as long as the client and the context let it.
-// A set that waits must not keep keys at some nodes of a cluster for as long as another node is silent.
+// patience returns for how long a call may wait for its answer. 0 means that only the client and the
+// context limit it. A waiting set must not keep keys at some nodes of a cluster for as long as another node
+// is silent.
 func patience(a *Attempts) time.Duration {
 	if !a.Wait || !a.Claim.SpansSlots() {
 		return 0
@@ -265,12 +268,12 @@ func (a *Attempts) blocked(answer wire.Answer) {
 	a.Line.Told(answer.Left, now)
 }
 
-// AsksPolicy reports whether the policy decides about the next pause. It is not asked after a heartbeat or
-// another call that does not count as an attempt: its pause then goes on.
+// AsksPolicy reports whether the policy decides about the next pause. It does not after a heartbeat, or
+// after another call that does not count as an attempt. Then the pause of the policy goes on.
 func (a *Attempts) AsksPolicy() bool { return a.counted }
 
-// beginAnew has a set that has, or may have, some of its keys give them back, and wait for one key after
-// the other again.
+// beginAnew makes a set give back the keys that it has, or may have. Then the set again waits for one key
+// after the other.
 func (a *Attempts) beginAnew(ctx context.Context) {
 	if a.collect.BeginAnew(ctx, a.Terms.Token()) {
 		a.leavePlace()
@@ -285,8 +288,8 @@ func (a *Attempts) MayHaveTaken() {
 	}
 }
 
-// GiveUp ends an acquisition that has failed. It gives up the place in the queue of the server, and
-// has the reaper free what commands without an answer may have taken.
+// GiveUp ends an acquisition that has failed. It gives up the place in the queue. It makes the reaper free
+// what commands without an answer may have taken.
 func (a *Attempts) GiveUp() {
 	if a.collect.Has() {
 		a.MayHaveTaken()
@@ -295,13 +298,13 @@ func (a *Attempts) GiveUp() {
 	if !a.Claim.Settled() {
 		a.Server.Abandon(a.Claim, a.Terms.Tokens(), a.Terms.TTL())
 	}
-	if !a.Claim.Chosen() { // or else it may have waited with another lock, and is that one's
+	if !a.Claim.Chosen() { // a chosen token may belong to another lock, for which it has waited too
 		a.Grants.Over(a.Terms.Token())
 	}
 }
 
-// Interrupted notes that user code has ended an attempt, so that a command may be under way. Of a set with a
-// place, the Collector knows whether that may have been another command than one of the place.
+// Interrupted notes that user code has ended an attempt, so a command may be under way. For a set with a
+// place, the Collector knows whether that may be another command than one of the place.
 func (a *Attempts) Interrupted() {
 	if a.place != nil {
 		a.place.Interrupted()

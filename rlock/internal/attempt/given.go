@@ -10,10 +10,12 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// An acquisition that another caller of this process has given a key by its token goes on with one of these.
+// Another caller of this process may give a key to an acquisition by its token. The acquisition then goes
+// on with one of these functions.
 
-// HandOver has the server give the key to the acquisition, with a lease of its own, and reserve fences for
-// those who come after it. If the outcome is unknown, the next Try says whether the acquisition has the key.
+// HandOver makes the server give the key to the acquisition, with a lease of its own. It also reserves
+// fences for the callers after it. If the outcome is unknown, the next Try says whether the acquisition has
+// the key.
 func (a *Attempts) HandOver(
 	ctx context.Context, from *wire.Claim, token string, fences int,
 ) (wire.Handed, error) {
@@ -24,11 +26,11 @@ func (a *Attempts) HandOver(
 	return h, err
 }
 
-// PassOn has the server give the key to the process that waits first, and the acquisition a place behind all
-// others. freed reports whether the key was given away. has reports that nobody else waited, so that the
-// acquisition has got the key by Grant.
+// PassOn makes the server give the key to the process that waits first, and the acquisition a place behind
+// all others. freed reports whether the server has given the key away. has reports that no other process
+// waited, so that the acquisition has the key by Grant.
 //
-// A process that has always got its keys at once is not told of grants yet. It begins to listen now.
+// A process that has always got its keys at once does not listen for grants yet. It begins to listen now.
 func (a *Attempts) PassOn(ctx context.Context, from *wire.Claim, token string) (freed, has bool, g Grant) {
 	want := a.placeWant()
 	want.Silent = !a.Grants.Channel(a.Claim.Key()).Begin()
@@ -47,18 +49,19 @@ func (a *Attempts) PassOn(ctx context.Context, from *wire.Claim, token string) (
 	return freed, has, g
 }
 
-// Yield frees the key where the server keeps no queue, and pauses. Without that, the process that frees a
-// key would get it time and again. Others try within a round trip of the release if they are told of it. One
-// that was seen with the key (met) may first have to wait for up to 4 ms, because it pauses after a push
-// that said nothing new.
+// Yield frees the key where the server keeps no queue, and pauses. Without the pause, the process that
+// frees a key would get the key time and again. Other processes try within a round trip of the release if
+// the server tells them of it. A process that was seen with the key (met) may first have to wait for up to
+// 4 ms: it pauses after a push that said nothing new.
 func (a *Attempts) Yield(
 	ctx context.Context, from *wire.Claim, token string, met bool, stop <-chan struct{},
 ) error {
-	_, _ = a.Server.Release(ctx, from, token, nil) // or the reaper does it
+	_, _ = a.Server.Release(ctx, from, token, nil) // after an error the reaper frees the key
 	longest := 2*a.Server.RoundTrip() + time.Millisecond/4
 	if met {
 		longest += 5 * time.Millisecond
 	}
-	longest = min(longest, 50*time.Millisecond) // which a slow network costs where nobody else wants the key
+	// a slow network costs this time even if no other caller wants the key
+	longest = min(longest, 50*time.Millisecond)
 	return clock.Sleep(ctx, longest*7/10+rand.N(longest*3/10), stop)
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 )
 
-// Pause waits until another attempt is worth it. It waits no longer than the policy says: for pause,
-// which ends at until, and never past end, when the policy gives up. Its error says why ctx has ended, or
-// is clock.ErrStopped.
+// Pause waits until another attempt is worth it. It waits for the pause of the policy at most, which ends
+// at until. It never waits past end, when the policy gives up. Its error says why ctx has ended, or is
+// clock.ErrStopped.
 func (a *Attempts) Pause(ctx context.Context, w *notify.Wait, why Setback, pause time.Duration, until,
 	end clock.Instant) error {
 	a.until, a.early = until, false
 	p := pausing{a, pause, end}
 	if why.Kind == Transient || a.collect.Over() {
-		a.beginAnew(ctx) // nobody knows for how long it would keep what it has at servers that answer
+		a.beginAnew(ctx) // otherwise the set could keep keys at the servers that answer, for any time
 	}
 	switch {
 	case why.Kind == Transient:
@@ -29,15 +29,15 @@ func (a *Attempts) Pause(ctx context.Context, w *notify.Wait, why Setback, pause
 	return p.awaitFree(ctx, w)
 }
 
-// pausing is one Pause. Its notify.Wait is no field: a look of it may go on in a goroutine, so that the
-// compiler would have the Attempts beside it allocated too, for every acquisition.
+// pausing is one Pause. The notify.Wait is no field: a look may go on in a goroutine. With the Wait as a
+// field, the compiler would allocate the Attempts too, for every acquisition.
 type pausing struct {
 	of    *Attempts
 	pause time.Duration
 	end   clock.Instant
 }
 
-// inPlace takes what the place has learnt while the acquisition waited there.
+// inPlace takes what the place has learnt during the wait.
 func (p pausing) inPlace(crowded bool, err error) error {
 	if crowded {
 		p.of.Line.Crowded(clock.Now())
@@ -45,16 +45,16 @@ func (p pausing) inPlace(crowded bool, err error) error {
 	return err
 }
 
-// longestRest is for how long others can be kept waiting while a policy pauses because the server does not
-// answer: those behind in its line, who send nothing themselves, and whoever waits for the key at the server,
-// which may have granted it to this acquisition.
+// longestRest is for how long a pause of the policy may keep others waiting while the server does not
+// answer. The callers behind it in the line send nothing themselves. Other processes wait for the key,
+// which the server may have granted to this acquisition.
 const longestRest = time.Second / 2
 
-// rest waits before the server is asked again that has not answered or cannot serve yet. It ends before
-// the pause of the policy does if others depend on it, or if a set has to try again. The next attempt then does
-// not count, and the pause goes on after it.
+// rest waits before the next call to a server that has not answered, or cannot serve yet. It ends before
+// the pause of the policy if others depend on the acquisition, or if a set must try again. Then the next
+// attempt does not count, and the pause goes on after it.
 func (p pausing) rest(ctx context.Context, w *notify.Wait) error {
-	w.Leave() // the next of those who wait for the key is told of a change, as this one does not try then
+	w.Leave() // the next waiter for the key hears of a change, since this one does not try then
 	pause := p.of.Outage.Pace(p.pause)
 	if p.of.place != nil {
 		if pause != clock.NoExpiry { // otherwise it polls
@@ -78,15 +78,15 @@ func (p pausing) rest(ctx context.Context, w *notify.Wait) error {
 	return nil
 }
 
-// awaitFree waits until the key may be free. An acquisition that wants a place in the queue of the server,
-// and has none because that was refused, asks for one again after a while.
+// awaitFree waits until the key may be free. An acquisition whose place was refused asks for a place again
+// after a while.
 func (p pausing) awaitFree(ctx context.Context, w *notify.Wait) error {
 	turn, until := p.of.collect.End(), min(p.end, p.of.until)
 	for end := min(until, turn); ; {
 		again := p.of.refusal.End()
 		err := w.Await(ctx, p.of.Blocker.Key, p.pause, p.of.Blocker.Left, min(end, again))
 		if now := clock.Now(); err != nil || now < again || now >= end {
-			p.of.early = now >= turn && now < until // the policy has not called for what a set does then
+			p.of.early = now >= turn && now < until // the policy has not called for the next try of a set
 			return err
 		}
 		if p.of.mayStand() {

@@ -9,25 +9,29 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// An acquisition waits in the queue of the server with a place.Place. It has one if its line has it ask the
-// server, if it is of a set, or if the caller has chosen its token.
+// An acquisition waits in the queue with a place.Place. It has a place in three cases: its line makes it
+// ask the server, it is for a set, or the caller has chosen its token.
 
-// mayStand reports whether the acquisition may wait in the queue of the server. A set does so in the queue
-// of the key that is in its way.
+// mayStand reports whether the acquisition may wait in the queue. A set waits in the queue of the key in
+// its way.
 func (a *Attempts) mayStand() bool {
 	return wantsPlace(a) && !a.refusal.Lasts() && a.Server.Queues().Used()
 }
 
-// wantsPlace reports whether the acquisition wants a place in the queue of the server; see mayStand.
+// wantsPlace reports whether the acquisition wants a place in the queue: see mayStand.
 func wantsPlace(a *Attempts) bool {
 	return a.Wait && (!a.Claim.IsSet() || a.collect != nil)
 }
 
-// enter reports whether the acquisition has a place in the queue of the server, and begins one if it
-// should start with that. Otherwise it first tries without, which costs less. That is so if the key is
-// probably free, if this process has not subscribed to grants yet, or if an earlier try or a hand-over
-// has left a token that the key may have. A set always tries first, which tells it where to stand: if it
-// stood for a key and had not those before it, it would get its keys out of order.
+// enter reports whether the acquisition has a place in the queue. It begins a place if the acquisition
+// should start with one. Otherwise the acquisition first tries without a place, which costs less. It does
+// so in three cases:
+//   - The key is probably free.
+//   - This process has not subscribed to grants yet.
+//   - An earlier try or a hand-over has left a token that the key may have.
+//
+// A set always tries first, and so learns where to stand. If it stood for a key without having the keys
+// before it, it would get its keys out of order.
 func (a *Attempts) enter() bool {
 	if a.place == nil && a.Terms.Token() == "" && a.mayStand() && !a.Claim.IsSet() &&
 		(a.Claim.IsShare() || a.Line.Wanted()) && a.Grants.Channel(a.Blocker.Key).Listening() {
@@ -36,10 +40,10 @@ func (a *Attempts) enter() bool {
 	return a.place != nil
 }
 
-// subscribe begins a place in the queue of the server after a try. If this process cannot hear of
-// grants, it looks for them itself.
+// subscribe begins a place in the queue after a try. If this process cannot hear of grants, the place looks
+// for them itself.
 func (a *Attempts) subscribe(caller context.Context, w *notify.Wait) error {
-	w.Leave() // others who wait for a key for which it has waited are told meanwhile
+	w.Leave() // the next waiter for the former key hears of changes meanwhile
 	ctx, cancel := clock.Within(caller, max(min(a.until.Until(), longestListen), 1))
 	defer cancel()
 	err := a.Grants.Channel(a.Blocker.Key).Listen(ctx)
@@ -50,19 +54,19 @@ func (a *Attempts) subscribe(caller context.Context, w *notify.Wait) error {
 	return nil
 }
 
-// longestListen is how long an acquisition waits for the subscription before it takes a place, in which it
-// looks for the grant itself until the process listens. The client may have no connection left, and dial
-// for seconds: so long others would get in front of it.
+// longestListen is how long an acquisition waits for the subscription before it takes a place. From then on
+// the place looks for the grant itself, until the process listens. The client may have no connection left,
+// and dial for seconds. Meanwhile other processes would get in front of the acquisition.
 const longestListen = notify.LongestPoll
 
-// stand begins a place. With silent, the server is told to send no message of a grant.
+// stand begins a place. With silent, the server sends no message of a grant.
 func (a *Attempts) stand(silent bool) {
 	token, want, claim := a.Terms.Token(), a.placeWant(), a.Claim
 	want.Silent = silent
 	if a.IsWholeKey() || claim.IsShare() {
 		if token != "" && !claim.Settled() {
 			a.Server.Queues().Discard(claim, token)
-			a.replaceToken("") // the reaper would free what a later attempt takes with it
+			a.replaceToken("") // the reaper would free what a later attempt takes with this token
 		}
 		want.Since = a.Line.Score()
 	} else {
@@ -72,13 +76,13 @@ func (a *Attempts) stand(silent bool) {
 			want.Since = a.collect.Score(a.Blocker.Key)
 		}
 		if a.collect.Keys() != nil {
-			want.Token = token // which has the keys before this one
+			want.Token = token // the token has the keys before this one
 		}
 	}
 	a.place = place.New(a.Server, a.Grants, claim, want)
 }
 
-// placeWant is what the acquisition wants, as a place has it.
+// placeWant returns what the acquisition wants of a place.
 func (a *Attempts) placeWant() place.Want {
 	return place.Want{TTL: a.Want.TTL, Fenced: a.Want.Fenced, Extends: a.Want.Extends, Owner: a.Want.Owner}
 }
@@ -92,10 +96,11 @@ func (a *Attempts) leavePlace() {
 	}
 }
 
-// dropPlace ends the place of an acquisition that has got its keys without it. The place of a set has
-// the token of the set, which has the key now, so the place cannot be given up: that would release the
-// key. Before the server has confirmed that it is gone, the set goes on waiting: the server may have
-// granted the place too, and the message would look like one for nobody.
+// dropPlace ends the place of an acquisition that has got its keys without the place. The place of a set
+// has the token of the set, which has the key now. To give that place up would release the key.
+//
+// The set goes on waiting until the server has confirmed that the place is gone. The server may have
+// granted the place too, and the message would look like a stray grant.
 func (a *Attempts) dropPlace(ctx context.Context) Setback {
 	if !a.Claim.IsSet() {
 		a.leavePlace()
@@ -117,7 +122,7 @@ func (a *Attempts) dropPlace(ctx context.Context) Setback {
 	return Setback{}
 }
 
-// ask makes one attempt with the place, which sends what the server must be asked now.
+// ask makes one attempt with the place. The place sends what it must ask the server now.
 func (a *Attempts) ask(ctx context.Context) (Grant, Setback) {
 	p := a.place
 	beating := p.Beating()
@@ -154,7 +159,7 @@ func (a *Attempts) ask(ctx context.Context) (Grant, Setback) {
 		return Grant{deadline, fence}, Setback{}
 	case beating && (a.Claim.Chosen() || a.collect.Keys() != nil):
 		seen := a.Blocker
-		// which renews what a set has collected, and finds a chosen token that has the key
+		// A try renews what a set has collected, and finds a chosen token that has the key.
 		g, why := a.tryAlone(ctx)
 		if why.Kind == Busy && a.place == p && a.Blocker.Key == p.Key() && a.Blocker.Left == 0 {
 			a.Blocker = seen // only the place was told for how long the key stays free for barging
@@ -164,12 +169,12 @@ func (a *Attempts) ask(ctx context.Context) (Grant, Setback) {
 	return Grant{}, Setback{Kind: Busy}
 }
 
-// standBack has the acquisition go on without a place for a while, because the server has refused it:
-// the user lacks a right, or the server has no memory for the queue. If the server refuses a try
-// too, the acquisition fails with that.
+// standBack makes the acquisition go on without a place for a while, because the server has refused the
+// place. The user lacks a right, or the server has no memory for the queue. If the server refuses a try
+// too, the acquisition fails with that error.
 func (a *Attempts) standBack(ctx context.Context, refusal error) (Grant, Setback) {
-	a.leavePlace()   // the script may have been refused after it had joined
-	a.beginAnew(ctx) // its place had the token of the keys, which the reaper releases now
+	a.leavePlace()   // the refused script may have joined before
+	a.beginAnew(ctx) // the place had the token of the keys, which the reaper now releases
 	a.refusal.Note()
 	g, why := a.tryAlone(ctx)
 	if why.Kind == None || why.Kind == Busy {
@@ -178,9 +183,9 @@ func (a *Attempts) standBack(ctx context.Context, refusal error) (Grant, Setback
 	return g, why
 }
 
-// collected goes on after the place of a set that takes its keys in order has ended. If the key was
-// granted, the set has one more of its keys. If the place was lost, it takes them again, because a token
-// enters a queue only once; another token may have got the key instead.
+// collected goes on after the end of the place of a set that takes its keys in order. If the server granted
+// the key, the set has one more key. If the server lost the place, the set takes its keys again, because a
+// token enters a queue only once. Another token may then have got the key.
 func (a *Attempts) collected(ctx context.Context, granted bool) (Grant, Setback) {
 	if granted && a.place.Token() == a.Terms.Token() {
 		return a.tookOne(ctx)
@@ -192,7 +197,8 @@ func (a *Attempts) collected(ctx context.Context, granted bool) (Grant, Setback)
 	return again(ctx, a)
 }
 
-// tookOne goes on with a key that a set has got in the queue of that key, for its token: it tries the others.
+// tookOne goes on with a key that a set has got in the queue of that key, for its token. It tries the other
+// keys.
 func (a *Attempts) tookOne(ctx context.Context) (Grant, Setback) {
 	a.collect.Got(a.place.Key())
 	a.place.GoesOn(a.Claim)
@@ -202,7 +208,7 @@ func (a *Attempts) tookOne(ctx context.Context) (Grant, Setback) {
 }
 
 // choose gives the key to the token that the caller has chosen. Another token has stood in the queue for
-// it and has got the key, because a token enters a queue only once, and a chosen one may come again.
+// it, and has got the key. A token enters a queue only once, and a chosen token may come again.
 func (a *Attempts) choose(ctx context.Context) (Grant, Setback) {
 	p := a.place
 	a.place = nil
@@ -226,5 +232,5 @@ func (a *Attempts) choose(ctx context.Context) (Grant, Setback) {
 	case err != nil:
 		return Grant{}, FailedCall(ctx, err)
 	}
-	return Grant{}, Setback{Kind: Busy} // somebody else has the key again
+	return Grant{}, Setback{Kind: Busy} // another caller has the key again
 }

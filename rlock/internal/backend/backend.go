@@ -1,5 +1,5 @@
 // Package backend does with a backend what scripts do at Redis. It knows keys and tokens, and asks for one
-// key at a time.
+// key at a time. It does not know what a lock is to its holder, or how the backend keeps its keys.
 package backend
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// Keys are what a backend has. Package rlock tells authors what each method does.
+// Keys are the methods that a backend must have. Package rlock tells their authors what each method does.
 type Keys interface {
 	Acquire(
 		ctx context.Context, key, token string, ttl time.Duration,
@@ -28,12 +28,12 @@ type Keys interface {
 	Holder(ctx context.Context, key string) (token string, left time.Duration, err error)
 }
 
-// Fences are what a backend may have too.
+// Fences are the methods that a backend may also have.
 type Fences interface {
 	Fence(ctx context.Context, key string) (uint64, error)
 }
 
-// Locks does what scripts do: it is a wire.Locks and a notify.Server. Its methods leave the client alone.
+// Locks does what scripts do: it is a wire.Locks and a notify.Server. Its methods do not use the client.
 type Locks struct {
 	Keys   Keys
 	Fences Fences          // nil: there are none
@@ -43,7 +43,7 @@ type Locks struct {
 // errEnded is the answer to a call whose goroutine code of the backend has ended.
 var errEnded = &wire.BackendError{Err: errors.New("the backend has called runtime.Goexit")}
 
-// replies has an answer for each of params, of which none waits for one that is silent.
+// replies has an answer for each of params. No call waits for a silent one.
 func replies[P, R any](params []P, ask func(p P) (R, error)) []redislua.Reply[R] {
 	all := make([]redislua.Reply[R], len(params))
 	for i := range all {
@@ -53,11 +53,11 @@ func replies[P, R any](params []P, ask func(p P) (R, error)) []redislua.Reply[R]
 	return all
 }
 
-// longestCall is how long a backend may be silent before a call is given up, and made again: as long as a
-// client of Redis waits by default for a server that takes no more.
+// longestCall is how long a backend may be silent before Locks gives a call up and makes it again. A client
+// of Redis waits as long by default for a server that reads nothing.
 const longestCall = 10 * time.Second
 
-// call makes a call of the backend. It ends after longestCall and with the Locker, whatever ctx says.
+// call makes a call of the backend. The call ends after longestCall or with the Locker, even if ctx lasts.
 func (l *Locks) call(ctx context.Context, do func(ctx context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, longestCall)
 	defer cancel()
@@ -68,7 +68,7 @@ func (l *Locks) call(ctx context.Context, do func(ctx context.Context) error) er
 	switch ended := ctx.Err(); {
 	case err == nil:
 		return nil
-	case ended != nil && errors.Is(err, ended): // as the caller knows it
+	case ended != nil && errors.Is(err, ended): // the caller knows this error
 		return err
 	case limited.Err() != nil && errors.Is(err, limited.Err()):
 		return &wire.BackendError{Err: errSilent}
@@ -78,10 +78,10 @@ func (l *Locks) call(ctx context.Context, do func(ctx context.Context) error) er
 	return &wire.BackendError{Err: err}
 }
 
-// errSilent is the error of a call whose end was not that of its caller's context.
+// errSilent is the error of a call that ended, although the context of its caller did not.
 var errSilent = fmt.Errorf("the backend has not answered for %v, or the Locker was closed", longestCall)
 
-// lease is a TTL as a backend has it.
+// lease converts a TTL for a backend.
 func lease(ttl time.Duration) time.Duration {
 	if ttl == 0 {
 		return clock.NoExpiry
@@ -89,7 +89,7 @@ func lease(ttl time.Duration) time.Duration {
 	return ttl
 }
 
-// milliseconds are those that scripts return of what is left of a lease; -1: it does not end.
+// milliseconds converts the rest of a lease as scripts return it. -1 stands for a lease that does not end.
 func milliseconds(left time.Duration) int64 {
 	if left == clock.NoExpiry {
 		return -1
@@ -97,7 +97,7 @@ func milliseconds(left time.Duration) int64 {
 	return max((left + time.Millisecond - 1).Milliseconds(), 0)
 }
 
-// take takes a key, and then a fence: whoever has the key before or after this has another one.
+// take takes a key, and then a fence. So each holder before and after this one has another fence.
 func (l *Locks) take(
 	ctx context.Context, key, token string, ttl time.Duration, fenced bool,
 ) (acquired bool, left time.Duration, fence uint64, err error) {
@@ -129,7 +129,7 @@ func (l *Locks) Acquire(
 	return gen.AcquireResult{Outcome: 2, Value: milliseconds(left)}, err
 }
 
-// AcquireAll implements wire.Locks, for the one key that each part of a set has.
+// AcquireAll implements wire.Locks. Each part of a set has one key.
 func (l *Locks) AcquireAll(
 	ctx context.Context, _ rueidis.Client, p gen.AcquireAllParams,
 ) (gen.AcquireAllResult, error) {
@@ -140,15 +140,15 @@ func (l *Locks) AcquireAll(
 	return gen.AcquireAllResult{Held: 1, Remaining: time.Duration(milliseconds(left)) * time.Millisecond}, err
 }
 
-// RaiseFenceBatch implements wire.Locks. The fences of all keys have one counter, so none is to be raised.
+// RaiseFenceBatch implements wire.Locks. It does nothing, since the fences of all keys have one counter.
 func (l *Locks) RaiseFenceBatch(
 	_ context.Context, _ rueidis.Client, params []gen.RaiseFenceParams,
 ) []redislua.Reply[int64] {
 	return make([]redislua.Reply[int64], len(params))
 }
 
-// HandOver implements wire.Locks: a token never takes the place of another, so whoever is next takes the key
-// as everybody does.
+// HandOver implements wire.Locks. It hands nothing over, since no token replaces another. The next caller
+// takes the key as any other caller does.
 func (l *Locks) HandOver(context.Context, rueidis.Client, gen.HandOverParams) (gen.HandOverResult, error) {
 	return gen.HandOverResult{}, nil
 }
@@ -173,7 +173,7 @@ func (l *Locks) ExtendBatch(
 	return replies(params, func(p gen.ExtendParams) ([]int64, error) { return l.Extend(ctx, c, p) })
 }
 
-// ReleaseManyBatch implements wire.Locks, for one key in each.
+// ReleaseManyBatch implements wire.Locks, for one key in each call.
 func (l *Locks) ReleaseManyBatch(
 	ctx context.Context, _ rueidis.Client, params []gen.ReleaseManyParams,
 ) []redislua.Reply[[]int64] {
@@ -216,7 +216,7 @@ func (l *Locks) InspectBatch(
 	return replies(params, func(p gen.InspectParams) (gen.InspectResult, error) { return l.Inspect(ctx, c, p) })
 }
 
-// Slot implements notify.Server: there are no slots.
+// Slot implements notify.Server. A backend has no slots.
 func (*Locks) Slot(string) uint16 { return 0 }
 
 // Owners implements notify.Server.

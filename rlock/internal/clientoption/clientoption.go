@@ -1,12 +1,12 @@
-// Package clientoption decides with which options a client of Open is built: which are refused, and how long
-// the client may take to notice that a connection is dead.
+// Package clientoption decides with which options Open builds a client. It refuses some options, and
+// chooses how long the client may take to notice that a connection is dead.
 //
-// A connection dies silently when something between client and server forgets it: a load balancer, connection
-// tracking, a failover behind one address. Nothing closes it, and what is sent on it is lost. rueidis notices
-// that by pings: one each KeepAlive while nothing else is answered, which must be answered within
-// ConnWriteTimeout.
+// A connection dies silently when something between client and server forgets it: a load balancer,
+// connection tracking, or a failover behind one address. Nothing closes the connection, and what is sent on
+// it is lost. rueidis notices that by pings. It sends one each KeepAlive while nothing else is answered,
+// and expects the answer within ConnWriteTimeout.
 //
-// It does not know what is sent on a connection.
+// The package does not know what is sent on a connection.
 package clientoption
 
 import (
@@ -19,7 +19,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Refused returns the option that locks cannot stand, and why and what to do; two empty texts: there is none.
+// Refused returns an option that locks do not allow, the reason, and what to do. Two empty texts mean that
+// there is no such option.
 func Refused(o *rueidis.ClientOption) (name, reason string) {
 	switch {
 	case o.ReplicaOnly:
@@ -35,15 +36,17 @@ func Refused(o *rueidis.ClientOption) (name, reason string) {
 
 // TimeOuts say how a client notices that a connection is dead.
 type TimeOuts struct {
-	Ping   time.Duration // between two pings of an idle connection; 0: there are none
-	Answer time.Duration // in which one must be answered; 0: for ever
+	Ping   time.Duration // between two pings of an idle connection; 0: there are no pings
+	Answer time.Duration // for the answer to a ping; 0: there is no limit
 }
 
-// What Open chooses of a lease: a tenth for the pause between pings, and the rest of a third for the answer,
-// so that an idle connection is known to be dead after a third of the lease. With a lease of 10 seconds that
-// is 1 and 2.3 seconds, and of 96 extended locks none was lost when their connections died; with the 10
-// seconds of rueidis it was 72 of 96 (TestSilentDeathOfConnections). Below a second a busy server would count
-// as dead, and more than 5 gain nothing.
+// Open chooses a tenth of a lease for the pause between pings, and the rest of a third for the answer. So
+// it knows after a third of the lease that an idle connection is dead. With a lease of 10 seconds these are
+// 1 and 2.3 seconds.
+//
+// TestSilentDeathOfConnections lets the connections of 96 extended locks die. With these times it lost no
+// lock. With the 10 seconds of rueidis it lost 72 of 96. With less than a second a busy server would count
+// as dead, and more than 5 seconds gain nothing.
 const (
 	shortestPing   = time.Second / 10
 	longestPing    = rueidis.DefaultTCPKeepAlive
@@ -51,8 +54,8 @@ const (
 	longestAnswer  = 5 * time.Second
 )
 
-// Complete sets those time-outs of an option that the user has left open, for leases of ttl, and returns all.
-// A lease that does not end is like a long one.
+// Complete sets the time-outs that the user has left open, for leases of ttl. It returns all time-outs. A
+// lease that does not end counts as a long one.
 func Complete(o *rueidis.ClientOption, ttl time.Duration) TimeOuts {
 	if o.Dialer.KeepAlive == 0 {
 		o.Dialer.KeepAlive = min(max(ttl/10, shortestPing), longestPing).Round(time.Millisecond)
@@ -64,9 +67,10 @@ func Complete(o *rueidis.ClientOption, ttl time.Duration) TimeOuts {
 	return TimeOuts{ping, max(o.ConnWriteTimeout, 0)}
 }
 
-// Lone returns the options of the connection that a caller who is alone uses without goroutines of rueidis
-// between; t is what Complete returned. There is none if the client chooses among servers, if rueidis itself
-// has to read on each connection, or if no ping says for how long a connection is to be trusted.
+// Lone returns the options of the connection of a lone caller, which uses no goroutines of rueidis. t is
+// what Complete returned. There is no such connection in three cases. The client chooses among servers.
+// rueidis itself must read on each connection. Or no ping says for how long the client may trust a
+// connection.
 func Lone(o *rueidis.ClientOption, t TimeOuts) (lone rueidis.ClientOption, may bool) {
 	chooses := len(o.InitAddress) != 1 || o.Sentinel.MasterSet != "" || len(o.Standalone.ReplicaAddress) > 0
 	reads := o.AuthCredentialsFn != nil || o.ClientTrackingOptions != nil
@@ -77,14 +81,14 @@ func Lone(o *rueidis.ClientOption, t TimeOuts) (lone rueidis.ClientOption, may b
 	lone.DisableCache, lone.OnInvalidations, lone.AlwaysPipelining = true, nil, false
 	lone.ForceSingleClient, lone.DisableRetry, lone.PipelineMultiplex = true, true, -1
 	lone.RingScaleEachConn, lone.ReadBufferEachConn, lone.WriteBufferEachConn = 1, 1<<14, 1<<14
-	lone.BlockingPipeline = -1 // or else long calls dial connections of their own
+	lone.BlockingPipeline = -1 // otherwise long calls dial connections of their own
 	lone.Dialer.KeepAlive = -1 // for a ping, the client would read in a goroutine
 	lone.ConnWriteTimeout = min(t.Notices(), time.Minute)
 	return lone, true
 }
 
-// Notices returns after how long a dead connection is known to be dead, clock.NoExpiry: perhaps never. The
-// first ping that gets no answer is the second after an answer.
+// Notices returns after how long the client knows that a connection is dead. clock.NoExpiry means that it
+// may never know. The first ping without an answer is the second ping after the last answer.
 func (t TimeOuts) Notices() time.Duration {
 	if t.Ping == 0 || t.Answer == 0 {
 		return clock.NoExpiry
@@ -92,9 +96,9 @@ func (t TimeOuts) Notices() time.Duration {
 	return 2*t.Ping + t.Answer
 }
 
-// ShortestLease returns the shortest lease that, while it is extended, outlasts the silent death of a
-// connection. An extension is sent after a third of the lease, at worst in the moment of the death, and is
-// made again a twentieth of the lease after the error (see renew.RetryPause).
+// ShortestLease returns the shortest lease that outlasts the silent death of a connection, while the lease
+// is extended. An extension is sent after a third of the lease, at worst at the moment of the death. It is
+// made again a twentieth of the lease after the error: see renew.RetryPause.
 func (t TimeOuts) ShortestLease() time.Duration {
 	notices := t.Notices()
 	if notices == clock.NoExpiry {
@@ -114,7 +118,8 @@ func (t TimeOuts) Enough() string {
 		t.Notices(), t.ShortestLease(), t.Ping, t.Answer)
 }
 
-// Short returns what is wrong with the lease of a lock that is extended, nil if it is long enough.
+// Short returns what is wrong with the lease of a lock that is extended. nil means that the lease is long
+// enough.
 func (t *TimeOuts) Short(ttl time.Duration) error {
 	if t == nil || ttl == clock.NoExpiry || ttl >= t.ShortestLease() {
 		return nil
@@ -123,8 +128,8 @@ func (t *TimeOuts) Short(ttl time.Duration) error {
 		"dies silently: %s", ttl, t.Enough())
 }
 
-// SendsAgain reports whether a client was built with ConnLifetime. It looks at a field of rueidis, so it is
-// not known of a client that others have wrapped, or of another version of rueidis.
+// SendsAgain reports whether a client was built with ConnLifetime. It looks at a field of rueidis. So known
+// is false for a client that is wrapped, or that is of another version of rueidis.
 func SendsAgain(client rueidis.Client) (does, known bool) {
 	v, option := reflect.ValueOf(client), reflect.TypeFor[rueidis.ClientOption]()
 	if v.Kind() != reflect.Pointer || v.Type().Elem().PkgPath() != option.PkgPath() {

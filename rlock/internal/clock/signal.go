@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Signal wakes one goroutine, which waits again and again, to look what has happened. A wait may
-// also end without a reason. NewSignal makes one.
+// Signal wakes one goroutine that waits again and again, so that it looks what has happened. A wait may
+// also end without a reason. NewSignal makes a Signal.
 //
-// The waits share a timer that goes on when a wait ends. A wait sets it only if it would fire too
-// late, so most of many short waits cost no timer.
+// The waits share a timer that goes on when a wait ends. A wait sets the timer only if it would fire too
+// late. So most of many short waits cost no timer.
 type Signal struct {
 	sent  chan struct{}
 	timer *time.Timer
@@ -24,8 +24,8 @@ func NewSignal() *Signal {
 	return s
 }
 
-// Send ends the present wait or, if there is none, the next. It never blocks. Sent twice, it ends
-// one wait. A nil Signal is nobody's.
+// Send ends the present wait or, if there is none, the next. It never blocks. Two Sends may end only one
+// wait. Send of a nil Signal does nothing.
 func (s *Signal) Send() {
 	if s == nil {
 		return
@@ -36,8 +36,8 @@ func (s *Signal) Send() {
 	}
 }
 
-// Wait waits until Send, until that instant, until also is closed, or for less. It returns why ctx ended if
-// that comes first. now is a recent reading of the clock. A nil also is never closed.
+// Wait waits until Send, until the instant until, or until also is closed. It may end earlier. It returns
+// why ctx ended if that comes first. now is a recent reading of the clock. A nil also is never closed.
 func (s *Signal) Wait(ctx context.Context, now, until Instant, also <-chan struct{}) error {
 	if Instant(s.armed.Load()) > until {
 		s.arm(now, until)
@@ -57,9 +57,9 @@ func (s *Signal) Wait(ctx context.Context, now, until Instant, also <-chan struc
 	}
 }
 
-// arm has the timer end the present wait at an instant. If the timer fires meanwhile for an earlier
-// wait, that sends the signal after it has noted that the timer does not fire any more. So the wait
-// ends early, and the next one sets the timer.
+// arm makes the timer end the present wait at an instant. The timer may fire at that moment for an earlier
+// wait. Then fire notes that the timer is off, and sends the signal. So this wait ends early, and the next
+// wait sets the timer.
 func (s *Signal) arm(now, until Instant) {
 	s.armed.Store(int64(until))
 	if d := time.Duration(until - now); s.timer == nil {
@@ -74,7 +74,7 @@ func (s *Signal) fire() {
 	s.Send()
 }
 
-// Stop ends the timer. The next wait that needs it sets it again.
+// Stop ends the timer. The next wait that needs the timer sets it again.
 func (s *Signal) Stop() {
 	if s.timer != nil {
 		s.timer.Stop()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Silence is since when somebody waits for an answer, and whether there was one before. The zero Silence
-// waits for none, and had none. Any goroutine may look at it meanwhile.
+// Silence says since when a caller waits for an answer, and whether there was an answer before. The zero
+// Silence waits for none, and had none. Any goroutine may read it at any time.
 type Silence struct {
 	// since is an Instant, or answered, or 0. It is negative if there was an answer before.
 	since atomic.Int64
@@ -16,7 +16,7 @@ type Silence struct {
 // answered is the since of a Silence that had an answer and waits for none.
 const answered = math.MinInt64
 
-// Begin notes that an answer is waited for from now on, and reports true, unless one is already.
+// Begin notes that a caller waits for an answer from now on. It reports false if one already waits.
 func (s *Silence) Begin(now Instant) bool {
 	return s.since.CompareAndSwap(0, int64(now)) || s.since.CompareAndSwap(answered, -int64(now))
 }
@@ -28,7 +28,7 @@ func (s *Silence) End() {
 	}
 }
 
-// Leave forgets a question for whose answer nobody waits any more.
+// Leave forgets a question whose answer no caller awaits any more.
 func (s *Silence) Leave() {
 	switch since := s.since.Load(); {
 	case since > 0:
@@ -38,7 +38,8 @@ func (s *Silence) Leave() {
 	}
 }
 
-// Inherit goes on with the Silence of another, who waits for the same, unless s waits for an answer itself.
+// Inherit goes on with the Silence of another caller who waits for the same. It does nothing if s waits for
+// an answer itself.
 func (s *Silence) Inherit(from *Silence) {
 	since := from.since.Load()
 	if since != 0 && !s.since.CompareAndSwap(0, since) && since != answered {
@@ -46,7 +47,7 @@ func (s *Silence) Inherit(from *Silence) {
 	}
 }
 
-// Lasts returns how long the Silence has lasted by now, 0 if there is none.
+// Lasts returns how long the Silence has lasted at now. 0 means that there is none.
 func (s *Silence) Lasts(now Instant) time.Duration {
 	since := s.since.Load()
 	if since == 0 || since == answered {

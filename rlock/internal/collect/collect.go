@@ -1,19 +1,20 @@
-// Package collect decides how a set that waits goes on when a key is in its way, and gives back what it has.
+// Package collect decides how a waiting set goes on when a key is in its way, and gives back what the set
+// has. It does not know who wants the set, or how an attempt is made.
 //
-// A set first tries to take all its keys at once. If a key is in its way, the set waits in the queue of that
-// key, and holds nothing: so it keeps nobody from its other keys meanwhile. When it is granted that key, it
-// tries to take the others with it. If another one is in its way, it gives the first back and waits for that
-// one. Among locks of its single keys, which are never all free at the same time, that alone would go on for
-// ever. So a set that meets a key for which it has waited already takes its keys one after the other, in the
-// order of their names, and keeps what it gets. Two sets cannot block each other, because of the order.
+// A set first tries to take all its keys at once. If a key is in its way, it waits in the queue of that key
+// and holds nothing. So it blocks no other caller meanwhile. Once it gets that key, it tries to take the
+// others with it. If another key is in its way, the set gives the first key back and waits for the other.
 //
-// In each queue of a slot the set has the score with which it joined the first of them: it does not begin to
-// wait anew with each key, and what it keeps stands idle for no longer than those take who came before it.
+// Locks of the single keys may never leave all keys free at the same time. So a set that meets a key for
+// which it has waited already changes its way. It takes its keys one after the other, in the order of their
+// names, and keeps what it gets. Because of the order, two sets cannot block each other.
 //
-// A set that keeps keys and a caller who takes one lock while holding another can block each other. So the
-// set gives back what it keeps if it has not got all its keys after a while, and begins anew.
+// The set joins all queues of a slot with one score, the score of its first place there. So it does not
+// begin to wait anew with each key. A key that it keeps stands idle only while callers before it take other
+// keys.
 //
-// The package does not know who wants the set, or how an attempt is made.
+// A set that keeps keys, and a caller who takes one lock while holding another, can block each other. So
+// the set gives back what it keeps if it has not got all keys after a while, and begins anew.
 package collect
 
 import (
@@ -27,15 +28,15 @@ import (
 )
 
 const (
-	// firstPatience is for how long a set keeps keys the first time. Each time after it is twice as long,
+	// firstPatience is for how long a set keeps keys the first time. Each later time is twice as long,
 	// because the set may wait for a job that lasts longer.
 	firstPatience = 10 * time.Second
 
-	// soon is after which time a set tries again that has given back its keys because a server did not answer.
+	// soon is when a set tries again after it has given back its keys because a server did not answer.
 	soon = 2 * time.Second
 
-	// Patience is for how long a call for keys of one slot may wait for its answer while the set has keys of
-	// others.
+	// Patience is for how long a call for keys of one slot may wait for its answer while the set has keys
+	// of other slots.
 	Patience = 2 * time.Second
 )
 
@@ -44,14 +45,14 @@ type Server interface {
 	RollBack(ctx context.Context, c *wire.Claim, parts [][]string, r wire.Request)
 }
 
-// Way is how a set takes its keys. The zero Way is that of a set that has not waited yet.
+// Way says how a set takes its keys. The zero Way is for a set that has not waited yet.
 type Way struct {
-	met     []string // the keys that it has waited for; it waits for the last
-	inOrder bool     // it takes them one after the other, and keeps what it gets
+	met     []string // the keys for which it has waited; it waits for the last one
+	inOrder bool     // it takes its keys one after the other, and keeps what it gets
 }
 
-// Meets returns how the set goes on that has tried to take all its keys and has found one in its way. That may be
-// the one for which it waits, again, since others take that one too.
+// Meets returns how the set goes on after it has tried to take all its keys and found key in its way. key
+// may again be the key for which it waits, since other callers take that key too.
 func (w Way) Meets(key string) Way {
 	last := len(w.met) - 1
 	switch at := slices.Index(w.met, key); {
@@ -67,19 +68,19 @@ func (w Way) Meets(key string) Way {
 // InOrder reports whether the set takes its keys one after the other.
 func (w Way) InOrder() bool { return w.inOrder }
 
-// Collector is for one set that waits. A nil Collector is that of a set that has not met a key yet.
+// Collector is for one waiting set. A nil Collector is for a set that has not met a key yet.
 type Collector struct {
 	server   Server
 	claim    *wire.Claim
 	ttl      time.Duration
 	way      Way
-	keys     []string      // sorted, if it takes them in order
-	patience time.Duration // for how long it keeps keys in order the next time
-	turn     clock.Instant // when it gives them back or, if it has none, tries again at the latest
-	scores   []int64       // the first in a queue of each slot; 0: none
+	keys     []string      // sorted, if the set takes them in order; otherwise nil
+	patience time.Duration // for how long the set keeps keys in order the next time
+	turn     clock.Instant // when it gives its keys back or, if it has none, the latest time to try again
+	scores   []int64       // by slot, the first score in a queue of the slot; 0: none
 
-	kept   int  // so many keys, in the order in which they are taken, an answer said to have the token
-	unsure bool // others may have it: an attempt is under way, or has failed
+	kept   int  // how many keys, in the order in which they are taken, had the token by some answer
+	unsure bool // other keys may have the token: an attempt is under way, or has failed
 }
 
 // New returns the Collector of a claim with a lease of ttl.
@@ -87,8 +88,8 @@ func New(s Server, c *wire.Claim, ttl time.Duration) *Collector {
 	return &Collector{server: s, claim: c, ttl: ttl, patience: firstPatience, turn: clock.Never}
 }
 
-// Meets notes that an attempt to take all keys has found one in its way. It reports whether the set takes its
-// keys in order from now on; some of them may be free.
+// Meets notes that an attempt to take all keys has found key in its way. It reports whether the set takes
+// its keys in order from now on. Some of the keys may be free.
 func (c *Collector) Meets(key string) (begun bool) {
 	c.way, c.turn = c.way.Meets(key), clock.Never
 	if !c.way.InOrder() {
@@ -102,9 +103,9 @@ func (c *Collector) Meets(key string) (begun bool) {
 // Over reports whether the set has kept keys for long enough.
 func (c *Collector) Over() bool { return c != nil && c.keys != nil && clock.Now() >= c.turn }
 
-// BeginAnew gives back the keys that token has, if there may be any, and has the set take all of them at
-// once again. Later attempts need another token then: a release without an answer may still run, and the
-// reaper repeats it, and neither may free what a later attempt takes.
+// BeginAnew gives back the keys that token may have, and makes the set take all keys at once again. Then
+// later attempts need another token. A release without an answer may still run, and the reaper repeats it.
+// Neither may free what a later attempt takes.
 func (c *Collector) BeginAnew(ctx context.Context, token string) (anew bool) {
 	if c == nil || c.keys == nil && !c.Has() {
 		return false
@@ -114,8 +115,8 @@ func (c *Collector) BeginAnew(ctx context.Context, token string) (anew bool) {
 	return true
 }
 
-// GiveBack gives back the keys that token has. A server that does not answer cannot hold the set up for
-// long; the reaper goes on then. Later attempts need another token.
+// GiveBack gives back the keys that token has. A silent server delays the set only for Patience, and the
+// reaper goes on then. Later attempts need another token.
 func (c *Collector) GiveBack(ctx context.Context, token string) {
 	ctx, end := clock.Within(ctx, Patience)
 	defer end()
@@ -123,8 +124,8 @@ func (c *Collector) GiveBack(ctx context.Context, token string) {
 	c.kept, c.unsure = 0, false
 }
 
-// Asks notes, before it is sent, that an attempt may take keys: until there is an answer, nobody knows
-// which. It returns what Blocked is to be told.
+// Asks notes that an attempt may take keys. The caller calls Asks before the attempt, and passes the result
+// to Blocked. Until the answer, the set may have any of its keys.
 func (c *Collector) Asks() (unsure bool) {
 	if c == nil || c.keys == nil {
 		return false
@@ -133,8 +134,8 @@ func (c *Collector) Asks() (unsure bool) {
 	return unsure
 }
 
-// Blocked notes that an attempt has ended at a key that is held, and how many keys it has found or made
-// the set's. unsure is what Asks has returned.
+// Blocked notes that an attempt has ended at a held key. kept is how many keys it has found or made the
+// set's. unsure is what Asks has returned.
 func (c *Collector) Blocked(unsure bool, kept int) {
 	if c != nil {
 		c.unsure, c.kept = unsure, max(c.kept, kept)
@@ -144,14 +145,14 @@ func (c *Collector) Blocked(unsure bool, kept int) {
 // Got notes that the set has got a key in the queue of that key.
 func (c *Collector) Got(key string) { c.kept = max(c.kept, c.position(key)+1) }
 
-// Has reports whether the set has collected some of its keys, or may have.
+// Has reports whether the set has some of its keys, or may have.
 func (c *Collector) Has() bool { return c != nil && (c.unsure || c.kept > 0) }
 
-// Lost reports whether the set had a key at which an attempt has ended, or had another that comes after it.
-// It would get the others out of order, so it has to give back what it has.
+// Lost reports whether the set has lost keys: an attempt has ended at key, but the set had key, or a key
+// after it. The set would get keys out of order, so it must give back what it has.
 func (c *Collector) Lost(key string) bool { return c != nil && c.position(key) < c.kept }
 
-// position returns how many keys the set takes before a key of it.
+// position returns how many keys the set takes before key.
 func (c *Collector) position(key string) (n int) {
 	parts, at := c.claim.BySlot(), c.slot(key)
 	for _, keys := range parts[:at] {
@@ -165,8 +166,9 @@ func (c *Collector) position(key string) (n int) {
 	return n
 }
 
-// Score returns the score with which the set joins the queue of a key: the first that it had in a queue of
-// the key's slot. Slots are apart because each may be on a server with a clock of its own.
+// Score returns the score with which the set joins the queue of a key. It is the first score that the set
+// had in a queue of the key's slot. Each slot may be on a server with a clock of its own, so each slot has
+// its own score.
 func (c *Collector) Score(key string) int64 {
 	if at := c.slot(key); at < len(c.scores) {
 		return c.scores[at]
@@ -174,7 +176,7 @@ func (c *Collector) Score(key string) int64 {
 	return 0
 }
 
-// Joined notes the score that the set has in the queue of a key.
+// Joined notes the score of the set in the queue of a key.
 func (c *Collector) Joined(key string, score int64) {
 	if c.scores == nil {
 		c.scores = make([]int64, len(c.claim.BySlot()))
@@ -192,7 +194,8 @@ func (c *Collector) slot(key string) int {
 	return slices.IndexFunc(c.claim.BySlot(), func(keys []string) bool { return slices.Contains(keys, key) })
 }
 
-// Keys returns the keys that the next attempt is to keep one by one, nil if it takes all or none.
+// Keys returns the keys for the next attempt to keep one by one. It returns nil if the attempt takes all or
+// none.
 func (c *Collector) Keys() []string {
 	if c == nil {
 		return nil
@@ -200,7 +203,7 @@ func (c *Collector) Keys() []string {
 	return c.keys
 }
 
-// End returns when to try again at the latest: what was collected must not expire.
+// End returns the latest time to try again. What the set has must not expire before.
 func (c *Collector) End() clock.Instant {
 	switch {
 	case c == nil:

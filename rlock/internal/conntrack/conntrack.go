@@ -1,20 +1,18 @@
-// Package conntrack closes every connection that a rueidis client has dialled, those too
-// that the client has forgotten, and those on which the server says nothing until the call
-// that has dialled is given up.
+// Package conntrack closes every connection that a rueidis client has dialled, even one that the client has
+// forgotten. It also closes a connection whose server says nothing before the dialling call ends.
 //
-// A rueidis client forgets connections that it is dialling while it is closed: in
-// clusterClient.init, when it gives up starting with the first address, for instance,
-// and in mux._pipe, which stores what it dialled over the mark of the end. They would
-// stay open, pinged every second, until the process ends.
+// A rueidis client that is closed while it dials forgets the connection. It does so in clusterClient.init,
+// when it gives up starting with the first address, and in mux._pipe, which stores the new connection over
+// the mark of the end. The connection would stay open, with a ping every second, until the process ends.
 //
-// It waits for the first answer of a server until Dialer.Timeout, and does not heed meanwhile
-// that the context of the call is cancelled (_newPipe).
+// rueidis waits for the first answer of a server until Dialer.Timeout. Meanwhile it ignores that the
+// context of the call is cancelled (_newPipe).
 //
-// If code of the user's panics or ends its goroutine while the client dials, such as a method of the context,
-// all who need that connection would wait for ever (mux._pipe). The client is told of an error in place of
-// that.
+// User code, such as a method of the context, may panic or end its goroutine while the client dials. Then
+// all calls that need that connection would wait forever (mux._pipe). Package conntrack gives the client an
+// error instead.
 //
-// It never knows what is sent on a connection, nor who uses the client.
+// The package does not know what is sent on a connection, or who uses the client.
 package conntrack
 
 import (
@@ -38,17 +36,17 @@ import (
 type Tracker struct {
 	closing  context.Context // ends when no connection may come any more
 	stop     context.CancelFunc
-	underway atomic.Int64 // dials, and connections on which the server has said nothing
-	failed   atomic.Int64 // dials that have, since the last one that has not
-	unwell   atomic.Int64 // until then one of them is news; 0: there is none
-	waited   func() bool  // whether calls that heed no context may wait for a dial
+	underway atomic.Int64 // dials, and connections whose server has said nothing
+	failed   atomic.Int64 // dials that have failed since the last success
+	unwell   atomic.Int64 // until when the last failure counts; 0: there is none
+	waited   func() bool  // whether calls that ignore their context may wait for a dial
 
-	most atomic.Int64 // connections that one address has, on which the server has said something
+	most atomic.Int64 // connections of one address whose server has said something
 
 	mu   sync.Mutex
 	open map[*connection]struct{}
-	up   map[string]int64 // those connections of each address
-	none chan struct{}    // closed when none is open and none may come
+	up   map[string]int64 // the number of these connections, by address
+	none chan struct{}    // closed when no connection is open and none may come
 }
 
 type connection struct {
@@ -56,12 +54,12 @@ type connection struct {
 	tracker *Tracker
 	address string
 	silent  atomic.Bool // the server has said nothing so far
-	up      bool        // and then that it said something; under mu of tracker
-	keep    func()      // from then on neither the end of the call that has dialled nor time closes it
+	up      bool        // the server has said something; under mu of tracker
+	keep    func()      // after keep, neither the end of the dialling call nor time closes the connection
 }
 
-// New returns a Tracker for one client. waited reports whether a dial that has just begun may keep calls
-// waiting that heed no context.
+// New returns a Tracker for one client. waited reports whether a dial that has just begun may delay calls
+// that ignore their context.
 func New(waited func() bool) *Tracker {
 	t := &Tracker{
 		waited: waited, open: make(map[*connection]struct{}), up: make(map[string]int64), none: make(chan struct{}),
@@ -70,8 +68,8 @@ func New(waited func() bool) *Tracker {
 	return t
 }
 
-// Wrap returns the option with which to build the client. The client dials as option says,
-// and the Tracker knows of it.
+// Wrap returns the option with which to build the client. The client dials as option says, and the Tracker
+// knows of its connections.
 func (t *Tracker) Wrap(option rueidis.ClientOption) rueidis.ClientOption {
 	dial := dialerOf(option)
 	nagle := option.DisableTCPNoDelay
@@ -84,7 +82,7 @@ func (t *Tracker) Wrap(option rueidis.ClientOption) rueidis.ClientOption {
 		t.underway.Add(1)
 		limit := t.limit(dialer)
 		return guarded(func(keep func(net.Conn)) (conn net.Conn, err error) {
-			silent := false // on the connection, which ends the dial then
+			silent := false // the connection is up, and ends the dial later
 			defer func() {
 				if !silent {
 					t.ended(false)
@@ -115,8 +113,8 @@ func (t *Tracker) Wrap(option rueidis.ClientOption) rueidis.ClientOption {
 	return option
 }
 
-// guarded calls dial in a goroutine of its own, and returns an error if code of the user's ends that. What
-// dial has told keep of is closed then.
+// guarded calls dial in a goroutine of its own. If user code ends that goroutine, guarded returns an error,
+// and closes the connection that dial has passed to keep.
 func guarded(dial func(keep func(net.Conn)) (net.Conn, error)) (conn net.Conn, err error) {
 	var open net.Conn
 	returned, done := false, make(chan struct{})
@@ -147,7 +145,7 @@ var errInterrupted = errors.New("rlock: a panic or runtime.Goexit in the context
 type dialFunc = func(ctx context.Context, address string, dialer *net.Dialer, security *tls.Config) (net.Conn,
 	error)
 
-// dialerOf returns how rueidis would dial with the option.
+// dialerOf returns the function with which rueidis would dial by the option.
 func dialerOf(option rueidis.ClientOption) dialFunc {
 	switch {
 	case option.DialCtxFn != nil:
@@ -166,14 +164,14 @@ func dialerOf(option rueidis.ClientOption) dialFunc {
 	}
 }
 
-// hurry is for the first dial that calls wait for which heed no context: those that were under way when
-// their connection was lost. It is long enough for most networks, and for a busy machine: with 100 ms,
-// eleven tests at load 12 had connections that were closed before they were up. If it is too short, each
-// further dial may take twice as long, so that such calls do not keep a connection from ever coming up.
+// hurry is for the first dial for which calls wait that ignore their context. These calls were under way
+// when their connection was lost. hurry is long enough for most networks, and for a busy machine: with 100
+// ms, eleven tests at load 12 had connections that were closed before they were up. If hurry is too short,
+// each further dial may take twice as long. So such calls do not keep a connection from ever coming up.
 const hurry = 700 * time.Millisecond
 
-// limit is how long a dial may take until the server has said something. The context of a call may last for
-// longer, or not end at all.
+// limit returns how long a dial may take until the server has said something. The context of a call may
+// last longer, or may not end at all.
 func (t *Tracker) limit(dialer *net.Dialer) time.Duration {
 	whole := dialer.Timeout
 	if whole <= 0 {
@@ -197,8 +195,8 @@ func (t *Tracker) ended(well bool) {
 	}
 }
 
-// Serves reports whether one address has so many connections, and none is dialled for which calls may wait. A
-// client that has just failed to connect dials again with the next call.
+// Serves reports whether one address has at least that many connections, and the client does not dial. A
+// client that has just failed to connect dials again with the next call, so Serves is false for a while.
 func (t *Tracker) Serves(connections int64) bool {
 	if t.most.Load() < connections || t.underway.Load() > 0 {
 		return false
@@ -211,7 +209,7 @@ func (t *Tracker) Serves(connections int64) bool {
 	return true
 }
 
-// count notes that a connection has been answered, or has ended. The caller holds mu.
+// count notes that a connection has got its first answer, or has ended. The caller holds mu.
 func (t *Tracker) count(one *connection, up bool) {
 	if one.up == up {
 		return
@@ -229,19 +227,19 @@ func (t *Tracker) count(one *connection, up bool) {
 	t.most.Store(most)
 }
 
-// disableNoDelay does what DisableTCPNoDelay asks for, because rueidis cannot: it does not
-// see the TCP connection inside a tracked one.
+// disableNoDelay does what DisableTCPNoDelay asks for. rueidis cannot do it, because it does not see the
+// TCP connection inside a tracked one.
 func disableNoDelay(conn net.Conn) {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetNoDelay(false) // without it the connection works too
+		_ = tcp.SetNoDelay(false) // after an error the connection works too
 	}
 }
 
-// add makes conn one of the Tracker's. It is closed if ctx ends or limit is over before the server has said
-// anything.
+// add makes conn a connection of the Tracker. The Tracker closes conn if ctx ends, or limit is over, before
+// the server has said anything.
 func (t *Tracker) add(
 	ctx context.Context, conn net.Conn, address string, limit time.Duration,
 ) (net.Conn, error) {
@@ -261,8 +259,8 @@ func (t *Tracker) add(
 	return one, nil
 }
 
-// Read is that of the connection. If the context ends in the moment of the first answer, the client has to dial
-// again.
+// Read reads from the connection. If the context ends at the moment of the first answer, the client must
+// dial again.
 func (c *connection) Read(b []byte) (n int, err error) {
 	n, err = c.Conn.Read(b)
 	if n > 0 && c.silent.Load() {
@@ -283,14 +281,14 @@ func (c *connection) answered() {
 	}
 }
 
-// Close is called by rueidis, more than once too.
+// Close closes the connection. rueidis may call it more than once.
 func (c *connection) Close() (err error) {
 	defer func() { err = c.drop() }() // also if the context panics
 	c.keep()
 	return nil
 }
 
-// drop is Close by the end of the call that has dialled, which may come before add has returned.
+// drop is Close for the end of the dialling call, which may come before add has returned.
 func (c *connection) drop() error {
 	err := c.Conn.Close()
 	if c.silent.CompareAndSwap(true, false) {
@@ -313,10 +311,10 @@ func (t *Tracker) remove(one *connection) {
 	}
 }
 
-// Close closes the client and all its connections, and refuses those that still come. It
-// waits up to limit for the client, because there may be replies to wait for, and because
-// the client of a cluster closes its connections in the background. Then it closes what
-// is left, and waits up to limit once more if the client's Close has not returned.
+// Close closes the client and all its connections, and refuses connections that still come. It waits for
+// the client up to limit. There may be replies to wait for, and the client of a cluster closes its
+// connections in the background. Then it closes what is left. If the client's Close has not returned, it
+// waits up to limit once more.
 func (t *Tracker) Close(client interface{ Close() }, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -335,18 +333,18 @@ func (t *Tracker) Close(client interface{ Close() }, limit time.Duration) {
 	t.closeAll()
 	select {
 	case <-returned:
-	case <-time.After(limit): // its owner's way of dialling does not heed its context
+	case <-time.After(limit): // the user's way of dialling ignores its context
 	}
 }
 
-// Abort closes all connections of a client that could not be built, and refuses those that
-// still come.
+// Abort closes all connections of a client that could not be built, and refuses connections that still
+// come.
 func (t *Tracker) Abort() {
 	t.refuse()
 	t.closeAll()
 }
 
-// refuse lets no connection come any more.
+// refuse refuses all new connections.
 func (t *Tracker) refuse() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -359,12 +357,12 @@ func (t *Tracker) refuse() {
 	}
 }
 
-// closeAll closes what is open.
+// closeAll closes the open connections.
 func (t *Tracker) closeAll() {
 	t.mu.Lock()
 	left := slices.Collect(maps.Keys(t.open))
 	t.mu.Unlock()
 	for _, one := range left {
-		_ = one.Close() // nobody uses it
+		_ = one.Close() // no caller uses it
 	}
 }

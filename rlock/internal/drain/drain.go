@@ -1,4 +1,4 @@
-// Package drain counts the calls that are under way, lets no more begin once it is told so, and says when the
+// Package drain counts the calls under way. Once told to stop, it lets no call begin, and says when the
 // last one has ended.
 //
 // It does not know what the calls do.
@@ -10,13 +10,13 @@ import (
 	"sync/atomic"
 )
 
-// Drain lets calls begin until Stop. Make one with New.
+// Drain lets calls begin until Stop. New makes a Drain.
 type Drain struct {
 	stop    sync.Once
 	stopped chan struct{}
 	emptied sync.Once
 	empty   chan struct{}
-	_       [64]byte     // every call reads what is above, and writes what is below
+	_       [64]byte     // every call reads the fields above, and writes the one below
 	calls   atomic.Int64 // under way; math.MinInt64 more after Stop
 }
 
@@ -25,7 +25,8 @@ func New() *Drain {
 	return &Drain{stopped: make(chan struct{}), empty: make(chan struct{})}
 }
 
-// Enter begins a call, which must Leave. It reports false after Stop: the call must not begin, nor Leave.
+// Enter begins a call, which must Leave. After Stop it reports false: the call must not begin, and must not
+// Leave.
 func (d *Drain) Enter() bool {
 	if d.calls.Add(1) > 0 {
 		return true
@@ -41,7 +42,7 @@ func (d *Drain) Leave() {
 	}
 }
 
-// Stop lets no call begin any more. It reports whether it is the first Stop.
+// Stop lets no call begin from now on. It reports whether it is the first Stop.
 func (d *Drain) Stop() (first bool) {
 	d.stop.Do(func() {
 		first = true
@@ -52,8 +53,8 @@ func (d *Drain) Stop() (first bool) {
 	return first
 }
 
-// Stopped is closed by Stop.
+// Stopped returns a channel that Stop closes.
 func (d *Drain) Stopped() <-chan struct{} { return d.stopped }
 
-// Empty is closed when Stop was called and no call is under way.
+// Empty returns a channel that is closed once Stop was called and no call is under way.
 func (d *Drain) Empty() <-chan struct{} { return d.empty }

@@ -1,5 +1,5 @@
-// Package events tells an observer what happens to its subject: in order, one event at a time,
-// and while nobody holds a mutex.
+// Package events tells an observer what happens to its subject. It tells one event at a time, in order,
+// while no mutex is held.
 //
 // It does not know what an event says, what the subject is, or who observes it.
 package events
@@ -14,21 +14,21 @@ type Observer[E any] interface {
 	Observe(ctx context.Context, e E)
 }
 
-// List has the events of one subject that are to be told. Whoever causes an event adds it, often
-// under a mutex of the subject, and somebody tells it later, with no mutex held. So the observer
-// may call the subject, and when it panics nothing is half done.
+// List has the events of one subject that must be told. A goroutine that causes an event adds it, often
+// under a mutex of the subject. The events are told later, with no mutex held. So the observer may call the
+// subject, and a panic of the observer leaves nothing half done.
 type List[E any] struct {
 	observer Observer[E]
 	ctx      context.Context
 
 	mu      sync.Mutex
-	events  []E  // to be told
+	events  []E  // events to tell
 	telling bool // a goroutine is telling them
 }
 
-// Begin makes the List of a new subject; ctx is what the observer gets with each event. The
-// goroutine that calls Begin is telling from now on, until it calls Tell without keep: what a
-// caller has begun must not panic in another goroutine.
+// Begin makes the List of a new subject. The observer gets ctx with each event. The goroutine that calls
+// Begin tells the events until it calls Tell without keep. So what a caller has begun does not panic in
+// another goroutine.
 func (l *List[E]) Begin(ctx context.Context, o Observer[E]) {
 	l.observer, l.ctx, l.telling = o, ctx, true
 }
@@ -40,7 +40,7 @@ func (l *List[E]) Add(e E) {
 	l.events = append(l.events, e)
 }
 
-// Deliver tells the events, unless another goroutine is telling, which then tells these too. The
+// Deliver tells the events. If another goroutine is telling, that goroutine tells these events too. The
 // caller holds no mutex.
 func (l *List[E]) Deliver() {
 	if l.begin() {
@@ -48,7 +48,7 @@ func (l *List[E]) Deliver() {
 	}
 }
 
-// begin reports whether nobody was telling. The caller is telling then.
+// begin makes the caller the telling goroutine, unless there is one. It reports whether it has.
 func (l *List[E]) begin() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,9 +57,9 @@ func (l *List[E]) begin() bool {
 	return idle
 }
 
-// Tell tells the events. Only the goroutine that is telling may call it; with keep, it stays the one
-// that is. If the observer panics or calls runtime.Goexit, Tell tells the remaining events while the
-// stack unwinds.
+// Tell tells the events. Only the telling goroutine may call it. With keep, the goroutine stays the telling
+// one. If the observer panics or calls runtime.Goexit, Tell tells the remaining events while the stack
+// unwinds.
 func (l *List[E]) Tell(keep bool) {
 	returned := false
 	defer func() {
@@ -77,8 +77,7 @@ func (l *List[E]) Tell(keep bool) {
 	}
 }
 
-// next takes an event off the List. When there is none, this goroutine is not telling any more,
-// unless it is to keep doing so.
+// next takes an event off the List. If there is none, the goroutine stops telling, unless keep is true.
 func (l *List[E]) next(keep bool) (e E, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,7 +91,7 @@ func (l *List[E]) next(keep bool) (e E, ok bool) {
 }
 
 // Each calls do for each subject, to tell its events or to cause some. If do panics or ends the goroutine
-// for one of them, it is called for the others while the stack unwinds.
+// for one subject, Each calls do for the others while the stack unwinds.
 func Each[T any](subjects []T, do func(T)) {
 	next := 0
 	defer func() {

@@ -1,5 +1,5 @@
-// Package gate lets one attempt of a lock's release at a time make its calls, and none after one
-// of them was answered.
+// Package gate lets one release of a lock at a time make its calls. After one call was answered, it lets no
+// release in.
 //
 // It does not know what is released, or what the answer is.
 package gate
@@ -12,23 +12,22 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Gate lets one goroutine in at a time. The zero Gate is open. It is one word, because every lock
-// has one.
-type Gate struct{ state atomic.Pointer[state] } // nil: nobody is inside
+// Gate lets one goroutine in at a time. The zero Gate is open. It is one word, because every lock has one.
+type Gate struct{ state atomic.Pointer[state] } // nil: no goroutine is inside
 
-// state is busy, done, or that of a Gate for which somebody waits.
-type state struct{ left chan struct{} } // closed when the one who is inside leaves
+// state is busy, done, or the state of a Gate for which a goroutine waits.
+type state struct{ left chan struct{} } // closed when the goroutine inside leaves
 
 var (
-	busy = new(state) // somebody is inside
-	done = new(state) // somebody has got an answer inside
+	busy = new(state) // a goroutine is inside
+	done = new(state) // a goroutine has got an answer inside
 )
 
-// ErrAnswered is the error of a Gate that lets nobody in any more.
+// ErrAnswered is the error of a Gate that lets no goroutine in any more.
 var ErrAnswered = errors.New("somebody has got an answer")
 
-// Enter waits until nobody is inside, or ctx ends. Its error is ErrAnswered or that of ctx. Whoever
-// enters must leave.
+// Enter waits until no goroutine is inside, or ctx ends. Its error is ErrAnswered or the error of ctx. A
+// goroutine that has entered must leave.
 func (g *Gate) Enter(ctx context.Context) error {
 	for {
 		left, err := g.TryEnter()
@@ -43,8 +42,8 @@ func (g *Gate) Enter(ctx context.Context) error {
 	}
 }
 
-// TryEnter enters, unless somebody is inside: occupied is then closed when that one leaves. Its error
-// is ErrAnswered.
+// TryEnter enters if no goroutine is inside. Otherwise occupied is closed when the goroutine inside leaves.
+// The error is ErrAnswered.
 func (g *Gate) TryEnter() (occupied <-chan struct{}, err error) {
 	for {
 		now := g.state.Load()
@@ -64,7 +63,7 @@ func (g *Gate) TryEnter() (occupied <-chan struct{}, err error) {
 	}
 }
 
-// Leave lets the next one in, unless the one who leaves has got an answer.
+// Leave lets the next goroutine in, unless the leaving one has got an answer.
 func (g *Gate) Leave(answered bool) {
 	var next *state
 	if answered {

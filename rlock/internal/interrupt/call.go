@@ -17,7 +17,7 @@ const (
 	doMulti
 )
 
-// call is a call that has a goroutine. It is used again, unless its caller has left.
+// call is a call that has a goroutine. The Client uses it again, unless its caller has left.
 type call struct {
 	*Client
 	caller    context.Context
@@ -32,21 +32,21 @@ type call struct {
 	lane    *lane
 	state   atomic.Uint32
 	stay    chan struct{} // closed when the call must end, some time after its caller has left
-	done    chan struct{} // receives one when the call has returned before its caller left
+	done    chan struct{} // receives once the call has returned, if its caller has not left
 	result  rueidis.RedisResult
 	results []rueidis.RedisResult
 	ended   bool // the client has returned
-	told    bool // to end, or may be: it is not used again
-	cause   any  // of a panic, if not nil
+	told    bool // the call is or may be told to end, so the Client does not use it again
+	cause   any  // of a panic; nil: none
 
-	start func() // make; there is one, because a go statement with a method would allocate
+	start func() // make; stored once, because a go statement with a method would allocate
 }
 
 // States of a call.
 const (
 	underway uint32 = iota
 	returned
-	left // its caller has, before it returned
+	left // the caller left before the call returned
 )
 
 func (c *Client) take(ctx context.Context) *call {
@@ -59,8 +59,8 @@ func (c *Client) take(ctx context.Context) *call {
 	return one
 }
 
-// put takes back a call that has returned, unless something may use its context still, or end it. A context
-// that was derived from that ends with the caller's.
+// put takes back a call that has returned. It does not if something may still use the context of the call,
+// or end it. A context derived from that context ends with the caller's context.
 func (c *Client) put(one *call) {
 	switch derived := one.outlasting.derived.Load(); {
 	case one.told:
@@ -80,8 +80,9 @@ func (c *Client) put(one *call) {
 	c.spare.Put(one)
 }
 
-// run returns nil when the call has returned, and why the caller's context has ended if that comes first.
-// What user code in the client does to the goroutine of the call, it does to that of the caller.
+// run returns nil when the call has returned. It returns the error of the caller's context if that ends
+// first. If user code in the client panics or ends the goroutine of the call, the same happens to the
+// goroutine of the caller.
 func (one *call) run(l *lane) error {
 	ctx := one.caller
 	if err := l.enter(ctx); err != nil {

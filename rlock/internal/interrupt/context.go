@@ -10,24 +10,24 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// outlasting is the context of a call that has a goroutine. It ends some time after that of the caller, so
-// that a dial goes on: others may wait for the connection, and the next call needs it. But rueidis asks Err
-// before it sends a command, so nothing is sent for a caller who has left.
+// outlasting is the context of a call that has a goroutine. It ends some time after the caller's context,
+// so that a dial goes on. Other calls may wait for the connection, and the next call needs it. rueidis asks
+// Err before it sends a command, so it sends nothing for a caller who has left.
 type outlasting struct {
 	caller   context.Context
 	stay     <-chan struct{}
 	deadline time.Time // far off; zero: there is none
 
-	derived atomic.Bool // a context was derived from it, which package context may look after for longer
+	derived atomic.Bool // a context was derived from it, which package context may keep for longer
 }
 
-// farOff is longer than a dial and its first answer take. Where a deadline is sooner than the time-out of the
-// dialler when a connection was made, rueidis asks Err before it says the first word (_newPipe), and so would
-// close a connection whose caller has left.
+// farOff is longer than a dial and its first answer take. rueidis asks Err before it says the first word,
+// if a deadline comes before the time-out of the dialler (_newPipe). It would then close a connection whose
+// caller has left.
 const farOff = time.Hour
 
-// begin asks the caller's context for its deadline. While the call is under way the client must not do so: if
-// code of the user's panicked then, rueidis would count a call for ever that nobody makes (pipe.Do).
+// begin asks the caller's context for its deadline. The client must not ask while the call is under way. If
+// user code panicked then, rueidis would forever count a call that does not exist (pipe.Do).
 func (c *outlasting) begin(caller context.Context, stay <-chan struct{}) {
 	c.caller, c.stay, c.deadline = caller, stay, time.Time{}
 	if deadline, limited := caller.Deadline(); limited {
@@ -40,9 +40,9 @@ func (c *outlasting) Deadline() (time.Time, bool) { return c.deadline, !c.deadli
 func (c *outlasting) Done() <-chan struct{} { return c.stay }
 func (c *outlasting) Err() error            { return c.caller.Err() }
 
-// Value is that of the caller, but package context, when it derives a context, is told that it knows nothing
-// of this one: code of the user's must not panic in a goroutine of the client's, which lets go of the derived
-// context.
+// Value asks the caller's context. To package context, which asks when it derives a context, Value says
+// that it knows nothing of this one. Otherwise user code could panic in a goroutine of the client that lets
+// go of the derived context.
 func (c *outlasting) Value(key any) any {
 	if key == derivationKey {
 		c.derived.Store(true)
@@ -51,7 +51,8 @@ func (c *outlasting) Value(key any) any {
 	return c.caller.Value(key)
 }
 
-// derivationKey is what package context asks a context of another package for when it derives one from it.
+// derivationKey is the key that package context asks for when it derives a context from a context of
+// another package.
 var derivationKey = func() any {
 	asked := &asked{Context: context.Background(), done: make(chan struct{})}
 	_, cancel := context.WithCancel(asked)
@@ -69,8 +70,9 @@ type asked struct {
 func (a *asked) Done() <-chan struct{} { return a.done }
 func (a *asked) Value(key any) any     { a.key = key; return nil }
 
-// owned returns a result, but one that says that a context has ended says so of the caller's. That of another
-// call may have, which has dialled, or whose connection or cached read it was.
+// owned returns result, except that an error about a context must be about the caller's own context. The
+// error may come from another call, which has dialled, or whose connection or cached read this call has
+// shared.
 func owned(ctx context.Context, result rueidis.RedisResult) rueidis.RedisResult {
 	err := result.NonRedisError()
 	if err == nil || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
@@ -92,12 +94,13 @@ func eachOwned(ctx context.Context, results []rueidis.RedisResult) []rueidis.Red
 	return results
 }
 
-// othersError is the error of a call for which that of another has ended. It matches no context's.
+// othersError is the error of a call that ended because another call has ended. It matches the error of no
+// context.
 type othersError struct{ text string }
 
 func (e *othersError) Error() string { return "another call of the client was given up: " + e.text }
 
-// own are types of package context whose methods call nobody else's.
+// own are the types of package context whose methods call no other package.
 var own = func() (types []reflect.Type) {
 	cancelled, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -110,9 +113,9 @@ var own = func() (types []reflect.Type) {
 	return types
 }()
 
-// settled returns ctx, or a context with what it has if its Done or Deadline may call code of the user's:
-// they are asked before a command is sent, and not while the command is under way. If Done panicked then,
-// rueidis would never take the answer, and its connection would serve nobody any more.
+// settled returns ctx. If Done or Deadline of ctx may call user code, it returns a context that has asked
+// both already. So the client asks no user code while a command is under way. If Done panicked then,
+// rueidis would never take the answer, and its connection would serve no call any more.
 func settled(ctx context.Context) context.Context {
 	is := reflect.TypeOf(ctx)
 	for _, t := range own {
@@ -125,7 +128,7 @@ func settled(ctx context.Context) context.Context {
 	return asked
 }
 
-// askedBefore is a context that was asked for its Done channel and its deadline before.
+// askedBefore is a context that has already been asked for its Done channel and its deadline.
 type askedBefore struct {
 	context.Context
 	done     <-chan struct{}

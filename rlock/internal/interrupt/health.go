@@ -15,25 +15,27 @@ import (
 // Health tells whether a client of Open keeps no call for longer than its context lasts. A nil Health never
 // says so.
 type Health struct {
-	serves   func(connections int64) bool // see NewHealth
-	pipes    int64                        // connections that calls use
-	most     int64                        // commands in a ring: half of it
-	calls    atomic.Int64
-	unsure   atomic.Int64  // calls that had no answer, and may be in a ring: those of this period and the last
-	answered time.Duration // a period, after which they have had one, or their connection is given up
+	serves func(connections int64) bool // see NewHealth
+	pipes  int64                        // connections that calls use
+	most   int64                        // half of the commands that fit in a ring
+	calls  atomic.Int64
+	unsure atomic.Int64 // calls of this period and the last without an answer, which may be in a ring
+	// length of a period, after which such a call has its answer, or its connection is given up
+	answered time.Duration
 
 	mu        sync.Mutex
 	began     clock.Instant // this period
 	now, last int64         // calls without an answer in this period, and in the one before
 }
 
-// NewHealth returns the Health of a client that is to be built with the option. serves reports whether an
-// address has so many connections, and the client does not dial, so that no call has to. noticed is the time
-// in which it knows that a connection is dead.
+// NewHealth returns the Health of a client that is built with the option. serves reports whether an address
+// has at least that many connections, and the client does not dial. Then no call has to dial. noticed is
+// how long the client takes to know that a connection is dead.
 func NewHealth(
 	option *rueidis.ClientOption, serves func(connections int64) bool, noticed time.Duration,
 ) *Health {
-	// Others pipeline once calls go at the same time, and until then heed no context that is cancelled.
+	// Other clients begin to pipeline when two calls go at the same time. Until then they ignore a
+	// cancelled context.
 	told := option.OnInvalidations != nil && !option.DisableCache && !option.AlwaysRESP2
 	if !told && !option.AlwaysPipelining || option.DisableAutoPipelining || option.Standalone.EnableRedirect {
 		return nil
@@ -47,8 +49,8 @@ func NewHealth(
 	}
 }
 
-// pipes is how many connections a client of one server chooses from at random
-// (rueidis.singleClientMultiplex). It dials each when it has chosen it first.
+// pipes returns from how many connections a client of one server chooses at random
+// (rueidis.singleClientMultiplex). The client dials each when it first chooses it.
 func pipes(option *rueidis.ClientOption) int64 {
 	switch multiplex := option.PipelineMultiplex; {
 	case multiplex < 0:
@@ -59,12 +61,12 @@ func pipes(option *rueidis.ClientOption) int64 {
 	return 1 << min(bits.Len(uint(runtime.GOMAXPROCS(0)))-1, 2)
 }
 
-// enter reports whether a call may do without a goroutine. It calls leave when it has returned.
+// enter reports whether a call may go without a goroutine. Then the call must leave when it has returned.
 func (h *Health) enter() bool {
 	if h == nil {
 		return false
 	}
-	calls := h.calls.Add(1) // before it looks, see Waited
+	calls := h.calls.Add(1) // before it looks: see Waited
 	if !h.serves(h.pipes) || calls+h.unsure.Load() > h.most && calls+h.miss(0) > h.most {
 		h.leave()
 		return false
@@ -74,8 +76,8 @@ func (h *Health) enter() bool {
 
 func (h *Health) leave() { h.calls.Add(-1) }
 
-// miss notes that so many calls had no answer, and returns how many may be in a ring. Others fit behind a
-// few.
+// miss notes that n calls had no answer, and returns how many may be in a ring. Behind a few of them, other
+// calls still fit.
 func (h *Health) miss(n int64) int64 {
 	if h == nil {
 		return 0
@@ -93,8 +95,8 @@ func (h *Health) miss(n int64) int64 {
 	return h.now + h.last
 }
 
-// Waited reports whether a dial that has just begun may keep calls waiting that heed no context: those that
-// have begun before it.
+// Waited reports whether a dial that has just begun may delay calls that ignore their context. These are
+// calls that have begun before the dial.
 func (h *Health) Waited() bool { return h != nil && h.calls.Load() > 0 }
 
 // see notes a result.
@@ -106,12 +108,12 @@ func (h *Health) see(result rueidis.RedisResult) {
 
 func unanswered(result rueidis.RedisResult) bool { return result.NonRedisError() != nil }
 
-// hits has the calls of a client of the user's that should be answered from its cache, as the last ones were.
-// They do without a goroutine, which would take several times as long as they do. If the connection is lost
-// in that moment, mostHits of them may have to wait for the next.
+// hits has the calls of a user's client that the cache should answer, as it answered the last ones. They go
+// without a goroutine, which would take several times as long as the call. If the connection is lost at
+// that moment, up to mostHits calls may have to wait for the next one.
 type hits struct {
 	calls atomic.Int64
-	last  atomic.Int64 // when one was answered
+	last  atomic.Int64 // when the cache last answered a call
 }
 
 const (

@@ -1,20 +1,19 @@
-// Package interrupt has contexts end the calls of a rueidis client, also where the client does not heed them.
+// Package interrupt makes contexts end the calls of a rueidis client, also where the client ignores them.
+// It does not know what a command does, or what its answer means.
 //
-// A rueidis client keeps a call for longer than its context lasts
+// A rueidis client keeps a call for longer than its context lasts in three cases:
 //
-//   - while another call dials the connection (mux._pipe),
-//   - while more calls have no answer than its ring has room for (ring.PutOne),
-//   - where a call has a connection to itself and its context is cancelled (pipe.syncDo).
+//   - Another call dials the connection (mux._pipe).
+//   - More calls have no answer than fit in the ring (ring.PutOne).
+//   - A call has a connection to itself, and its context is cancelled (pipe.syncDo).
 //
-// And a context that ends while its call dials ends the dial for all who wait for it: where a dial takes
-// longer than contexts last, no connection would ever come up.
+// A context that ends while its call dials also ends the dial for all waiting calls. If a dial takes longer
+// than contexts last, no connection would ever come up.
 //
-// So a call has a goroutine of its own, and a context that ends no dial; its caller leaves when its own
-// context ends. With a client of Open for one server, calls spare the goroutine while no call has to dial and
-// the rings have room. And calls that follow each other, and are alone, have a connection to themselves, see
-// Lone: all but cached reads and those of very many commands.
-//
-// The package never knows what a command does, nor what its answer means.
+// So each call has a goroutine, and a context that ends no dial. Its caller leaves when the caller's own
+// context ends. With a client of Open for one server, calls need no goroutine while no call has to dial and
+// the rings have room. Calls that follow each other, and are alone, have a connection to themselves: see
+// Lone. That holds for all calls except cached reads and calls of very many commands.
 package interrupt
 
 import (
@@ -27,18 +26,18 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Client is a client of which Do, DoMulti and DoCache return when their context ends. What they have sent has
-// no answer then, and may be done all the same.
+// Client is a client whose Do, DoMulti and DoCache return when their context ends. Then the commands have
+// no answer, and the server may run them all the same.
 type Client struct {
 	rueidis.Client
 	health    *Health       // nil: every call has a goroutine
 	lone      *Lone         // nil: no call has a connection to itself
-	outlasts  time.Duration // how long a dial goes on when the caller has left; 0: it ends
-	keeps     bool          // it is not known that nothing in the client keeps a context
+	outlasts  time.Duration // how long a dial goes on after the caller has left; 0: it ends
+	keeps     bool          // something in the client may keep a context
 	lanes     []lane        // of one server, or of the slots of a cluster
 	abandoned abandoned
 	hits      hits
-	spare     *sync.Pool // of calls
+	spare     *sync.Pool // spare calls
 }
 
 func newClient(c rueidis.Client, outlasts time.Duration, most int64) *Client {
@@ -48,18 +47,19 @@ func newClient(c rueidis.Client, outlasts time.Duration, most int64) *Client {
 	}
 }
 
-// plain reports whether a client is one of rueidis, which no hook wraps.
+// plain reports whether a client is one of rueidis, without a hook around it.
 func plain(c rueidis.Client) bool {
 	t := reflect.TypeOf(c)
 	return t.Kind() == reflect.Pointer && t.Elem().PkgPath() == reflect.TypeFor[rueidis.ClientOption]().PkgPath()
 }
 
-// Of returns a Client for one of the user's. Nobody knows when that dials, so every call has a goroutine.
+// Of returns a Client for a user's client. The dials of that client cannot be seen, so every call has a
+// goroutine.
 func Of(c rueidis.Client) *Client {
 	return newClient(c, rueidis.DefaultDialTimeout, mostOfOthers)
 }
 
-// Opened returns a Client for one that was built with the option.
+// Opened returns a Client for a client that was built with the option.
 func Opened(c rueidis.Client, option *rueidis.ClientOption, health *Health) *Client {
 	if option.DisableAutoPipelining { // each call dials for itself
 		return newClient(c, 0, mostOfOpen)
@@ -69,7 +69,7 @@ func Opened(c rueidis.Client, option *rueidis.ClientOption, health *Health) *Cli
 		timeOut = rueidis.DefaultDialTimeout
 	}
 	own := newClient(c, timeOut, mostOfOpen)
-	if c.Mode() == rueidis.ClientModeStandalone { // others dial another server when a call needs it
+	if c.Mode() == rueidis.ClientModeStandalone { // other clients dial another server when a call needs it
 		own.health = health
 	}
 	return own
@@ -132,8 +132,8 @@ func (c *Client) DoCache(
 	return result
 }
 
-// piped reports whether a command is to go over a shared connection: what the server notes for that one, such
-// as the keys that it tracks, counts.
+// piped reports whether a command must go over a shared connection. Such a command is about what the server
+// notes for that connection, such as its tracked keys.
 func piped(command rueidis.Completed) bool { return command.IsPipe() }
 
 // DoMulti makes a call with several commands.

@@ -9,23 +9,23 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// How many calls of a lane may be under way whose callers have left, before further calls wait. The client
-// ends such calls when it gives up the connection, so that a silent server would collect as many as are made
-// until then. A client of Open gives it up soon, and has rings that are as long.
+// How many calls of a lane may be under way after their callers have left. Further calls then wait. The
+// client ends such calls when it gives up the connection, so a silent server would collect all calls until
+// then. A client of Open gives the connection up soon, and its rings are as long.
 const (
 	mostOfOthers = 64
 	mostOfOpen   = 1024
 )
 
-// lanesOfCluster is in how many parts the slots of a cluster are divided, so that a silent node keeps few
-// calls of others waiting.
+// lanesOfCluster is the number of lanes for the slots of a cluster, so that a silent node delays few calls
+// of others.
 const lanesOfCluster = 16
 
-// lane has the calls of a server, or of neighbouring slots, that were abandoned and have not ended.
+// lane has the abandoned calls of a server, or of neighbouring slots.
 type lane struct {
 	most      int64
 	abandoned atomic.Int64
-	room      chan struct{} // has one when a waiting call should look again
+	room      chan struct{} // receives when a waiting call should look again
 }
 
 func newLanes(mode rueidis.ClientMode, most int64) []lane {
@@ -40,7 +40,7 @@ func newLanes(mode rueidis.ClientMode, most int64) []lane {
 	return lanes
 }
 
-// laneOf returns the lane of a slot, the first if a command has none.
+// laneOf returns the lane of a slot. For a command without a slot it returns the first lane.
 func (c *Client) laneOf(slot uint16) *lane {
 	const slots = 1 << 14
 	if slot >= slots {
@@ -58,7 +58,7 @@ func (l *lane) enter(ctx context.Context) error {
 		select {
 		case <-l.room:
 		case <-ctx.Done():
-			l.wake() // the next, if this one was just woken
+			l.wake() // if this call was just woken, the next one must look
 			return ctx.Err()
 		}
 	}
@@ -73,14 +73,14 @@ func (l *lane) wake() {
 	}
 }
 
-// abandoned are the calls that are under way whose callers have left.
+// abandoned are the calls under way whose callers have left.
 type abandoned struct {
 	mu    sync.Mutex
-	calls map[*call]*time.Timer // that end the calls; nil: the call was told to end
-	over  bool                  // none may stay
+	calls map[*call]*time.Timer // the timers that end the calls; nil: the call was told to end
+	over  bool                  // no call may stay
 }
 
-// add notes a call whose caller leaves. It may stay for the time-out of a dial.
+// add notes a call whose caller leaves. The call may stay for the time-out of a dial.
 func (a *abandoned) add(one *call) {
 	one.lane.abandoned.Add(1)
 	a.mu.Lock()
@@ -97,7 +97,7 @@ func (a *abandoned) add(one *call) {
 	})
 }
 
-// end tells a call to end, if it was not told before. The caller holds mu.
+// end tells a call to end, once. The caller holds mu.
 func (a *abandoned) end(one *call) {
 	if timer := a.calls[one]; timer != nil {
 		timer.Stop()
@@ -106,7 +106,8 @@ func (a *abandoned) end(one *call) {
 	}
 }
 
-// remove notes that a call has ended. What was derived from its context ends too, as that of its caller has.
+// remove notes that a call has ended. Contexts derived from its context end too, since its caller's context
+// has ended.
 func (a *abandoned) remove(one *call) {
 	a.mu.Lock()
 	a.end(one)
@@ -116,7 +117,7 @@ func (a *abandoned) remove(one *call) {
 	one.lane.wake()
 }
 
-// End ends what callers have left behind, and will leave.
+// End ends the calls that callers have abandoned, and will abandon.
 func (c *Client) End() {
 	c.abandoned.mu.Lock()
 	defer c.abandoned.mu.Unlock()

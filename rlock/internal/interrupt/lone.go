@@ -14,39 +14,40 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Lone has a connection for calls that are alone, while one follows the other. The goroutine of the caller
-// writes and reads there. On a shared connection two goroutines of the client wake up for each call, which
-// takes longer than the server does.
+// Lone has a connection for calls that are alone and follow each other. The goroutine of the caller writes
+// and reads there. On a shared connection, two goroutines of the client wake up for each call, which takes
+// longer than the server does.
 //
-// Nothing reads the connection between two calls, and nothing pings it. So it is trusted for a while after an
-// answer, and given up then. It is given up too if a call gets no answer, and if the context of a call ends:
-// the answer would be the next call's. A nil Lone has no connection.
+// Nothing reads the connection between two calls, and nothing pings it. So a Lone trusts the connection for
+// a while after an answer, and then gives it up. It also gives the connection up if a call gets no answer,
+// or if the context of a call ends: the next call would get that call's answer. A nil Lone has no
+// connection.
 type Lone struct {
 	dial    func(context.Context) (*Direct, error)
-	trust   time.Duration   // after an answer
+	trust   time.Duration   // for how long, after an answer
 	closing context.Context // ends with Close
 	stop    context.CancelFunc
 	closes  sync.WaitGroup // of connections that were given up
 
-	underway atomic.Int64 // calls, also those on shared connections
-	company  atomic.Bool  // some were at the same time
+	underway atomic.Int64 // calls, also on shared connections
+	company  atomic.Bool  // some calls were at the same time
 
 	mu      sync.Mutex
 	direct  *Direct         // nil: there is none
-	used    *Direct         // by the call that is under way; nil: none is
+	used    *Direct         // by the call under way; nil: no call is
 	done    <-chan struct{} // of the context of that call
-	stale   bool            // it is to be given up, also when it is dialled so far
+	stale   bool            // the connection must be given up, even while it is dialled
 	heard   clock.Instant   // the last answer on the connection
-	calls   int             // that were alone, and followed each other
-	last    clock.Instant   // of those
+	calls   int             // how many calls were alone, and followed each other
+	last    clock.Instant   // the last of those calls
 	dialing bool
-	pause   clock.Instant // no connection is dialled before
-	timer   *time.Timer   // looks
-	fires   clock.Instant // when it does; clock.Never: it is not set
+	pause   clock.Instant // before that, no connection is dialled
+	timer   *time.Timer   // calls look
+	fires   clock.Instant // when the timer fires; clock.Never: it is not set
 }
 
-// Direct is a client that has one connection, and uses it from the goroutine of its caller if the context of
-// the call does not end.
+// Direct is a client with one connection. It uses the connection from the goroutine of its caller, if the
+// context of the call does not end.
 type Direct struct {
 	rueidis.Client
 	Conn  net.Conn
@@ -54,27 +55,28 @@ type Direct struct {
 }
 
 const (
-	// enoughCalls is how many calls that are alone follow each other before the next have the connection. So
-	// many calls lose about as much without it as it costs to make one. Among many callers some calls are
-	// alone by chance, and would be better off with the others: with them 16 callers were 7 % slower.
+	// enoughCalls is how many lone calls follow each other before the next ones have the connection.
+	// Without the connection, so many calls lose about as much as it costs to make one. Among many callers
+	// some calls are alone by chance, and are better off with the others: with such calls on the
+	// connection, 16 callers were 7 % slower.
 	enoughCalls = 64
-	// mostCommands is how many of them such a call has at most.
+	// mostCommands is the largest number of commands in such a call.
 	mostCommands = 16
-	// glance is how often somebody looks whether the context of a call has ended.
+	// glance is the pause between two looks whether the context of a call has ended.
 	glance = 5 * time.Millisecond
-	// failedPause is for how long no connection is dialled after one has failed.
+	// failedPause is for how long no connection is dialled after a failure.
 	failedPause = 5 * time.Second
 )
 
-// NewLone returns a Lone whose connections come from dial, which has to end with its context.
+// NewLone returns a Lone whose connections come from dial. dial must end with its context.
 func NewLone(dial func(context.Context) (*Direct, error), trust time.Duration) *Lone {
 	l := &Lone{dial: dial, trust: trust, fires: clock.Never}
 	l.closing, l.stop = context.WithCancel(context.Background())
 	return l
 }
 
-// enter counts a call, and returns the connection if the call may have it. The call ends by answered then,
-// and otherwise by leave.
+// enter counts a call, and returns the connection if the call may have it. Then the call must end by
+// answered. Otherwise it must end by leave.
 func (l *Lone) enter(ctx context.Context) *Direct {
 	switch {
 	case l == nil:
@@ -114,7 +116,7 @@ func (l *Lone) enter(ctx context.Context) *Direct {
 	case l.direct == nil:
 		if !l.dialing && now >= l.pause {
 			l.dialing, l.stale = true, false
-			go l.connect() // nobody waits for it: the user's dial function may not end with its context
+			go l.connect() // no call waits for it, since the user's dial function may ignore its context
 		}
 		return nil
 	}
@@ -123,7 +125,7 @@ func (l *Lone) enter(ctx context.Context) *Direct {
 	return l.direct
 }
 
-// leave takes back what enter has counted.
+// leave undoes the count of enter.
 func (l *Lone) leave() {
 	if l != nil {
 		l.underway.Add(-1)
@@ -173,8 +175,8 @@ func (l *Lone) doMulti(
 	return results
 }
 
-// Company notes that somebody has read from the cache of the shared connections: it hears of what is written
-// there a moment sooner than of what another connection writes.
+// Company notes that a caller has read from the cache of the shared connections. The cache hears of a write
+// on a shared connection a moment sooner than of a write on another connection.
 func (l *Lone) Company() {
 	if l != nil && !l.company.Load() {
 		l.company.Store(true)
@@ -216,7 +218,7 @@ func (l *Lone) giveUp() {
 	}
 }
 
-// GiveUp closes the connection after the call that is under way, and one that is dialled so far: the server
+// GiveUp closes the connection after the call under way, and a connection that is being dialled. The server
 // may be another one by now.
 func (l *Lone) GiveUp() {
 	if l == nil {
@@ -241,7 +243,7 @@ func (l *Lone) Close() {
 	l.closes.Wait()
 }
 
-// lookAt has look come at an instant, or earlier. The caller holds mu.
+// lookAt plans a look at an instant, or earlier. The caller holds mu.
 func (l *Lone) lookAt(at, now clock.Instant) {
 	if l.fires <= at {
 		return
@@ -254,9 +256,9 @@ func (l *Lone) lookAt(at, now clock.Instant) {
 	}
 }
 
-// look ends a call whose context has ended, and gives up the connection when it is not trusted any more. It
-// looks at such a call again, because the client may set the call's own deadline after this one, and then
-// closes the connection: a deadline means nothing to some.
+// look ends a call whose context has ended, and gives up a connection that is not trusted any more. It
+// looks at such a call again: the client may set the deadline of the call after look has set its own. Then
+// look closes the connection, because some connections ignore a deadline.
 func (l *Lone) look() {
 	now := clock.Now()
 	l.mu.Lock()

@@ -1,8 +1,8 @@
-// Package leftover remembers tokens that are nobody's any more although the server may still have keys with
-// them.
+// Package leftover remembers tokens that no caller uses any more, although the server may still have keys
+// with them.
 //
-// A lease ends a little earlier here than at the server, because clocks differ. In between, nobody holds the
-// key, and a caller who is told that it is held can do no more than come again.
+// A lease ends a little earlier here than at the server, because clocks differ. In between, no caller holds
+// the key. A caller who is told that the key is held can only come again.
 package leftover
 
 import (
@@ -14,12 +14,12 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Tokens are those of keys. The zero Tokens are none.
+// Tokens has the tokens of keys. The zero Tokens has none.
 type Tokens struct {
 	count atomic.Int32
 	mu    sync.Mutex
 	of    map[string]entry
-	limit int // count at which Add looks for those that are over
+	limit int // the count at which Add looks for tokens that are over
 }
 
 type entry struct {
@@ -45,7 +45,7 @@ func (t *Tokens) Add(keys, tokens []string, until clock.Instant) {
 	t.count.Store(int32(len(t.of)))
 }
 
-// Drop forgets a token, because somebody may use it again.
+// Drop forgets a token, because a caller may use it again.
 func (t *Tokens) Drop(keys []string, token string) {
 	if t.count.Load() == 0 {
 		return
@@ -60,7 +60,7 @@ func (t *Tokens) Drop(keys []string, token string) {
 	t.count.Store(int32(len(t.of)))
 }
 
-// Take returns the tokens that a key may have, once; none if it has none of them.
+// Take returns the tokens that a key may have, once.
 func (t *Tokens) Take(key string) []string {
 	if t.count.Load() == 0 {
 		return nil

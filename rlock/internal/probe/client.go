@@ -6,7 +6,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/text"
 )
 
-// client tells of the options with which the client was built, as far as can be seen.
+// client tells of the options with which the client was built, as far as they can be seen.
 func (p *probe) client() {
 	again, known := clientoption.SendsAgain(p.Built)
 	switch t := p.TimeOuts; {

@@ -1,8 +1,8 @@
-// Package probe is the self-test: it tries out what locks need of the client, the server
-// and the user's rights, and says in words what is missing.
+// Package probe is the self-test. It tries what locks need of the client, the server and the user's rights,
+// and says in words what is missing.
 //
-// It does not know of locks that somebody holds, or how a script is called: it gets a scratch
-// lock to try, and calls its methods in the order in which a program would.
+// It does not know of held locks, or how a script is called. It gets a scratch lock to try, and calls the
+// methods of that lock in the order in which a program would.
 package probe
 
 import (
@@ -23,48 +23,48 @@ import (
 // Row is the answer to one question.
 type Row struct {
 	Name     string
-	Server   string // address, where it is about one server
+	Server   string // address, if the row is about one server
 	Severity Severity
 	Text     string // what is so, what it means and what to do about it
-	Err      error  // the server's or client's error that says so; may be nil
+	Err      error  // the error of the server or the client that says so; may be nil
 }
 
 // Severity says what a row means.
 type Severity int
 
-// The severities are in the order of what they mean for locks.
+// The severities, from the least to the most important for locks.
 const (
 	OK    Severity = iota // as it should be
-	Note                  // it works, in a way that one should know of
-	Fault                 // locks fail, are lost, or do not wake those who wait for them
+	Note                  // it works, in a way that the operator should know of
+	Fault                 // locks fail, are lost, or do not wake their waiters
 )
 
-// Scratch is a lock to try out, on a key that nobody else has.
+// Scratch is a lock to try, on a key that no other caller has.
 type Scratch interface {
 	Key() string
 	Acquire(ctx context.Context) (acquired bool, err error)
 	// Peek reads the key through the client-side cache, if the client has one.
 	Peek(ctx context.Context) (held, cached bool, err error)
 	Release(ctx context.Context) error
-	// Stand runs the script of those who wait for the key, for a token that does not wait.
+	// Stand runs the script of waiters for the key, for a token that does not wait.
 	Stand(ctx context.Context) error
-	// Channel is what this process is told of grants on.
+	// Channel returns the channel that carries grants to this process.
 	Channel() string
 }
 
-// Target is what is tried out.
+// Target is what the probe tries.
 type Target struct {
-	Client   rueidis.Client         // whose calls end with their context
+	Client   rueidis.Client         // its calls end with their context
 	Built    rueidis.Client         // as the user, or Open, has built it
-	TimeOuts *clientoption.TimeOuts // of the client; nil: nobody knows them
+	TimeOuts *clientoption.TimeOuts // of the client; nil: not known
 	Lease    time.Duration          // of the locks, unless a call names another
 	Scratch  Scratch
-	// Changed has a value when the server has told of a change of the scratch key. Nil:
-	// nobody listens.
+	// Changed has a value when the server has told of a change of the scratch key. With nil, the process
+	// does not listen.
 	Changed <-chan struct{}
 	Mode    wire.Mode
 	Grants  Listener
-	Poll    time.Duration   // pause of those who wait while the server tells nothing
+	Poll    time.Duration   // pause of a waiter while the server tells nothing
 	Stop    <-chan struct{} // ends the test with clock.ErrStopped
 }
 
@@ -74,8 +74,8 @@ const TTL = 5 * time.Second
 // maxPush is how long the server may take to tell of a change.
 const maxPush = time.Second
 
-// Run tries the target out. Whatever is missing becomes a row. If something keeps Run from
-// finding out, it returns an error, together with the rows until then.
+// Run tries the target. Each finding becomes a row. If a call gets no answer, Run returns an error,
+// together with the rows until then.
 func Run(ctx context.Context, target Target) ([]Row, error) {
 	p := &probe{Target: target}
 	err := p.run(ctx)
@@ -138,10 +138,10 @@ func (p *probe) locks(acquired bool, took time.Duration, err error) {
 	}
 }
 
-// rule asks for all rights that locks need, in one line for whoever grants them. docs/PRODUCTION.md has the same
-// line, and the least that is enough.
+// rule asks for all rights that locks need, in one line for the operator. docs/PRODUCTION.md has the same
+// line, and the fewest rights that are enough.
 func (p *probe) rule() string {
-	prefix, _, _ := strings.Cut(p.Scratch.Key(), "rlock:probe:") // of the Locker
+	prefix, _, _ := strings.Cut(p.Scratch.Key(), "rlock:probe:") // the prefix of the Locker
 	if prefix == "" || strings.ContainsAny(prefix, "*?[]^\\ \t\r\n\"'") {
 		prefix = "<your keys>"
 	}
@@ -150,5 +150,5 @@ func (p *probe) rule() string {
 		"locks work WithFence(false) and WithQueue(false))", prefix)
 }
 
-// denied reports the refusal of a user's rights, in a script or outside.
+// denied reports whether the user lacked a right, in a script or outside.
 func denied(err error) bool { return wire.Forbidden(err) }

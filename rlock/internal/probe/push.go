@@ -10,9 +10,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// pushes changes the lease of the scratch lock, reads the lock through the cache, and
-// releases it. Its rows say of which changes the server has told. Like run, it returns an
-// error if something keeps it from finding out.
+// pushes changes the lease of the scratch lock, reads the lock through the cache, and releases it. Its rows
+// say of which changes the server has told. Like run, it returns an error when a call gets no answer.
 func (p *probe) pushes(ctx context.Context) error {
 	held, err := p.held(ctx)
 	if err != nil {
@@ -47,14 +46,14 @@ func (p *probe) pushes(ctx context.Context) error {
 
 	fresh, err := p.followed(ctx)
 	if err != nil {
-		return err // a refusal too: the first read was not refused
+		return err // a refusal too: the server did not refuse the first read
 	}
-	patience := maxPush // the cache may hear of the change a moment before those who wait
+	patience := maxPush // the cache may hear of the change a moment before the waiters
 	if fresh {
 		p.add("cache", OK, nil, "it hears of changes")
 	} else {
 		patience = 0
-		// Here the command changes nothing; if it is refused, that is the reason.
+		// Here the command changes nothing. If the server refuses it, that is the reason.
 		why := p.Client.Do(ctx, p.Client.B().Arbitrary("CLIENT", "CACHING", "YES").Build().ToPipe()).Error()
 		p.add("cache", Fault, why, "the server did not tell within %v that a key had changed: Check may be wrong "+
 			"for as long as WithCacheTTL; "+
@@ -87,9 +86,9 @@ func (p *probe) told(ctx context.Context, patience time.Duration) (bool, error) 
 
 const noticedLate = "the loss of a held lock is noticed when it is extended, verified or released"
 
-// held reads the scratch lock as the monitor reads held locks, changes its lease, and reports
-// whether the server tells of the change. Both commands use one connection, because a client
-// that the server does not tell of its own changes hears no more of the keys that it extends.
+// held reads the scratch lock as the monitor reads held locks, changes its lease, and reports whether the
+// server tells of the change. Both commands use one connection. If the server does not tell a client of its
+// own changes, the client hears nothing more of the keys that it extends.
 func (p *probe) held(ctx context.Context) (Row, error) {
 	row := func(severity Severity, err error, text string) (Row, error) {
 		return Row{Name: "held", Severity: severity, Text: text, Err: err}, nil
@@ -128,8 +127,7 @@ func (p *probe) held(ctx context.Context) (Row, error) {
 	return row(Fault, why, text)
 }
 
-// optedOut reports whether the server refused CLIENT CACHING because it tracks all keys
-// anyway.
+// optedOut reports whether the server refused CLIENT CACHING because it tracks all keys anyway.
 func optedOut(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "OPTIN mode")
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// Listener hears of what the server grants to this process.
+// Listener hears of the grants of the server to this process.
 type Listener interface {
 	// Listen returns nil when the server has confirmed that it tells this process.
 	Listen(ctx context.Context) error
@@ -27,10 +27,12 @@ var (
 	grantChannels = "&" + strings.TrimSuffix(slot.GrantPrefix, "{") + "*"
 )
 
-// queue tells whether processes can wait in the queue of a key, and returns whether the user has the rights
-// that scripts need for it. It sends the commands that scripts
-// send, because a script goes on without some of these rights. The commands change nothing. It comes
-// after pushes: when the client closes a connection, its cache and those who wait hear of a change.
+// queue tells whether processes can wait in the queue of a key. It reports whether the user has the rights
+// that scripts need for the queue. It sends the commands of the scripts itself, because a script goes on
+// without some of these rights. The commands change nothing.
+//
+// queue comes after pushes. When the client closes a connection, its cache and the waiters hear of a
+// change.
 func (p *probe) queue(ctx context.Context) (queued bool, err error) {
 	names, channel := slot.NamesOf(p.Scratch.Key()), p.Scratch.Channel()
 	key, waiters := names.Queue, names.Waiters
@@ -47,10 +49,11 @@ func (p *probe) queue(ctx context.Context) (queued bool, err error) {
 		{[]string{"ZREM", key, "probe"}, "+zrem " + queueKeys},
 		{[]string{"HGET", waiters, "probe"}, "+hget " + waitersKeys},
 		{[]string{"HDEL", waiters, "probe"}, "+hdel " + waitersKeys},
-		{[]string{"ZSCORE", names.Holders, "probe"}, "+zscore " + holdersKeys}, // of those who may share the key
-		{[]string{"PUBSUB", "SHARDNUMSUB", channel}, "+pubsub|shardnumsub"},    // any node says so
-		{[]string{"SPUBLISH", channel, "probe"}, "+spublish " + grantChannels}, // it is no grant, so it is ignored
-		// A release gives a fence to who waits, even if this process wants none for its locks.
+		{[]string{"ZSCORE", names.Holders, "probe"}, "+zscore " + holdersKeys}, // for the sharers of the key
+		{[]string{"PUBSUB", "SHARDNUMSUB", channel}, "+pubsub|shardnumsub"},    // any node can answer
+		// the listeners ignore it, since it is no grant
+		{[]string{"SPUBLISH", channel, "probe"}, "+spublish " + grantChannels},
+		// A release gives a fence to a waiter, even if this process wants none for its locks.
 		{[]string{"GET", slot.FenceCounter(p.Scratch.Key())[0]}, "+get " + fenceKeys},
 	}
 	commands := make(rueidis.Commands, len(tries))
@@ -98,8 +101,8 @@ func (p *probe) queue(ctx context.Context) (queued bool, err error) {
 	return queued, nil
 }
 
-// command is one about a key or a channel, which follows its name. On a cluster it goes to the node that
-// has it.
+// command returns a command about a key or a channel, which follows the command's name. On a cluster the
+// command goes to the node that has the key.
 func (p *probe) command(words []string) rueidis.Completed {
 	if words[0] == "PUBSUB" {
 		return p.Client.B().Arbitrary(words...).Build()
@@ -107,14 +110,14 @@ func (p *probe) command(words []string) rueidis.Completed {
 	return p.Client.B().Arbitrary(words[0]).Keys(words[1]).Args(words[2:]...).Build()
 }
 
-// rights are those that a user lacks.
+// rights are the rights that a user lacks.
 type rights struct {
 	first      error // the first refusal
 	unanswered error
 	words      []string // of an ACL rule
 }
 
-// note takes the error of a call that needs the rights of a rule. A server may refuse it for another
+// note takes the error of a call that needs the rights of a rule. A server may refuse the call for another
 // reason: it does not know the command.
 func (r *rights) note(err error, rule string) {
 	switch {

@@ -6,7 +6,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// NewScratch returns a Scratch of a key, for a token that nobody has.
+// NewScratch returns a Scratch of a key, for a token that no other caller has.
 func NewScratch(server *wire.Server, key, token string, fenced bool) Scratch {
 	return &scratch{server, wire.One(key), wire.Request{Token: token, TTL: TTL, Fenced: fenced}}
 }
@@ -19,7 +19,7 @@ type scratch struct {
 
 func (s *scratch) Key() string { return s.claim.Key() }
 
-// Acquire has the reaper free what commands without an answer may take.
+// Acquire lets the reaper free what commands without an answer may take.
 func (s *scratch) Acquire(ctx context.Context) (acquired bool, err error) {
 	answer, err := s.server.Acquire(ctx, &s.claim, s.request)
 	if !s.claim.Settled() {

@@ -12,7 +12,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// servers asks every server that the client knows about itself.
+// servers asks every server that the client knows about the server itself.
 func (p *probe) servers(ctx context.Context) error {
 	nodes := p.Client.Nodes()
 	for _, addr := range slices.Sorted(maps.Keys(nodes)) {

@@ -9,12 +9,12 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
-// holdersKeys are the keys of those who share a lock, in the words of an ACL rule.
+// holdersKeys are the keys of the holders who share a lock, in the words of an ACL rule.
 var holdersKeys = "~" + strings.TrimSuffix(slot.HoldersPrefix, "{") + "*"
 
-// shared tells whether locks can be shared. It sends commands that the scripts send, about the key of
-// those who share the scratch lock: nobody does, so they change nothing. queued says that the user has the
-// rights for the queue, which these scripts need too.
+// shared tells whether locks can be shared. It sends commands of the scripts about the holders of the
+// scratch lock. The scratch lock has no holders, so the commands change nothing. queued says that the user
+// has the rights for the queue, which these scripts need too.
 func (p *probe) shared(ctx context.Context, queued bool) error {
 	key := slot.NamesOf(p.Scratch.Key()).Holders
 	tries := []struct {

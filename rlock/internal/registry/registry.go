@@ -1,6 +1,5 @@
-// Package registry has what is held, to list it.
-//
-// It does not know what that is: only when each of it is over at the latest.
+// Package registry lists what is held. It does not know what an Item is. It knows only the latest time at
+// which each Item is over.
 package registry
 
 import (
@@ -11,44 +10,43 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Item is held until its Deadline, or until it is removed. Its Deadline passes for good: it does
-// not move once it has passed.
+// Item is held until its Deadline, or until it is removed. Once a Deadline has passed, it does not move.
 type Item interface {
 	comparable
 	Deadline() clock.Instant
-	Entry() *Entry // which belongs to the Item: always the same, and no other's
+	Entry() *Entry // the Entry of this Item, always the same
 }
 
-// Entry is what a Registry keeps in each of its Items, so that it finds the Item again without a search. The
-// zero Entry is in no Registry. The mutex of its shard guards it.
+// Entry is what a Registry keeps in each Item, so that it finds the Item without a search. The zero Entry
+// is in no Registry. The mutex of its shard guards it.
 type Entry struct{ position uint32 } // in the shard, counted from 1
 
-// Registry has Items from Add to Remove. It takes out later one whose Deadline passes without a
-// Remove.
+// Registry has Items from Add to Remove. If a Deadline passes without a Remove, it takes the Item out
+// later.
 type Registry[T Item] struct {
 	seed   maphash.Seed
 	swept  func([]T)
 	shards [16]shard[T]
 }
 
-// shard is a part of the Items. While it holds its mutex, it calls nothing but Deadline, Entry and what Each
-// was given, so callers may hold a mutex of their own.
+// shard has a part of the Items. While a goroutine holds the mutex, it calls only Deadline, Entry and the f
+// of Each. So its caller may hold a mutex of its own.
 type shard[T Item] struct {
 	mu    sync.Mutex
 	items []T
-	limit int // size at which Add looks for Items that are over
+	limit int // the size at which Add looks for Items that are over
 }
 
-// Init makes a Registry ready. Its methods may be called from then on. swept is called, on a goroutine of its
-// own, with Items that were taken out although nobody has removed them.
+// Init makes a Registry ready. Call it before the other methods. The Registry calls swept on a goroutine of
+// its own, with Items that it has taken out without a Remove.
 func (r *Registry[T]) Init(swept func([]T)) { r.seed, r.swept = maphash.MakeSeed(), swept }
 
 func (r *Registry[T]) shard(item T) *shard[T] {
 	return &r.shards[maphash.Comparable(r.seed, item)%uint64(len(r.shards))]
 }
 
-// Add adds an Item, unless it is in the Registry. Now and then it takes out those that are over: when there
-// are twice as many as after the last time.
+// Add adds an Item, unless it is in the Registry. When the number of Items has doubled since the last time,
+// Add takes out the Items that are over.
 func (r *Registry[T]) Add(item T) {
 	s := r.shard(item)
 	s.mu.Lock()
@@ -74,7 +72,7 @@ func (r *Registry[T]) Remove(item T) {
 	}
 }
 
-// remove takes out an Item of the shard. The last one gets its position. The caller holds mu.
+// remove takes an Item out of the shard. The last Item gets its position. The caller holds mu.
 func (s *shard[T]) remove(item T) {
 	e, end := item.Entry(), len(s.items)-1
 	last := s.items[end]
@@ -90,7 +88,7 @@ func (s *shard[T]) remove(item T) {
 // sweep takes out the Items that are over, and returns them. The caller holds mu.
 func (s *shard[T]) sweep() (over []T) {
 	now := clock.Now()
-	for _, item := range slices.Backward(s.items) { // so that what gets another position was looked at
+	for _, item := range slices.Backward(s.items) { // backward, so that an Item that moves was looked at before
 		if item.Deadline() <= now {
 			s.remove(item)
 			over = append(over, item)
@@ -100,8 +98,8 @@ func (s *shard[T]) sweep() (over []T) {
 	return over
 }
 
-// Each calls f for each Item, in no particular order. Some may be over. f is called while a mutex is held: it
-// must be quick, and not use the Registry.
+// Each calls f for each Item, in no particular order. Some Items may be over. A mutex is held meanwhile: f
+// must be quick, and must not use the Registry.
 func (r *Registry[T]) Each(f func(T)) {
 	for i := range r.shards {
 		r.shards[i].each(f)

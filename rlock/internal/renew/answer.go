@@ -10,14 +10,14 @@ import (
 type Result uint8
 
 const (
-	Extended   Result = iota // the server has run it; the lease may be over all the same
+	Extended   Result = iota // the server has run the extension; the lease may be over all the same
 	Lost                     // a key has none of the tokens
 	Failed                   // the answer is an error
-	Superseded               // the lease has got another token since, so that the answer says nothing
+	Superseded               // the lease has got another token since, so the answer says nothing
 )
 
-// Take enters the answer to an extension into the lease. ended reports that the lock has ended: the
-// lease then stays as it is.
+// Take enters the answer to an extension into the lease. ended reports that the lock has ended. Then the
+// lease stays as it is.
 func Take(l *terms.Terms, e terms.Extension, answer wire.Extended, ended bool) Result {
 	superseded := l.Superseded(e)
 	lost := answer.Lost != "" && !superseded

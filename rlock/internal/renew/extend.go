@@ -18,20 +18,21 @@ type Server interface {
 	)
 }
 
-// shortestCall is the shortest time that a call has, even if the lease has nearly ended.
+// shortestCall is the least time for a call, even if the lease has nearly ended.
 const shortestCall = 50 * time.Millisecond
 
-// begun is an Item with an extension that has begun. Its Settle follows, whatever becomes of the call.
+// begun is an Item with an extension that has begun. The Schedule calls its Settle, whatever becomes of the
+// call.
 type begun[T Item] struct {
 	item    T
 	sent    terms.Extension
-	answer  wire.Extended // that says, until there is one, that the call was interrupted
+	answer  wire.Extended // says that the call was interrupted, until there is an answer
 	settled bool
 }
 
-// extend extends Items, and returns when all have their answers. A call has time until last,
-// when the last of their leases ends. If user code ends a goroutine of the call, those that have no
-// answer yet get one that says so.
+// extend extends Items, and returns when all have their answers. A call has time until last, when the last
+// of their leases ends. If user code ends a goroutine of the call, each Item without an answer gets the
+// answer that the call was interrupted.
 func (s *Schedule[T]) extend(due []T, last clock.Instant) {
 	var (
 		all  []*begun[T]
@@ -61,12 +62,12 @@ func (s *Schedule[T]) extend(due []T, last clock.Instant) {
 	})
 }
 
-// begin begins the extensions, and tells of those that have ended.
+// begin begins the extensions. It tells of the Items that have ended.
 func (s *Schedule[T]) begin(due []T, note func(item T, e terms.Extension, ask wire.Extension)) {
 	var ended []T
 	defer func() {
 		if len(ended) > 0 {
-			go s.settled(ended) // the others are extended meanwhile
+			go s.settled(ended) // the other Items are extended meanwhile
 		}
 	}()
 	for _, item := range due {
@@ -78,7 +79,8 @@ func (s *Schedule[T]) begin(due []T, note func(item T, e terms.Extension, ask wi
 	}
 }
 
-// settle has Items take their answers. What one of them runs keeps no other from taking its own.
+// settle lets Items take their answers. User code that one Item runs does not stop another from taking its
+// answer.
 func (s *Schedule[T]) settle(some []*begun[T]) {
 	items := make([]T, len(some))
 	for i, b := range some {
@@ -88,8 +90,8 @@ func (s *Schedule[T]) settle(some []*begun[T]) {
 	events.Each(some, func(b *begun[T]) { b.item.Settle(b.sent, b.answer) })
 }
 
-// RetryPause is how long to wait before an extension by ttl that got an error or no answer is
-// made again, because an error does not mean that the lock is lost.
+// RetryPause returns the pause before an extension by ttl is made again after an error or no answer. An
+// error does not mean that the lock is lost.
 func RetryPause(ttl time.Duration) time.Duration {
 	return min(max(ttl/20, 10*time.Millisecond), time.Second)
 }

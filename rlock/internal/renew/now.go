@@ -9,19 +9,19 @@ import (
 
 // Asked is an extension that a caller has asked for.
 type Asked interface {
-	// Start begins a try, and returns what the server is asked for. It reports false if there is
-	// nothing to ask: the lock has ended, or must not have that lease.
+	// Start begins a try, and returns what to ask the server for. It reports false if there is nothing to
+	// ask: the lock has ended, or must not have that lease.
 	Start() (ask wire.Extension, ok bool)
-	// Settle takes the answer to the try. Its error has wire.Indeterminate as outcome if another
-	// try is worth it.
+	// Settle takes the answer to the try. The outcome of its error is wire.Indeterminate if another try is
+	// worth it.
 	Settle(answer wire.Extended) error
-	// Finish follows the last try.
+	// Finish is called after the last try.
 	Finish()
 }
 
-// Now makes extensions at once. Those that get no answer it makes again, for
-// wire.Patience, while ctx lasts. Each Start is followed by its Settle, and in the end by Finish,
-// also if user code panics or ends the goroutine.
+// Now makes extensions at once. It repeats the extensions that get no answer, for wire.Patience, while ctx
+// lasts. It calls Settle after each Start, and Finish at the end, also if user code panics or ends the
+// goroutine.
 func Now[T Asked](ctx context.Context, server Server, all []T) {
 	defer events.Each(all, T.Finish)
 	_ = wire.RetryFor(ctx, wire.Patience, wire.Remaining(all, func(ctx context.Context, some []T) []error {
@@ -29,7 +29,7 @@ func Now[T Asked](ctx context.Context, server Server, all []T) {
 	}))
 }
 
-// try makes one try of each, and returns their errors.
+// try makes one try of each extension, and returns their errors.
 func try[T Asked](ctx context.Context, server Server, some []T) []error {
 	var (
 		errs    = make([]error, len(some))
@@ -43,7 +43,7 @@ func try[T Asked](ctx context.Context, server Server, some []T) []error {
 	for i, a := range some {
 		if ask, ok := a.Start(); ok {
 			list, sent = append(list, ask), append(sent, i)
-			answers[i].Err = wire.ErrInterrupted // unless there is an answer
+			answers[i].Err = wire.ErrInterrupted // until there is an answer
 		}
 	}
 	if len(list) > 0 {

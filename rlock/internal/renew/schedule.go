@@ -1,7 +1,7 @@
 // Package renew extends many leases before they end, and notices when one is over.
 //
-// It decides when to extend a lease, which leases to extend together, and how long to wait for the
-// answers. It does not know what a lock is. Each Item that it plans for carries an Entry.
+// It decides when to extend a lease, which leases to extend together, and how long to wait for the answers.
+// It does not know what a lock is. Each Item on its Schedule carries an Entry.
 package renew
 
 import (
@@ -16,44 +16,43 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// round is the number of leases up to which coalesce adds those that are due a little later.
+// round is the number of leases up to which coalesce adds leases that are due a little later.
 const round = 5 * wire.Batch
 
 // shortestRetry is the shortest pause before an extension without an answer is sent again.
 const shortestRetry = 5 * time.Millisecond
 
-// Item has a lease. The Schedule calls Entry while it holds its mutex, so Entry must take no lock
-// and always return the same. It calls the other methods while it holds no mutex.
+// Item has a lease. The Schedule calls Entry while it holds its mutex. So Entry must take no mutex, and
+// must always return the same Entry. The Schedule holds no mutex while it calls the other methods.
 type Item interface {
 	Entry() *Entry
-	// Begin begins an extension, and returns what the server is asked for. It reports false if
-	// the Item has ended.
+	// Begin begins an extension, and returns what to ask the server for. It reports false if the Item has
+	// ended.
 	Begin() (sent terms.Extension, ask wire.Extension, ok bool)
 	// Settle takes the answer to an extension, and plans the next one by Set or Advance.
 	Settle(sent terms.Extension, answer wire.Extended)
-	// Expire ends the Item. If it was extended meanwhile, it is added again.
+	// Expire ends the Item. If the Item was extended meanwhile, Expire adds it again.
 	Expire()
 }
 
 // Entry is the place of an Item on a Schedule. The zero Entry is on no Schedule.
 type Entry struct {
-	renew clock.Instant // when the lease is to be extended; 0: nothing was ever planned
-	end   clock.Instant // when it is over
-	index int           // in the heap, from 1; 0: it is not on the Schedule
+	renew clock.Instant // when to extend the lease; 0: no extension was ever planned
+	end   clock.Instant // when the lease is over
+	index int           // in the heap, from 1; 0: the Item is not on the Schedule
 }
 
-// due is when something is to be done about the lease.
+// due returns when the Schedule must do something about the lease.
 func (e *Entry) due() clock.Instant { return min(e.renew, e.end) }
 
-// retryAt plans the next attempt for a lease that is being extended: halfway to its end,
-// unless an answer changes that. So the next attempt does not wait for an answer that never
-// comes.
+// retryAt plans the next attempt for a lease that is being extended: halfway to its end. An answer may
+// change that plan. So the next attempt does not wait for an answer that never comes.
 func (e *Entry) retryAt(now clock.Instant) {
 	e.renew = now.After(max(time.Duration(e.end-now)/2, shortestRetry))
 }
 
-// Schedule has one timer and no goroutine of its own; an Item costs it one entry of a heap. While
-// it holds its mutex, it calls nothing but Entry, so callers may hold a mutex of their own.
+// Schedule has one timer and no goroutine of its own. An Item costs one entry of a heap. While the Schedule
+// holds its mutex, it calls only Entry, so its caller may hold a mutex of its own.
 type Schedule[T Item] struct {
 	background context.Context
 	server     Server
@@ -66,15 +65,15 @@ type Schedule[T Item] struct {
 	closed bool
 }
 
-// New returns a Schedule. Calls to the server end with background. When the Schedule has called
-// Begin, Settle or Expire of some Items, which may have ended them, it calls settled with these
-// Items. Leases of other Items do not wait for settled to return.
+// New returns a Schedule. Its calls to the server end with background. Begin, Settle and Expire may end
+// Items. After a call of these, the Schedule calls settled with the Items. Leases of other Items do not
+// wait for settled to return.
 func New[T Item](background context.Context, server Server, settled func([]T)) *Schedule[T] {
 	return &Schedule[T]{background: background, server: server, settled: settled}
 }
 
-// Add puts an Item on the Schedule. The lease is extended at renew, or at the earlier instant that is or was
-// planned before, and over at end. Add reports false if the Schedule is closed.
+// Add puts an Item on the Schedule. The Schedule extends the lease at renew, or at an earlier instant that
+// is or was planned before. The lease is over at end. Add reports false if the Schedule is closed.
 func (s *Schedule[T]) Add(item T, renew, end clock.Instant) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,10 +93,10 @@ func (s *Schedule[T]) Add(item T, renew, end clock.Instant) bool {
 	return true
 }
 
-// Set changes the plan for an Item. One that is not on the Schedule any more stays off it.
+// Set changes the plan for an Item. An Item that has left the Schedule stays off it.
 func (s *Schedule[T]) Set(item T, renew, end clock.Instant) { s.set(item, renew, end, false) }
 
-// Advance is Set, but it keeps an extension that is planned for earlier than renew.
+// Advance is Set, but keeps an extension that is planned for earlier than renew.
 func (s *Schedule[T]) Advance(item T, renew, end clock.Instant) { s.set(item, renew, end, true) }
 
 func (s *Schedule[T]) set(item T, renew, end clock.Instant, earlier bool) {
@@ -114,7 +113,7 @@ func (s *Schedule[T]) set(item T, renew, end clock.Instant, earlier bool) {
 	}
 }
 
-// Remove takes an Item off, if it is on the Schedule.
+// Remove takes an Item off the Schedule, if it is there.
 func (s *Schedule[T]) Remove(item T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,8 +122,8 @@ func (s *Schedule[T]) Remove(item T) {
 	}
 }
 
-// Close takes all Items off, and returns them. The caller ends them with ExpireAll. Nothing is planned
-// any more.
+// Close takes all Items off the Schedule, and returns them. The caller ends them with ExpireAll. After
+// Close the Schedule plans nothing.
 func (s *Schedule[T]) Close() []T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +139,7 @@ func (s *Schedule[T]) Close() []T {
 	return items
 }
 
-// ExpireAll ends Items. If user code panics for one of them, it ends the others too.
+// ExpireAll ends Items. If user code panics for one Item, ExpireAll ends the others too.
 func ExpireAll[T Item](items []T) { events.Each(items, T.Expire) }
 
 // arm sets the timer for the first Item. The caller holds mu.
@@ -150,7 +149,7 @@ func (s *Schedule[T]) arm() {
 		next = s.queue[0].Entry().due()
 	}
 	if next == clock.Never || s.timer != nil && s.armed <= next {
-		return // a timer that fires early finds nothing due and is set anew
+		return // a timer that fires early finds nothing due, and run sets it anew
 	}
 	s.armed = next
 	if s.timer == nil {
@@ -160,7 +159,7 @@ func (s *Schedule[T]) arm() {
 	}
 }
 
-// run ends the leases that are over and extends those that are due.
+// run ends the leases that are over, and extends the leases that are due.
 func (s *Schedule[T]) run() {
 	over, due, last := s.next()
 	if len(due) > 0 {
@@ -172,8 +171,8 @@ func (s *Schedule[T]) run() {
 	}
 }
 
-// next takes off what is over, and plans the next attempt for what is due. It returns when
-// the last of the leases that are due ends.
+// next takes off the Items whose lease is over, and plans the next attempt for the due ones. last is when
+// the last of the due leases ends.
 func (s *Schedule[T]) next() (over, due []T, last clock.Instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,13 +198,15 @@ func (s *Schedule[T]) next() (over, due []T, last clock.Instant) {
 	return over, due, last
 }
 
-// coalesce adds Items that are due a little later, because a script costs about the same for one
-// lease and for many. To fill the last script, it adds leases that are due within half an
-// interval. To add another script to the round, it adds those that are due within a tenth of an
-// interval, because one more round costs the processor more than one more script. It counts as
-// if all leases could share scripts. Leases of different TTLs and, on a cluster, of different
-// slots cannot, so their scripts are smaller. Leases that were extended together are due
-// together from then on, so most scripts are full. The caller holds mu.
+// coalesce adds Items that are due a little later. A script costs about the same for one lease as for many.
+//
+// To fill the last script, coalesce adds leases that are due within half an interval. To add another script
+// to the round, it adds leases that are due within a tenth of an interval: one more round costs the
+// processor more than one more script. Leases that were extended together are due together from then on, so
+// most scripts are full.
+//
+// coalesce counts as if all leases could share scripts. Leases of different TTLs, or of different slots on
+// a cluster, cannot, so their scripts are smaller. The caller holds mu.
 func (s *Schedule[T]) coalesce(due []T) []T {
 	if len(due) == 0 {
 		return nil
@@ -213,7 +214,7 @@ func (s *Schedule[T]) coalesce(due []T) []T {
 	for now := clock.Now(); len(s.queue) > 0 && (len(due) < round || len(due)%wire.Batch > 0); {
 		item := s.queue[0]
 		e := item.Entry()
-		ahead := (e.end - e.renew) / 2 // From an extension to the end of the lease are two intervals.
+		ahead := (e.end - e.renew) / 2 // there are two intervals between an extension and the end of the lease
 		if len(due)%wire.Batch == 0 {
 			ahead /= 10
 		} else {
@@ -229,7 +230,7 @@ func (s *Schedule[T]) coalesce(due []T) []T {
 	return due
 }
 
-// queue is a heap of Items, the next one due first.
+// queue is a heap of Items. The next due Item is the first.
 type queue[T Item] []T
 
 func (q queue[T]) Len() int           { return len(q) }

@@ -2,8 +2,8 @@ package slot
 
 import "sync"
 
-// fenceCounters returns the name of the fence counter of every slot, which is in the slot
-// itself. There are at most 16,384 counters, however many locks there are.
+// fenceCounters returns the name of the fence counter of every slot. The counter is in the slot itself.
+// There are at most 16,384 counters, however many locks there are.
 var fenceCounters = sync.OnceValue(func() *[count]string {
 	names := *tags()
 	for slot, tag := range names {
@@ -12,20 +12,19 @@ var fenceCounters = sync.OnceValue(func() *[count]string {
 	return &names
 })
 
-// PrepareFences builds the table of all fence counters' names, which takes some
-// milliseconds once a process, so that the first call of FenceCounter does not.
+// PrepareFences builds the table of the names of all fence counters. That takes some milliseconds once a
+// process, which the first call of FenceCounter then saves.
 func PrepareFences() { fenceCounters() }
 
-// FenceCounter returns the name of the counter that a key's fences come from, as a list
-// of one, which nobody may change. It depends on nothing but the key's slot: everybody
-// who takes the key counts there.
+// FenceCounter returns the name of the counter of a key's fences, as a list of one. The list must not be
+// changed. The name depends only on the key's slot, so all takers of the key use the same counter.
 func FenceCounter(key string) []string {
 	slot := Of(key)
 	return fenceCounters()[slot : slot+1 : slot+1]
 }
 
-// FenceCounters returns the names of the counters that the fences of a set of keys come
-// from, each once, in the order of the keys. Nobody may change the list.
+// FenceCounters returns the names of the counters for the fences of a set. Each name is there once, in the
+// order of the keys. The list must not be changed.
 func FenceCounters(keys []string) []string {
 	if len(keys) == 1 {
 		return FenceCounter(keys[0])

@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// What the names that no lock can have start with. Behind the tag of a fence counter's name is nothing;
-// behind those of a queue, of who waits in it and of the holders is their lock's key, and behind that of a
-// channel a process.
+// The starts of the names that no lock can have. A number that puts the name in its slot and "}" follow.
+// The name of a fence counter ends there. In the names of a queue, its waiters and the holders, the key of
+// the lock follows. In the name of a channel, a process follows.
 const (
 	FencePrefix   = "rlock:fence:{"
 	QueuePrefix   = "rlock:queue:{"
@@ -17,7 +17,7 @@ const (
 	GrantPrefix   = "rlock:grant:{"
 )
 
-// reserved are the starts of names that no lock can have, and what has them.
+// reserved has the starts of names that no lock can have, and what has such names.
 var reserved = [...][2]string{
 	{FencePrefix, "fence counters"},
 	{QueuePrefix, "queues"},
@@ -26,8 +26,8 @@ var reserved = [...][2]string{
 	{GrantPrefix, "channels of grants"},
 }
 
-// Reserved reports whether no lock can have the name: with what it starts then, and what
-// names with this start belong to.
+// Reserved reports whether no lock can have the name. Then it returns the start of the name, and what has
+// such names.
 func Reserved(name string) (prefix, owner string, yes bool) {
 	for _, r := range reserved {
 		if strings.HasPrefix(name, r[0]) {
@@ -37,12 +37,11 @@ func Reserved(name string) (prefix, owner string, yes bool) {
 	return "", "", false
 }
 
-// longestTag is the most that a tag has digits.
+// longestTag is the largest number of digits in a tag.
 const longestTag = 8
 
-// tags returns a hash tag for every slot: the smallest number, in decimal, that is in it. What
-// belongs to a lock must be in the lock's slot. A tag that is built out of the lock's own key
-// instead would fail for keys with braces in them.
+// tags returns a hash tag for every slot: the smallest number in it, in decimal. The keys that belong to a
+// lock must be in the lock's slot. A tag built from the lock's own key would fail for a key with braces.
 var tags = sync.OnceValue(func() *[count]string {
 	var tags [count]string
 	var digits [longestTag]byte
@@ -56,11 +55,11 @@ var tags = sync.OnceValue(func() *[count]string {
 	return &tags
 })
 
-// Names are those of the keys that a lock has beside its own.
+// Names are the names of the keys that a lock has beside its own.
 type Names struct {
-	Queue   string // of those who wait: a sorted set of their tokens
-	Waiters string // a hash that says who they are
-	Holders string // of those who share the lock: a sorted set
+	Queue   string // a sorted set of the tokens of the waiters
+	Waiters string // a hash that says who the waiters are
+	Holders string // a sorted set of the holders who share the lock
 }
 
 // Queue returns the name of the queue of a key.
@@ -78,8 +77,8 @@ func NamesOf(key string) Names {
 	return last.Names
 }
 
-// makeNames makes the names, and a copy of the key that keeps nothing else of the caller's in memory. It
-// allocates once.
+// makeNames makes the names and a copy of the key. The copy keeps no other memory of the caller in use.
+// makeNames allocates once.
 func makeNames(tag, key string) (n Names, kept string) {
 	end := len(tag) + len("}:") + len(key)
 	q, w := len(QueuePrefix)+end, len(WaitersPrefix)+end
@@ -95,8 +94,8 @@ func makeNames(tag, key string) (n Names, kept string) {
 	return Names{all[:q], all[q : q+w], all[q+w:]}, all[q-len(key) : q]
 }
 
-// AppendNames appends the names of the queues of keys to list, and then the names of the fence counters
-// of the first of them. It allocates once for all queues.
+// AppendNames appends to list the names of the queues of keys, and then the names of the fence counters of
+// the first counters keys. It allocates once for all queues.
 func AppendNames(list, keys []string, counters int) []string {
 	tags, counterNames := tags(), fenceCounters()
 	size := 0
@@ -123,15 +122,15 @@ func AppendNames(list, keys []string, counters int) []string {
 	return list
 }
 
-// names are the last ones that NamesOf has returned. A key that is locked again and again costs no memory for
-// them, which each call of a script needs.
+// names has the last Names that NamesOf has returned. Each call of a script needs them. So a key that is
+// locked again and again costs no memory for them.
 var names [256]struct {
 	mu  sync.Mutex
 	key string
 	Names
 }
 
-// grants returns what the channels of every slot start with.
+// grants returns the start of the channel names of every slot.
 var grants = sync.OnceValue(func() *[count]string {
 	names := *tags()
 	for slot, tag := range names {
@@ -140,10 +139,10 @@ var grants = sync.OnceValue(func() *[count]string {
 	return &names
 })
 
-// Grants returns what the channels start with on which processes are told of grants of a key, in the
-// key's slot. The name of a process follows.
+// Grants returns the start of the names of the channels that carry grants of a key. The channels are in the
+// key's slot. The name of a process follows the start.
 func Grants(key string) string { return grants()[Of(key)] }
 
-// AllGrants is what Grants returns for the keys of one slot. Where there is no cluster, a process has
-// one channel for all keys: it starts with this.
+// AllGrants is what Grants returns for the keys of one slot. Without a cluster, a process has one channel
+// for all keys, whose name starts with AllGrants.
 const AllGrants = GrantPrefix + "0}:"

@@ -1,7 +1,7 @@
-// Package slot knows which hash slot of a Redis Cluster a key is in, and the names that
-// follow from it: those of fence counters, queues and channels, which no lock can have.
+// Package slot knows the hash slot of a key in a Redis Cluster, and the names that follow from the slot:
+// fence counters, queues and channels. No lock can have such a name.
 //
-// It never knows whether there is a cluster, nor what holds a key, and asks no server.
+// It does not know whether there is a cluster, or what holds a key, and it asks no server.
 package slot
 
 import (
@@ -22,10 +22,9 @@ func Same(keys []string) bool {
 	return !slices.ContainsFunc(keys, func(key string) bool { return Of(key) != Of(keys[0]) })
 }
 
-// Groups returns the keys by slot, in the order of slots, which is the same for every
-// caller: those who take several groups one after the other cannot deadlock. Within a
-// group the keys keep their order. Keys of one slot, which a script can take at once, are
-// one group.
+// Groups returns the keys by slot, in the order of the slots. The order is the same for every caller, so
+// callers that take several groups one after the other cannot deadlock. Within a group the keys keep their
+// order. A script can take the keys of one group at once.
 func Groups(keys []string) [][]string {
 	if Same(keys) {
 		return [][]string{keys}
@@ -42,9 +41,8 @@ func Groups(keys []string) [][]string {
 	return groups
 }
 
-// KeyAt returns the key that a script's answer names by its position, which counts from
-// 1. A position outside the list, which no script of ours answers, names the key that is
-// nearest to it.
+// KeyAt returns the key that the answer of a script names by its position, counted from 1. No script of
+// ours answers with a position outside the list. Such a position names the nearest key.
 func KeyAt(keys []string, position int64) string {
 	return keys[min(max(position, 1), int64(len(keys)))-1]
 }

@@ -6,12 +6,11 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Begin notes an extension that the caller asked for and sends at sent. A ttl of Longest or more
-// counts when the server has confirmed it. A shorter ttl comes with a new token, which mint
-// makes, and counts at once: the deadline comes nearer, because the server may run the command
-// long before its answer is here.
+// Begin notes an extension that the caller asks for and sends at sent. A ttl of Longest or more counts when
+// the server has confirmed it. A shorter ttl comes with a new token, which mint makes. It counts at once,
+// and the deadline comes nearer: the server may run the command long before the answer arrives.
 //
-// Exactly one Confirm, Refuse or Forget must follow each Begin, BeginCommon and BeginRenewal.
+// Exactly one Confirm, Refuse or Forget must follow each Begin, BeginJoint and BeginRenewal.
 func (t *Terms) Begin(sent clock.Instant, ttl time.Duration, mint func() string) Extension {
 	if ttl >= t.Longest() {
 		return t.begin(sent, ttl, nil)
@@ -26,19 +25,20 @@ func (t *Terms) Begin(sent clock.Instant, ttl time.Duration, mint func() string)
 	return e
 }
 
-// BeginJoint notes an extension by ttl of a lease that several use. It never shortens the lease.
+// BeginJoint notes an extension by ttl of a lease that several callers use. It never shortens the lease.
 func (t *Terms) BeginJoint(sent clock.Instant, ttl time.Duration) Extension {
 	e := t.begin(sent, ttl, nil)
 	e.renewal = true
 	return e
 }
 
-// BeginRenewal notes an automatic extension, which asks for TTL and never shortens the lease.
+// BeginRenewal notes an automatic extension. It asks for the TTL, or for most if that is less. It never
+// shortens the lease.
 //
-// While a Begin that shortens has no answer, the renewal asks for the TTL of that Begin. With a
-// longer one, the renewal could arrive after the caller was told that the lease is short. With a
-// shorter one, it could arrive first, and the keys would have the new token with a lease that
-// ends before Deadline. Otherwise it asks for most, if that is less than TTL.
+// While a Begin that shortens has no answer, the renewal asks for the TTL of that Begin:
+//   - A renewal with a longer TTL could arrive after the caller was told that the lease is short.
+//   - A renewal with a shorter TTL could arrive first. Then the keys would have the new token, with a lease
+//     that ends before Deadline.
 func (t *Terms) BeginRenewal(sent clock.Instant, most time.Duration) Extension {
 	ttl := min(t.ttl, most)
 	switch g := t.history.latest(); {
@@ -52,7 +52,7 @@ func (t *Terms) BeginRenewal(sent clock.Instant, most time.Duration) Extension {
 	return e
 }
 
-// Returned notes that the caller of Begin was told the outcome, and no longer sends the extension.
+// Returned notes that the caller of Begin knows the outcome, and does not send the extension again.
 func (t *Terms) Returned() {
 	if t.history != nil && t.history.generation != nil {
 		t.history.generation.returned = true
@@ -77,13 +77,13 @@ func (t *Terms) begin(sent clock.Instant, ttl time.Duration, next *generation) E
 	return Extension{Sent: sent, TTL: ttl, Token: t.token, Former: g.former, number: g.number}
 }
 
-// Superseded reports whether the lease has got another token since an extension was sent. The
-// answer to that extension then says nothing, because the server may have shortened the lease
-// after it, or refused it for its token.
+// Superseded reports whether the lease has got another token since the extension was sent. Then the answer
+// says nothing. The server may have shortened the lease after the extension, or refused the extension for
+// its token.
 func (t *Terms) Superseded(e Extension) bool { return e.number != t.history.latest().number }
 
-// Confirm notes that the server has run an extension; at is the present time. It changes nothing
-// if the extension is superseded, or if the lease was over before the answer came.
+// Confirm notes that the server has run an extension. at is the present time. Confirm changes nothing if
+// the extension is superseded, or if the lease was over before the answer came.
 func (t *Terms) Confirm(e Extension, at clock.Instant) {
 	t.pending--
 	if t.Superseded(e) || at >= t.Deadline() {
@@ -100,9 +100,9 @@ func (t *Terms) Confirm(e Extension, at clock.Instant) {
 	t.Start(max(t.Deadline(), clock.LeaseEnd(e.Sent, e.TTL)))
 }
 
-// Refuse notes that the server has not run an extension; at is the present time. If the extension
-// was to shorten the lease, and no other was sent with its token, the server has never seen that
-// token. The lease then is what it was before.
+// Refuse notes that the server has not run an extension. at is the present time. The extension may be the
+// only one with a token that shortens the lease. Then the server has never seen the token, and Refuse
+// restores the former lease.
 func (t *Terms) Refuse(e Extension, at clock.Instant) {
 	t.pending--
 	if e.before == nil || t.Superseded(e) || t.history.generation.sent > 1 || at >= t.Deadline() {
@@ -116,7 +116,7 @@ func (t *Terms) Refuse(e Extension, at clock.Instant) {
 	t.Start(max(t.Deadline(), e.before.deadline))
 }
 
-// Forget notes that nobody knows whether the server has run an extension, or will still run it.
+// Forget notes that an extension has no answer: the server may have run it, or may still run it.
 func (t *Terms) Forget(Extension) {
 	t.pending--
 	t.needHistory().unsure = true

@@ -1,7 +1,7 @@
-// Package text shows keys, fences and lengths of time, in errors, texts and log records, and says
-// what has failed.
+// Package text shows keys, fences and lengths of time in errors, texts and log records. It also says what
+// has failed.
 //
-// It never sees a token, so that it cannot show one.
+// It never sees a token, so it cannot show one.
 package text
 
 import (
@@ -19,7 +19,7 @@ import (
 // longest is how many bytes of a key are shown.
 const longest = 80
 
-// Quote shows a key: any bytes are allowed in one, and any length.
+// Quote shows a key. A key may have any bytes, and any length.
 func Quote(key string) string {
 	if len(key) > longest {
 		return strconv.Quote(key[:longest]) + "…"
@@ -27,7 +27,7 @@ func Quote(key string) string {
 	return strconv.Quote(key)
 }
 
-// Plain is Quote without quotes around a key that needs none.
+// Plain is Quote without the quotes, for a key that needs none.
 func Plain(key string) string {
 	quoted := Quote(key)
 	if inside := quoted[1 : len(quoted)-1]; inside == key {
@@ -36,7 +36,7 @@ func Plain(key string) string {
 	return quoted
 }
 
-// Keys names a key, how many others there are with it of n, and the fence if there is one.
+// Keys shows a key, how many other keys of n there are, and the fence if there is one.
 func Keys(key string, n int, fence uint64) string {
 	s := Quote(key)
 	if n > 1 {
@@ -60,7 +60,7 @@ func KeysAttrs(key string, n int, fence uint64) []slog.Attr {
 	return attrs
 }
 
-// DurationAttr shows a length of time to slog. clock.NoExpiry never expires.
+// DurationAttr shows a length of time to slog. It shows clock.NoExpiry as "never expires".
 func DurationAttr(name string, d time.Duration) slog.Attr {
 	if d == clock.NoExpiry {
 		return slog.String(name, "never expires")
@@ -68,7 +68,7 @@ func DurationAttr(name string, d time.Duration) slog.Attr {
 	return slog.Duration(name, d)
 }
 
-// OwnShare tells what a lock has that is a share: permits or, if the limit is 0, that of a reader.
+// OwnShare shows the share of a lock. It shows permits or, if the limit is 0, a reader's share.
 func OwnShare(n, limit int) string {
 	if limit == 0 {
 		return "a reader's share"
@@ -76,7 +76,7 @@ func OwnShare(n, limit int) string {
 	return fmt.Sprintf("%d of %s", n, several(limit, "permit"))
 }
 
-// several counts things.
+// several shows a number of things.
 func several(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -84,8 +84,8 @@ func several(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Holder tells whether somebody holds a key, who says to be that, if owner is not empty, and what is
-// left of the lease.
+// Holder says whether a key is held, how much of the lease is left, and who holds the key if owner is not
+// empty.
 func Holder(key string, held, shared bool, owner string, remaining time.Duration) string {
 	if !held {
 		return "lock " + Quote(key) + ": free"
@@ -126,7 +126,7 @@ func TTL(ttl time.Duration) string {
 	return ttl.String()
 }
 
-// Failure tells that an operation on a key has failed, with the facts that are not empty.
+// Failure says that an operation on a key has failed, with the facts that are not empty.
 func Failure(op, key string, err error, facts ...string) string {
 	s := "rlock: " + op + " " + Quote(key) + ": " + Cause(err)
 	facts = slices.DeleteFunc(facts, func(fact string) bool { return fact == "" })
@@ -136,20 +136,22 @@ func Failure(op, key string, err error, facts ...string) string {
 	return s
 }
 
-// script is what package gen puts before the error of a call: a name that the caller has never used.
+// script finds the name that package gen puts before the error of a call. The caller has never used this
+// name.
 var script = regexp.MustCompile(`\bgen: [A-Z][A-Za-z]*: `)
 
-// Cause returns the text of an error without the names of packages and scripts, for a text that begins
-// with the operation that the caller has asked for.
+// Cause returns the text of an error without the names of packages and scripts. It is for a text that
+// begins with the operation that the caller has asked for.
 func Cause(err error) string {
-	if err == nil { // of an error that a caller has made
+	if err == nil { // an error that a caller has made
 		return "no cause is given"
 	}
 	return script.ReplaceAllString(strings.TrimPrefix(err.Error(), "rlock: "), "")
 }
 
-// Effort tells how often and for how long a waiter has tried. A call that neither made an attempt
-// nor waited for anybody, as contended says, has tried nothing, however long it took.
+// Effort says how often and for how long a waiter has tried. contended says that the call has waited for
+// another holder. A call without an attempt and without such a wait has tried nothing, however long it
+// took.
 func Effort(attempts int, waited time.Duration, contended bool) string {
 	waited = waited.Round(time.Millisecond)
 	number := fmt.Sprintf("%d attempts", attempts)
@@ -167,8 +169,8 @@ func Effort(attempts int, waited time.Duration, contended bool) string {
 	return ""
 }
 
-// HeldBy tells who holds a lock that somebody else wanted, as far as that is known: own says that it is a
-// lock of the same Locker, and left is what its lease has left, 0 if that is not known.
+// HeldBy says who holds a lock that another caller wanted, as far as that is known. own says that the
+// holder is a lock of the same Locker. left is what is left of its lease; 0 means that this is not known.
 func HeldBy(own bool, left time.Duration) string {
 	is, whose := "", "the holder's"
 	if own {

@@ -1,7 +1,7 @@
-// Package wide has miniredis run scripts with whole integers where an int has 32 bits.
+// Package wide lets miniredis run scripts with whole integers where an int has 32 bits.
 //
-// miniredis counts in int. On GOARCH=386 and arm it would cut what a script counts and
-// replies: a fence, which has some 50 bits, would become another number. It takes no deadline either.
+// miniredis counts in int. On GOARCH=386 and arm it would cut the integers of a script and its replies. A
+// fence, which has about 50 bits, would become another number. miniredis would also refuse a deadline.
 package wide
 
 import (
@@ -13,20 +13,19 @@ import (
 	"sync"
 )
 
-// Needed tells whether an int has 32 bits here. Otherwise there is nothing to do.
+// Needed reports whether an int has 32 bits here. Otherwise there is nothing to do.
 const Needed = strconv.IntSize == 32
 
-// mark begins the status reply in which a script hands out an integer that
-// miniredis would cut.
+// mark begins the status reply by which a script returns an integer that miniredis would cut.
 const mark = "\x00wide integer "
 
-// A wide script is its own text between these two, which have no line break, so that
-// errors name the lines of the script. It counts beyond 32 bits with GET and SET,
-// and replies what is beyond them as a status that Reply turns into an integer.
+// A wide script is its own text between prologue and epilogue. The prologue has no line break, so that
+// errors name the lines of the script. The script counts beyond 32 bits with GET and SET. It replies such
+// an integer as a status, and Reply turns the status into the integer.
 const (
 	prologue = `do ` +
 		`local counters = {INCR = 1, DECR = -1, INCRBY = 1, DECRBY = -1} ` +
-		// A deadline has more than 32 bits, and what is left until then mostly has not.
+		// a deadline has more than 32 bits, but the time until then mostly does not
 		`local function relative(call, command, by, rest) ` +
 		`local function left(deadline) local time = call('TIME') ` +
 		`return string.format('%.0f', tonumber(deadline) - time[1] * 1000 - math.floor(time[2] / 1000)) end ` +
@@ -60,12 +59,12 @@ const (
 
 var marked = regexp.MustCompile(`\+` + mark + `(-?[0-9]+)\r\n`)
 
-// Scripts has the scripts that the clients of one server have sent, by digest, for
-// EVALSHA to run the wide one. Its methods may be called concurrently.
+// Scripts has the scripts that the clients of one server have sent, by digest. With them, EVALSHA runs the
+// wide script. Several goroutines may call its methods at once.
 type Scripts struct{ texts sync.Map }
 
-// Command returns what to run in place of a command, whose name is in capitals. Its
-// reply has to go through [Reply].
+// Command returns what to run in place of a command. The name of the command is in capitals. The caller
+// must pass the reply through [Reply].
 func (s *Scripts) Command(argv []string) []string {
 	if !Needed || len(argv) < 2 {
 		return argv
@@ -100,8 +99,7 @@ func wide(command, text string, rest []string) []string {
 	return append([]string{command, prologue + text + epilogue}, rest...)
 }
 
-// Reply returns the reply of a command that may have run scripts, with integers in
-// place of what stands for them.
+// Reply returns the reply of a command that may have run scripts. It restores the integers.
 func Reply(reply string) string {
 	return marked.ReplaceAllString(reply, ":$1\r\n")
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
-// Server calls the scripts for callers who have keys and tokens. Its errors show no token. What
-// it cannot free at once, a reaper frees later.
+// Server calls the scripts for callers who have keys and tokens. Its errors show no token. If it cannot
+// free something at once, a reaper frees it later.
 type Server struct {
 	calls   calls
 	cluster bool
