@@ -387,5 +387,5 @@ func ExampleLocker_Probe() {
 			fmt.Println(f)
 		}
 	}
-	// Output: ok    waiting: the server wakes those who wait
+	// Output: ok    waiting: the server wakes the waiters
 }

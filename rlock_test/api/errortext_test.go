@@ -22,7 +22,7 @@ var lengthOfTime = regexp.MustCompile(`(\d+h)?(\d+m)?\d+(\.\d+)?(ms|µs|s)\b`)
 // inScript is how servers say where in a script it was; each has its own words.
 var inScript = regexp.MustCompile(` script: [0-9a-f]{40}, on @user_script:\d+\.`)
 
-const otherType = "the key, or one that rlock keeps beside it, has something else stored; choose another " +
+const otherType = "the key, or a key that rlock keeps beside it, stores something else; choose another " +
 	"key, or a prefix"
 
 // slow is a context whose methods take some milliseconds.
@@ -343,7 +343,7 @@ func TestErrorsOfMissingRights(t *testing.T) {
 			} {
 				err := call()
 				require.Regexp(t, `^rlock: `+op+
-					` "job": .+ \(.*Locker\.Probe, or rlock probe --prefix, names those that it lacks for keys with that prefix\)$`, fmt.Sprint(err), user)
+					` "job": .+ \(.*Locker\.Probe, or rlock probe --prefix, names the missing rights for keys with that prefix\)$`, fmt.Sprint(err), user)
 				require.NotContains(t, err.Error(), "gen: ", user)
 				require.ErrorAs(t, err, new(*rueidis.RedisError), user)
 			}

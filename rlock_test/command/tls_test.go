@@ -44,9 +44,9 @@ func TestTLS(t *testing.T) {
 				func(url string, args ...string) (int, string,
 					string) {
 					return call(t, url, args...)
-				}, "SSL_CERT_FILE, name who has signed"},
+				}, "signer of the server's certificate"},
 			"another name":  {"rediss://localhost:" + port, secure, "x509: "},
-			"no encryption": {"redis://" + address, secure, "speaks TLS only"},
+			"no encryption": {"redis://" + address, secure, "speaks only TLS"},
 		} {
 			code, stdout, stderr := c.call(c.url, "run", "-n", "job", "--", "true")
 			require.Equal(t, 125, code, name)

@@ -17,7 +17,7 @@ func TestAdviceAboutMissingCommands(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		for command, advice := range map[string]string{
-			"EVALSHA": "Sentinel.MasterSet", "EVAL": "took EVALSHA and EVAL away", "SET": "rename-command",
+			"EVALSHA": "Sentinel.MasterSet", "EVAL": "has removed EVALSHA and EVAL", "SET": "rename-command",
 		} {
 			locker := env.OpenLocker(t, e.Start(t, "--rename-command", command, "").Option())
 			_, err := locker.Acquire(t.Context(), "job")

@@ -25,10 +25,10 @@ func Refused(o *rueidis.ClientOption) (name, reason string) {
 	switch {
 	case o.ReplicaOnly:
 		return "ReplicaOnly", "a replica takes no lock; leave it out, and set SendToReplicas if other reads " +
-			"are to go to replicas"
+			"should go to replicas"
 	case o.ConnLifetime != 0:
 		return "ConnLifetime", "when the lifetime of a connection ends before its replies have come, rueidis " +
-			"sends all commands again, also those that change data. A copy that arrives late can take a lock for " +
+			"sends all commands again, even if they change data. A copy that arrives late can take a lock for " +
 			"a caller who has given it up, or rob the next holder; leave it out"
 	}
 	return "", ""

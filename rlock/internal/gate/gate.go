@@ -24,7 +24,7 @@ var (
 )
 
 // ErrAnswered is the error of a Gate that lets no goroutine in any more.
-var ErrAnswered = errors.New("somebody has got an answer")
+var ErrAnswered = errors.New("an earlier call has got an answer")
 
 // Enter waits until no goroutine is inside, or ctx ends. Its error is ErrAnswered or the error of ctx. A
 // goroutine that has entered must leave.

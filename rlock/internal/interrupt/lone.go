@@ -186,7 +186,7 @@ func (l *Lone) Company() {
 // connect makes the connection.
 func (l *Lone) connect() {
 	var w *Direct
-	err := errors.New("code of the user's has ended the dial")
+	err := errors.New("user code has ended the dial")
 	defer func() {
 		_ = recover()
 		l.connected(w, err)

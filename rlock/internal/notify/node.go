@@ -133,6 +133,6 @@ func explainLocate(channel string, err error) error {
 	if !lacksRight(err) {
 		return fmt.Errorf("rlock: cannot find the node of the cluster that has %s: %w", channel, err)
 	}
-	return fmt.Errorf("rlock: cannot find the node of the cluster that has %s; that needs the rights +zrem and "+
-		"~%[1]s: %[2]w", channel, err)
+	return fmt.Errorf("rlock: cannot find the node of the cluster that has %s; for that, the user needs the "+
+		"rights +zrem and ~%[1]s: %[2]w", channel, err)
 }

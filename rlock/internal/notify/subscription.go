@@ -310,7 +310,8 @@ func (s *subscription) explain(ctx context.Context, err error) error {
 		return errLate
 	case errors.As(err, &refused):
 		return fmt.Errorf("rlock: the server does not tell this process what is published on %[1]s; "+
-			"that needs Redis 7 or Valkey, and the rights +ssubscribe and &%[1]s: %[2]w", s.channel, err)
+			"for that, the server must be Redis 7 or Valkey, and the user needs the rights +ssubscribe and "+
+			"&%[1]s: %[2]w", s.channel, err)
 	}
 	return fmt.Errorf("rlock: cannot subscribe to %s: %w", s.channel, err)
 }

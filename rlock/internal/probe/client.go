@@ -11,8 +11,8 @@ func (p *probe) client() {
 	again, known := clientoption.SendsAgain(p.Built)
 	switch t := p.TimeOuts; {
 	case again:
-		p.add("client", Fault, nil, "it was built with ConnLifetime, with which it sends commands twice that "+
-			"change data, so that two may hold a lock; leave that out")
+		p.add("client", Fault, nil, "it was built with ConnLifetime, which sends commands again that change "+
+			"data, so two callers may hold a lock; leave that out")
 	case t != nil && p.Lease < t.ShortestLease() && p.Lease != clock.NoExpiry:
 		p.add("client", Note, nil, "a lock that is extended with the lease of %s may be lost when a connection "+
 			"dies silently: %s", text.TTL(p.Lease), t.Enough())
@@ -22,13 +22,11 @@ func (p *probe) client() {
 	case known:
 		p.add("client", Note, nil, unseen)
 	default:
-		p.add("client", Note, nil, unseen+"; nor is it seen whether it was built with ConnLifetime, with which "+
-			"two may hold a lock: leave that out")
+		p.add("client", Note, nil, unseen+"; the test cannot see either whether it was built with "+
+			"ConnLifetime, with which two callers may hold a lock: leave that out")
 	}
 }
 
-const unseen = "it is not seen how soon it notices that a connection is dead, as it was given to New: build " +
-	"it " +
-	"with a Dialer.KeepAlive of a tenth and a ConnWriteTimeout of a fifth of the shortest lease that is " +
-	"extended, " +
-	"or use Open (by default it takes up to 12s, and extended leases below 20s may be lost)"
+const unseen = "it was given to New, so the test cannot see how soon it notices that a connection is dead: use " +
+	"Open, or build it with a Dialer.KeepAlive of a tenth and a ConnWriteTimeout of a fifth of the shortest " +
+	"lease that is extended (by default it takes up to 12s, and extended leases below 20s may be lost)"

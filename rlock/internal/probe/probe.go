@@ -123,18 +123,18 @@ func (p *probe) locks(acquired bool, took time.Duration, err error) {
 	case err == nil && acquired:
 		text := ""
 		if strings.HasPrefix(p.Scratch.Key(), "rlock:probe:") {
-			text = "; the rights to your own keys are tried only for a Locker WithPrefix, " +
-				"as --prefix of rlock probe"
+			text = "; the test tries the rights to your own keys only for a Locker WithPrefix, " +
+				"or with --prefix of rlock probe"
 		}
 		p.add("locks", OK, nil, "acquired in %v%s", took.Round(time.Microsecond), text)
 	case refused && strings.HasPrefix(server.Error(), "READONLY"):
 		p.add("locks", Fault, err, "the server is a replica that takes no writes; connect to the primary, and "+
 			"build the client without ReplicaOnly")
 	case refused && denied(server):
-		p.add("locks", Fault, err, "the user may not acquire a lock, of the key %s; %s",
+		p.add("locks", Fault, err, "the user may not acquire a lock of the key %s; %s",
 			strconv.Quote(p.Scratch.Key()), p.rule())
 	default:
-		p.add("locks", Fault, err, "a lock that nobody holds cannot be acquired")
+		p.add("locks", Fault, err, "a free lock cannot be acquired")
 	}
 }
 
@@ -146,8 +146,8 @@ func (p *probe) rule() string {
 		prefix = "<your keys>"
 	}
 	return fmt.Sprintf("grant ACL SETUSER <user> ~%s* ~rlock:* &rlock:* +@all -@admin -@dangerous +info +role "+
-		"(docs/PRODUCTION.md has less that is enough; without ~rlock:*, "+
-		"locks work WithFence(false) and WithQueue(false))", prefix)
+		"(docs/PRODUCTION.md lists fewer rights that are enough; without "+
+		"~rlock:*, locks work WithFence(false) and WithQueue(false))", prefix)
 }
 
 // denied reports whether the user lacked a right, in a script or outside.

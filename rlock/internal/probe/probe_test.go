@@ -216,12 +216,12 @@ func TestRun(t *testing.T) {
 			change: func(t *testing.T, s *scratch) { s.acquire = refusal(t, "ERR unknown command") },
 			want: map[string]probe.Severity{"locks": probe.Fault, "queue": none, "held": none, "cache": none,
 				"waiting": none, "shared": none},
-			says: "a lock that nobody holds cannot be acquired",
+			says: "a free lock cannot be acquired",
 		},
 		"somebody holds it": {
 			change: func(_ *testing.T, s *scratch) { s.acquired = false },
 			want:   map[string]probe.Severity{"locks": probe.Fault},
-			says:   "a lock that nobody holds cannot be acquired",
+			says:   "a free lock cannot be acquired",
 		},
 		"the release is refused": {
 			change: func(t *testing.T, s *scratch) { s.release = refusal(t, "NOPERM no permissions to run del") },
@@ -235,7 +235,7 @@ func TestRun(t *testing.T) {
 		"nobody hears": {
 			change: func(_ *testing.T, s *scratch) { s.changed = nil },
 			want:   map[string]probe.Severity{"held": probe.Note, "waiting": probe.Note},
-			says:   "there are no Invalidations: who waits learns by a heartbeat",
+			says:   "there are no Invalidations: a waiter learns by a heartbeat",
 		},
 		"no cache": {
 			change: func(_ *testing.T, s *scratch) { s.cached, s.deafToLease = false, true },
@@ -292,7 +292,7 @@ func TestRun(t *testing.T) {
 		"a server without sharded channels": {
 			replies: replies{"SPUBLISH": "-ERR unknown command 'SPUBLISH'\r\n"},
 			want:    map[string]probe.Severity{"queue": probe.Note, "shared": probe.Note},
-			says:    "when a key is freed gets it (unknown command", // no right helps
+			says:    "for a freed key gets it (unknown command", // no right helps
 		},
 		"no right to name a channel in a script": {
 			change: func(t *testing.T, s *scratch) { s.stand = refusal(t, "NOPERM no permissions to access a key") },
@@ -363,7 +363,7 @@ func TestRun(t *testing.T) {
 		"replicas": {
 			replies: replies{"INFO replication": bulk("role:master\r\nconnected_slaves:2\r\n")},
 			want:    map[string]probe.Severity{"replication": probe.Note},
-			says:    "replicas: 2. They are told of a lock after it was granted",
+			says:    "replicas: 2. They learn of a lock after the primary has granted it",
 		},
 		"it is a replica": {
 			replies: replies{"INFO replication": bulk("role:slave\r\nconnected_slaves:0\r\n")},

@@ -29,13 +29,12 @@ func (p *probe) pushes(ctx context.Context) error {
 		held = Row{Name: "held", Severity: Note, Text: "no cache: " + noticedLate}
 	}
 	p.rows = append(p.rows, held)
-	const polls = "who waits learns by a heartbeat that somebody has deleted the key, and polls at the pace of " +
-		"WithRetry where there is no queue between processes"
+	const polls = "a waiter learns by a heartbeat that the key was deleted, and polls at the pace of WithRetry " +
+		"where there is no queue between processes"
 	switch {
 	case err != nil:
-		p.add("cache", Fault, err, "reading through the client-side cache (MULTI, PTTL, GET, EXEC) fails, "+
-			"so that Check asks the server every time, or fails too; "+
-			"%s, or build the client with DisableCache", p.rule())
+		p.add("cache", Fault, err, "reading through the client-side cache (MULTI, PTTL, GET, EXEC) fails, so Check "+
+			"asks the server every time, or fails too; %s, or build the client with DisableCache", p.rule())
 		p.add("waiting", Note, nil, "no cache: %s", polls)
 		return nil
 	case !cached:
@@ -56,8 +55,7 @@ func (p *probe) pushes(ctx context.Context) error {
 		// Here the command changes nothing. If the server refuses it, that is the reason.
 		why := p.Client.Do(ctx, p.Client.B().Arbitrary("CLIENT", "CACHING", "YES").Build().ToPipe()).Error()
 		p.add("cache", Fault, why, "the server did not tell within %v that a key had changed: Check may be wrong "+
-			"for as long as WithCacheTTL; "+
-			"grant +client|caching and +client|tracking", maxPush)
+			"for as long as WithCacheTTL; grant +client|caching and +client|tracking", maxPush)
 	}
 	if p.Changed == nil {
 		p.add("waiting", Note, nil, "there are no Invalidations: %s; use Open or WithInvalidations", polls)
@@ -68,12 +66,12 @@ func (p *probe) pushes(ctx context.Context) error {
 	case err != nil:
 		return err
 	case told:
-		p.add("waiting", OK, nil, "the server wakes those who wait")
+		p.add("waiting", OK, nil, "the server wakes the waiters")
 	default:
 		p.add("waiting", Fault, nil,
-			"no push reached the Invalidations: until one does, who waits does not hear that a key is deleted, and "+
-				"polls every %v where there is no queue between processes; "+
-				"set ClientOption.OnInvalidations of this client to Invalidations.OnInvalidations, and see cache", p.Poll)
+			"no push reached the Invalidations: until one does, a waiter does not hear that a key is deleted, and "+
+				"polls every %v where there is no queue between processes; set ClientOption.OnInvalidations of "+
+				"this client to Invalidations.OnInvalidations, and see cache", p.Poll)
 	}
 	return nil
 }
@@ -117,8 +115,7 @@ func (p *probe) held(ctx context.Context) (Row, error) {
 		return row(OK, nil, "the server tells of a change")
 	}
 	text := "the server did not tell within " + maxPush.String() + " that a key had changed: " + noticedLate +
-		"; " +
-		"set ClientOption.OnInvalidations of this client to Invalidations.OnInvalidations, without NOLOOP and " +
+		"; set ClientOption.OnInvalidations of this client to Invalidations.OnInvalidations, without NOLOOP and " +
 		"with prefixes that cover the locks, and grant +client|caching"
 	why := replies[0].Error()
 	if optedOut(why) {

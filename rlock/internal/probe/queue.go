@@ -78,16 +78,16 @@ func (p *probe) queue(ctx context.Context) (queued bool, err error) {
 	case heard == clock.ErrStopped:
 		return false, heard
 	case p.Mode == wire.Polling:
-		p.add("queue", Note, nil, "WithQueue(false): who comes first when a key is freed gets it")
+		p.add("queue", Note, nil, "WithQueue(false): the first process that asks for a freed key gets it")
 	case lacking.first != nil && p.Mode == wire.Queued:
 		lacking.listen(heard)
 		p.add("queue", Fault, lacking.first,
-			"WithQueue(true): who waits, or releases a lock for which others wait, gets this error%s", lacking.rule())
+			"WithQueue(true): a waiter, and a holder who releases a lock with waiters, gets this error%s", lacking.rule())
 	case lacking.first != nil:
 		lacking.listen(heard)
 		p.add("queue", Note, lacking.first,
-			"who waits has no place in a queue, or a release cannot pass the lock on: who comes first when a key is "+
-				"freed gets it%s", lacking.rule())
+			"a waiter has no place in a queue, or a release cannot pass the lock on: the first process that asks "+
+				"for a freed key gets it%s", lacking.rule())
 	case denied(heard):
 		lacking.listen(heard)
 		p.add("queue", Note, heard, "this process keeps its place in a queue, but does not hear of grants, and "+
@@ -96,7 +96,7 @@ func (p *probe) queue(ctx context.Context) (queued bool, err error) {
 		p.add("queue", Note, heard, "this process keeps its place in a queue, but does not hear of grants so far, "+
 			"and asks every %v", p.Poll)
 	default:
-		p.add("queue", OK, nil, "who waits has a place in the queue of the key, and hears of the grant")
+		p.add("queue", OK, nil, "a waiter has a place in the queue of the key, and hears of the grant")
 	}
 	return queued, nil
 }

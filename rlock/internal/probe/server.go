@@ -57,7 +57,7 @@ func (p *probe) hello(hello map[string]rueidis.RedisMessage) {
 		p.add("protocol", OK, nil, "RESP3")
 	} else {
 		p.add("protocol", Note, nil,
-			"RESP%d: the server cannot push, so there is no cache, and nobody hears of changed keys", n)
+			"RESP%d: the server cannot push, so there is no cache, and no process hears of changed keys", n)
 	}
 }
 
@@ -101,10 +101,10 @@ func (p *probe) replication(ctx context.Context, node rueidis.Client) {
 		p.add("replication", Note, nil, "it is a replica; locks are taken on its primary")
 	case replicas > 0:
 		p.add("replication", Note, nil,
-			"replicas: %d. They are told of a lock after it was granted, so a failover can lose it; let the resource "+
-				"check the fence", replicas)
+			"replicas: %d. They learn of a lock after the primary has granted it, so a failover can lose it; let "+
+				"the resource check the fence", replicas)
 	default:
-		p.add("replication", OK, nil, "there is no replica that a failover could lose locks to")
+		p.add("replication", OK, nil, "there is no replica, so no failover can lose locks")
 	}
 }
 

@@ -21,7 +21,7 @@ const (
 var reserved = [...][2]string{
 	{FencePrefix, "fence counters"},
 	{QueuePrefix, "queues"},
-	{WaitersPrefix, "those who wait"},
+	{WaitersPrefix, "waiters"},
 	{HoldersPrefix, "holders of shared locks"},
 	{GrantPrefix, "channels of grants"},
 }

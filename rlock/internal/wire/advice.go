@@ -40,45 +40,44 @@ func Advice(err error) string {
 
 // codes says what to do about an error of the server, by its first word.
 var codes = map[string]string{
-	"NOPERM": "give the user the rights that docs/PRODUCTION.md lists, and for readers and permits those that " +
-		"it " +
-		"adds; Locker.Probe, or rlock probe --prefix, names those that it lacks for keys with that prefix",
+	"NOPERM": "give the user the rights that docs/PRODUCTION.md lists, which has more for readers and permits; " +
+		"Locker.Probe, or rlock probe --prefix, names the missing rights for keys with that prefix",
 	"NOAUTH":    noPassword,
 	"WRONGPASS": wrongPassword,
 	"DENIED":    "the server is in protected mode, so it serves its own host only; give it a password",
-	"WRONGTYPE": "the key, or one that rlock keeps beside it, has something else stored; " +
+	"WRONGTYPE": "the key, or a key that rlock keeps beside it, stores something else; " +
 		"choose another key, or a prefix",
-	"READONLY":    "the server is a replica; connect to the primary, or by Sentinel or Cluster, which find it",
+	"READONLY":    "the server is a replica; connect to the primary, or use Sentinel or Cluster, which find it",
 	"OOM":         "the server's memory is full; free some of it, or raise maxmemory",
 	"MISCONF":     "the server cannot write its data to disk; its log says why",
 	"NOREPLICAS":  "too few replicas are connected to the server for its min-replicas-to-write",
 	"LOADING":     "the server has just started; try again soon",
 	"CLUSTERDOWN": "no node of the cluster serves the key; see CLUSTER INFO",
 	"MASTERDOWN":  "the server is a replica without its primary; see INFO replication",
-	"BUSY":        "a script of somebody keeps the server busy; SCRIPT KILL ends one that has written nothing",
-	"TRYAGAIN":    "the key's slot of the cluster moves; try again soon",
+	"BUSY":        "a script keeps the server busy; SCRIPT KILL ends a script that has written nothing",
+	"TRYAGAIN":    "the slot of the key moves to another node; try again soon",
 	"MOVED":       "the server is a node of a cluster; build the client without ForceSingleClient",
 }
 
 const (
 	noPassword    = "the server wants a password; give the client the user and the password"
 	wrongPassword = "the user or the password is wrong, the user is disabled, or the password was changed; " +
-		"AuthCredentialsFn gives a client that runs the present one"
+		"with AuthCredentialsFn, a running client takes the new password"
 )
 
 // inWords is Advice for an error without a code of its own. The more special words come first.
 func inWords(said string) string {
 	said = strings.ToLower(strings.NewReplacer("`", "'").Replace(said))
 	for _, known := range [...]struct{ words, do string }{
-		{"unknown command 'eval", "the server runs no Lua scripts, of which locks are made: it is a sentinel, of " +
-			"which Sentinel.MasterSet (in a URL master_set) makes the way to the primary; or a proxy or " +
-			"rename-command took EVALSHA and EVAL away, which must be there by these names"},
-		{"unknown command 'cluster", "several addresses are those of one cluster, or of sentinels: name what " +
-			"these watch in Sentinel.MasterSet (in a URL master_set)"},
+		{"unknown command 'eval", "the server runs no Lua scripts, and locks need them. If it is a sentinel, set " +
+			"Sentinel.MasterSet (in a URL master_set), which leads to the primary. Otherwise a proxy or " +
+			"rename-command has removed EVALSHA and EVAL; locks need both under these names"},
+		{"unknown command 'cluster", "several addresses must belong to one cluster, or to sentinels; for " +
+			"sentinels, set Sentinel.MasterSet (in a URL master_set) to the name that they watch"},
 		{"called from script", missing},
 		{"unknown command", missing},
-		{"no such master with that name", "the sentinels watch nothing of that name; SENTINEL MASTERS lists the " +
-			"names, of which Sentinel.MasterSet (in a URL master_set) must be one"},
+		{"no such master with that name", "the sentinels watch no primary of that name; set Sentinel.MasterSet " +
+			"(in a URL master_set) to a name that SENTINEL MASTERS lists"},
 		{"max number of clients reached", fullHouse},
 		{"invalid password", wrongPassword},
 		{"without any password configured", "the server has no password; leave it out"},
@@ -93,10 +92,10 @@ func inWords(said string) string {
 }
 
 const (
-	missing = "the server has no such command: rename-command in its configuration, or a proxy, took it away, " +
-		"or its version is too old; locks need the commands that docs/PRODUCTION.md lists under Rights, by these " +
-		"names"
-	fullHouse = "raise maxclients, or see with CLIENT LIST who has so many connections"
+	missing = "the server has no such command: rename-command in its configuration, or a proxy, has removed it, " +
+		"or its version is too old; locks need the commands that docs/PRODUCTION.md lists under Rights, under " +
+		"these names"
+	fullHouse = "raise maxclients, or see with CLIENT LIST which clients have so many connections"
 )
 
 // connectionAdvice is Advice for an error that no server has sent.
@@ -109,24 +108,24 @@ func connectionAdvice(err error) string {
 	)
 	switch {
 	case errors.Is(err, rueidis.ErrNoCache):
-		return "set DisableCache, or let the server and its user have HELLO 3 and CLIENT TRACKING"
+		return "set DisableCache, or allow HELLO 3 and CLIENT TRACKING at the server and for its user"
 	case errors.As(err, &dns):
 		return "see whether the host's name is right"
 	case errors.As(err, &plain):
 		return "the server speaks no TLS at that port; leave TLSConfig out (in a URL redis:// for rediss://)"
 	case errors.As(err, &verify):
-		return "have TLSConfig.RootCAs, or SSL_CERT_FILE, name who has signed the server's certificate, and " +
-			"connect to a name that is in it"
+		return "put the signer of the server's certificate in TLSConfig.RootCAs, or in SSL_CERT_FILE, and " +
+			"connect to a name that is in the certificate"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nothing listens there; see whether the server runs, and at which address and port"
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		return "the server, or a proxy, closes the connection: it has ended, has as many clients as maxclients " +
-			"allows (see INFO clients and stats), speaks TLS only, or is a proxy that has nothing behind it, or " +
-			"that knows no HELLO (AlwaysRESP2, DisableCache)"
+		return "the server or a proxy closes the connection. Perhaps the server has ended, has reached its " +
+			"maxclients (see INFO clients and stats), or speaks only TLS. Or a proxy has no server behind it, or " +
+			"knows no HELLO (AlwaysRESP2, DisableCache)"
 	case errors.As(err, &op) && op.Op == "dial" && op.Timeout():
 		return "nothing answers there; see the address, the network and its firewalls"
 	case strings.Contains(err.Error(), "received unknown message type"):
-		return "what answers there is no Redis, or speaks TLS only"
+		return "the server at that address is no Redis, or speaks only TLS"
 	}
 	return ""
 }
