@@ -79,8 +79,9 @@ func Distinct(prefix string, keys []string) ([]string, *Wrong) {
 		}
 		_, twice := seen[key]
 		if twice || seen == nil && slices.Contains(keys[:i], key) {
-			return nil, &Wrong{"keys", text.Quote(full[i]) + " stands twice in the list; name every key once",
-				Duplicate}
+			return nil, &Wrong{
+				"keys", text.Quote(full[i]) + " stands twice in the list; name every key once", Duplicate,
+			}
 		}
 		if seen != nil {
 			seen[key] = struct{}{}
@@ -101,10 +102,13 @@ func Set(prefix string, keys []string, oneSlot bool) ([]string, *Wrong) {
 	first := slot.Of(full[0])
 	for _, key := range full[1:] {
 		if other := slot.Of(key); other != first {
-			return nil,
-				&Wrong{"keys", fmt.Sprintf("%s (slot %d) and %s (slot %d) are in different slots of the cluster; give "+
-					"them the same {hash tag}, or see WithCrossSlot",
-					text.Quote(full[0]), first, text.Quote(key), other), CrossSlot}
+			return nil, &Wrong{
+				"keys", fmt.Sprintf(
+					"%s (slot %d) and %s (slot %d) are in different slots of the cluster; "+
+						"give them the same {hash tag}, or see WithCrossSlot",
+					text.Quote(full[0]), first, text.Quote(key), other,
+				), CrossSlot,
+			}
 		}
 	}
 	return full, nil

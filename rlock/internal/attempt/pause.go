@@ -11,8 +11,9 @@ import (
 // Pause waits until another attempt is worth it. It waits for the pause of the policy at most, which ends
 // at until. It never waits past end, when the policy gives up. Its error says why ctx has ended, or is
 // clock.ErrStopped.
-func (a *Attempts) Pause(ctx context.Context, w *notify.Wait, why Setback, pause time.Duration, until,
-	end clock.Instant) error {
+func (a *Attempts) Pause(
+	ctx context.Context, w *notify.Wait, why Setback, pause time.Duration, until, end clock.Instant,
+) error {
 	a.until, a.early = until, false
 	p := pausing{a, pause, end}
 	if why.Kind == Transient || a.collect.Over() {

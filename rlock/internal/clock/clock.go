@@ -103,16 +103,18 @@ func Sleep(ctx context.Context, d time.Duration, stop <-chan struct{}) error {
 
 // Receive waits until signal is closed or sends, or until d is over. over reports that d is over. Like
 // Sleep, Receive returns an error if ctx or stop ends it first.
-func Receive(ctx context.Context, signal <-chan struct{}, d time.Duration, stop <-chan struct{}) (over bool,
-	err error) {
+func Receive(
+	ctx context.Context, signal <-chan struct{}, d time.Duration, stop <-chan struct{},
+) (over bool, err error) {
 	got, err := Select(ctx, signal, nil, d, stop)
 	return err == nil && got == nil, err
 }
 
 // Select is Receive for two signals. It returns the signal that was closed or has sent, or nil if d is
 // over.
-func Select(ctx context.Context, a, b <-chan struct{}, d time.Duration,
-	stop <-chan struct{}) (got <-chan struct{}, err error) {
+func Select(
+	ctx context.Context, a, b <-chan struct{}, d time.Duration, stop <-chan struct{},
+) (got <-chan struct{}, err error) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

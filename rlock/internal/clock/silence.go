@@ -28,7 +28,7 @@ func (s *Silence) End() {
 	}
 }
 
-// Leave forgets a question whose answer no caller awaits any more.
+// Leave forgets a question whose answer no caller awaits now.
 func (s *Silence) Leave() {
 	switch since := s.since.Load(); {
 	case since > 0:

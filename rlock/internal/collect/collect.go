@@ -35,8 +35,8 @@ const (
 	// soon is when a set tries again after it has given back its keys because a server did not answer.
 	soon = 2 * time.Second
 
-	// Patience is for how long a call for keys of one slot may wait for its answer while the set has keys
-	// of other slots.
+	// Patience is for how long a call for keys of one slot may wait for its answer. Meanwhile the set may
+	// have keys of other slots.
 	Patience = 2 * time.Second
 )
 

@@ -2,8 +2,9 @@
 // forgotten. It also closes a connection whose server says nothing before the dialling call ends.
 //
 // A rueidis client that is closed while it dials forgets the connection. It does so in clusterClient.init,
-// when it gives up starting with the first address, and in mux._pipe, which stores the new connection over
-// the mark of the end. The connection would stay open, with a ping every second, until the process ends.
+// when it gives up starting with the first address. It also does so in mux._pipe, which stores the new
+// connection over the mark of the end. The connection would stay open, with a ping every second, until the
+// process ends.
 //
 // rueidis waits for the first answer of a server until Dialer.Timeout. Meanwhile it ignores that the
 // context of the call is cancelled (_newPipe).
@@ -74,8 +75,9 @@ func (t *Tracker) Wrap(option rueidis.ClientOption) rueidis.ClientOption {
 	dial := dialerOf(option)
 	nagle := option.DisableTCPNoDelay
 	option.DialFn, option.DisableTCPNoDelay = nil, false
-	option.DialCtxFn = func(ctx context.Context, address string, dialer *net.Dialer,
-		security *tls.Config) (net.Conn, error) {
+	option.DialCtxFn = func(
+		ctx context.Context, address string, dialer *net.Dialer, security *tls.Config,
+	) (net.Conn, error) {
 		if t.closing.Err() != nil {
 			return nil, rueidis.ErrClosing
 		}
@@ -142,8 +144,9 @@ func guarded(dial func(keep func(net.Conn)) (net.Conn, error)) (conn net.Conn, e
 var errInterrupted = errors.New("rlock: a panic or runtime.Goexit in the context or in the dial function " +
 	"has kept the client from connecting")
 
-type dialFunc = func(ctx context.Context, address string, dialer *net.Dialer, security *tls.Config) (net.Conn,
-	error)
+type dialFunc = func(
+	ctx context.Context, address string, dialer *net.Dialer, security *tls.Config,
+) (net.Conn, error)
 
 // dialerOf returns the function with which rueidis would dial by the option.
 func dialerOf(option rueidis.ClientOption) dialFunc {
@@ -155,8 +158,9 @@ func dialerOf(option rueidis.ClientOption) dialFunc {
 			return option.DialFn(address, dialer, security)
 		}
 	}
-	return func(ctx context.Context, address string, dialer *net.Dialer, security *tls.Config) (net.Conn,
-		error) {
+	return func(
+		ctx context.Context, address string, dialer *net.Dialer, security *tls.Config,
+	) (net.Conn, error) {
 		if security != nil {
 			return (&tls.Dialer{NetDialer: dialer, Config: security}).DialContext(ctx, "tcp", address)
 		}
@@ -167,7 +171,7 @@ func dialerOf(option rueidis.ClientOption) dialFunc {
 // hurry is for the first dial for which calls wait that ignore their context. These calls were under way
 // when their connection was lost. hurry is long enough for most networks, and for a busy machine: with 100
 // ms, eleven tests at load 12 had connections that were closed before they were up. If hurry is too short,
-// each further dial may take twice as long. So such calls do not keep a connection from ever coming up.
+// each further dial may take twice as long. So these calls cannot stop a connection from ever coming up.
 const hurry = 700 * time.Millisecond
 
 // limit returns how long a dial may take until the server has said something. The context of a call may

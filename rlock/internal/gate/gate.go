@@ -23,7 +23,7 @@ var (
 	done = new(state) // a goroutine has got an answer inside
 )
 
-// ErrAnswered is the error of a Gate that lets no goroutine in any more.
+// ErrAnswered is the error of a closed Gate: a goroutine inside has got an answer.
 var ErrAnswered = errors.New("an earlier call has got an answer")
 
 // Enter waits until no goroutine is inside, or ctx ends. Its error is ErrAnswered or the error of ctx. A

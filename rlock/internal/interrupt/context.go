@@ -115,7 +115,7 @@ var own = func() (types []reflect.Type) {
 
 // settled returns ctx. If Done or Deadline of ctx may call user code, it returns a context that has asked
 // both already. So the client asks no user code while a command is under way. If Done panicked then,
-// rueidis would never take the answer, and its connection would serve no call any more.
+// rueidis would never take the answer, and its connection would serve no further call.
 func settled(ctx context.Context) context.Context {
 	is := reflect.TypeOf(ctx)
 	for _, t := range own {

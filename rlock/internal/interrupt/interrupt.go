@@ -132,8 +132,8 @@ func (c *Client) DoCache(
 	return result
 }
 
-// piped reports whether a command must go over a shared connection. Such a command is about what the server
-// notes for that connection, such as its tracked keys.
+// piped reports whether a command must go over a shared connection. The command then is about state that
+// the server keeps for that connection, as its tracked keys.
 func piped(command rueidis.Completed) bool { return command.IsPipe() }
 
 // DoMulti makes a call with several commands.

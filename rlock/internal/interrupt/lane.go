@@ -10,8 +10,8 @@ import (
 )
 
 // How many calls of a lane may be under way after their callers have left. Further calls then wait. The
-// client ends such calls when it gives up the connection, so a silent server would collect all calls until
-// then. A client of Open gives the connection up soon, and its rings are as long.
+// client ends these calls only when it gives up the connection, so a silent server would collect all calls
+// until then. A client of Open gives the connection up soon, and its rings are as long.
 const (
 	mostOfOthers = 64
 	mostOfOpen   = 1024

@@ -57,10 +57,10 @@ type Direct struct {
 const (
 	// enoughCalls is how many lone calls follow each other before the next ones have the connection.
 	// Without the connection, so many calls lose about as much as it costs to make one. Among many callers
-	// some calls are alone by chance, and are better off with the others: with such calls on the
-	// connection, 16 callers were 7 % slower.
+	// some calls are alone by chance, and are better off with the others: with the connection, 16 callers
+	// were 7 % slower.
 	enoughCalls = 64
-	// mostCommands is the largest number of commands in such a call.
+	// mostCommands is the largest number of commands in a call on the connection.
 	mostCommands = 16
 	// glance is the pause between two looks whether the context of a call has ended.
 	glance = 5 * time.Millisecond
@@ -256,9 +256,9 @@ func (l *Lone) lookAt(at, now clock.Instant) {
 	}
 }
 
-// look ends a call whose context has ended, and gives up a connection that is not trusted any more. It
-// looks at such a call again: the client may set the deadline of the call after look has set its own. Then
-// look closes the connection, because some connections ignore a deadline.
+// look ends a call whose context has ended, and gives up a connection that is not trusted any more. look
+// comes back to that call: the client may set its own deadline after that of look. The second time, look
+// closes the connection, because some connections ignore a deadline.
 func (l *Lone) look() {
 	now := clock.Now()
 	l.mu.Lock()

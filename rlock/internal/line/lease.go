@@ -119,10 +119,10 @@ func (h Handle) Crowded(now clock.Instant) {
 	}
 }
 
-// Wanted reports whether others seem to want what the caller asks for. For a share or a permit that is
-// always so. For a whole lock it is so if another process had the key when this process last asked for it.
-// Each shard remembers only the last key that another process had, and forgets it once this process gets
-// that key at once.
+// Wanted reports whether others seem to want what the caller asks for. For readers and permits it is always
+// true. For a whole lock it is true if another process had the key when this process last asked for the
+// key. Each shard remembers only the last key that another process had, and forgets it once this process
+// gets that key at once.
 func (h Handle) Wanted() bool {
 	at, s := h.lock()
 	if s == nil {
@@ -166,7 +166,7 @@ type Question struct {
 }
 
 // Heard notes the answer to a question that was sent at now. waits says for how long another process has
-// waited; 0 means that none waits. The answer has n fences, from first on, for the callers that go on with
+// waited. 0 means that none waits. The answer has n fences, from first on, for the callers that go on with
 // the lease.
 func (q Question) Heard(first uint64, n int, waits time.Duration, now clock.Instant) {
 	q.step(&Event{What: Heard, Number: q.number, Fence: first, Fences: n, Waits: waits, Now: now})

@@ -1,5 +1,6 @@
-// Package line decides which callers of one process ask the server for a key, which wait, and which go on
-// with a lease that another caller has given up. Whole locks, readers and permits have the same two rules:
+// Package line has the callers of one process who want the same key. It decides which caller asks the
+// server, which waits, and which goes on with a lease that another caller has given up. Whole locks,
+// readers and permits have the same two rules:
 //
 //	serve  A lease without a user goes to the first waiting caller, or back to the server.
 //	stand  Only as many callers ask the server as can use what it gives. The others send nothing.
@@ -49,7 +50,7 @@ type Want struct {
 	Slow    bool   // user code runs before each wait
 }
 
-// Leased is a lease as a Line knows it; nil means none. A Line calls the methods while it holds a mutex.
+// Leased is a lease as a Line knows it. nil means none. A Line calls the methods while it holds a mutex.
 type Leased interface {
 	Part() *Lease            // always the same pointer, and different from that of any other lease
 	Key() string             // the Key of its Kind
@@ -60,7 +61,7 @@ type Leased interface {
 // no line, and a Handle of it does nothing.
 type Lease struct {
 	shard *shard // nil: the lease was never in a line
-	// nil: no caller waits behind the lease, and the line knows nothing else of the key; only Lines sets it
+	// nil: no caller waits behind the lease, and nothing else is known of the key. Only Lines sets line.
 	line       *Line
 	until      clock.Instant // with Readers and Permits: the end of the turn in which others may have the lease
 	silence    clock.Silence
@@ -87,7 +88,7 @@ const (
 	back                // a caller gives it back
 )
 
-// Caller is a caller who waits in a line. The mutex of its shard guards it.
+// Caller is a waiting caller in a line. The mutex of its shard guards it.
 type Caller struct {
 	shard *shard
 	line  *Line
@@ -134,7 +135,7 @@ const (
 	PassOn             // let the server give the key to the process that waits first, then call PassedOn
 )
 
-// Line has the callers who wait for one Kind, and the lease that is in their way.
+// Line has the waiting callers of one Kind, and the lease that is in their way.
 type Line struct {
 	*Kind
 	key   string        // of a Whole lock, whose Kind has no key

@@ -334,7 +334,7 @@ func (c *Caller) Leave() (r Role, g Grant) {
 }
 
 // Watch notes that a caller waits for long. From now on, the line tells each caller who gets a lease before
-// it that the end of that lease must be noticed. Watch returns the lease that is in the way now; nil means
+// it that the end of that lease must be noticed. Watch returns the lease that is in the way now. nil means
 // none.
 func (c *Caller) Watch() Leased {
 	c.shard.mu.Lock()

@@ -373,7 +373,7 @@ func (s *step) watched(c *Caller) Leased {
 	return s.holder()
 }
 
-// holder returns the lease that a caller of this process has; nil means none.
+// holder returns the lease that a caller of this process has. nil means none.
 func (l *Line) holder() Leased {
 	if l.lease != nil {
 		if state := l.lease.Part().state; state == live || state == moving {

@@ -55,7 +55,7 @@ func (t *turn) mustAsk(now clock.Instant, limit time.Duration) (ask, itself bool
 	return ask, ask && t.failed
 }
 
-// learn notes for how long another process has waited, as the server says; 0 means that none waits. learn
+// learn notes for how long another process has waited, as the server says. 0 means that none waits. learn
 // drops a question that is under way. Its answer would be older, or its fences smaller than one that is
 // used.
 func (t *turn) learn(now clock.Instant, waits time.Duration) {
@@ -71,7 +71,7 @@ func (t *turn) learn(now clock.Instant, waits time.Duration) {
 // its last reservation.
 const fences = 16 << 10
 
-// next takes one of the reserved fences; 0 means that there is none.
+// next takes one of the reserved fences. 0 means that there is none.
 func (t *turn) next() (fence uint64) {
 	if t.spare > 0 {
 		fence = t.fence

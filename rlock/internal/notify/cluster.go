@@ -18,8 +18,9 @@ func NewServer(client rueidis.Client, scripts *gen.Scripts) Server {
 	return Redis{Client: client, Scripts: scripts}
 }
 
-// Cluster is the Server of a client of a cluster. Such a client sends commands of one slot, together with a
-// command without keys, to the primary of the slot. It does so even if it reads from replicas.
+// Cluster is the Server of a client of a cluster. If a pipeline has commands of one slot and a command
+// without keys, the client sends all of them to the primary of the slot. It does so even if it reads from
+// replicas.
 type Cluster struct {
 	Client rueidis.Client
 }

@@ -70,10 +70,11 @@ type Channel struct {
 // channel must be in the key's slot. Otherwise the name must be the same for all keys.
 //
 // stray is called with each grant of a token that this process does not have now. The process has given the
-// token up, or was served and has released the key. Such grants come from a promoted replica, which has
+// token up, or was served and has released the key. A promoted replica makes these grants, because it has
 // places of the past. stray is called once at a time, and on no goroutine of the client.
-func NewGrants(background context.Context, client rueidis.Client, channel func(key string) string,
-	stray func(Grant)) *Grants {
+func NewGrants(
+	background context.Context, client rueidis.Client, channel func(key string) string, stray func(Grant),
+) *Grants {
 	g := &Grants{seed: maphash.MakeSeed(), stray: stray, name: channel, channels: map[uint16]*Channel{}}
 	for i := range g.shards {
 		g.shards[i].tokens = map[string]*Expected{}
@@ -123,8 +124,8 @@ func (g *Grants) Close() {
 }
 
 // longestClose is longer than the second that rueidis takes to close a connection. rueidis never ends the
-// close if its own ping begins while it closes an idle connection: nobody then reads the answer to the ping
-// of Close.
+// close if its own ping begins while it closes an idle connection: then no goroutine reads the answer to
+// the ping of Close.
 const longestClose = 2 * time.Second
 
 func (g *Grants) shard(token string) *expecting {

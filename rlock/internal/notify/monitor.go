@@ -21,7 +21,7 @@ type Held interface {
 	Keys() []string
 	// Version returns the version of the lease. It returns false once the lock has ended.
 	Version() (terms.Version, bool)
-	// Owners takes the owner of each key from the server's answer; "" means none. The Monitor has sent the
+	// Owners takes the owner of each key from the server's answer. "" means none. The Monitor has sent the
 	// read after Version returned v. If a key has another owner, the lock ends. Owners reports whether the
 	// lock is still held. again reports that v is too old to tell, so the Monitor must read again.
 	Owners(owners []string, v terms.Version) (held, again bool)
@@ -37,7 +37,7 @@ type Entry struct {
 	listed   bool  // the Monitor must read the lock
 	told     bool  // the server has told of a change since the last read
 	spurious uint8 // messages in a row whose read found nothing changed
-	// the number of extensions at the last read, plus 1; 0: the lock was not read. Only a round uses
+	// The number of extensions at the last read, plus 1. 0: the lock was not read. Only a round uses
 	// asRead.
 	asRead uint32
 }
@@ -389,8 +389,9 @@ func (m *Monitor) left(ctx context.Context, locks []reading) (unread []reading) 
 
 // judge takes the server's answer about the leases of the keys of a lock. The shortest lease counts. judge
 // reports false if the Monitor must read the lock again.
-func (m *Monitor) judge(r reading, answer Answer[time.Duration], sent,
-	received clock.Instant) (settled bool) {
+func (m *Monitor) judge(
+	r reading, answer Answer[time.Duration], sent, received clock.Instant,
+) (settled bool) {
 	if answer.Err != nil {
 		return false
 	}

@@ -47,8 +47,9 @@ func (m *Monitor) readParts(ctx context.Context, r reading) (unread []reading) {
 
 // askParts asks about all parts at the same time. It returns the answers as one, in any order. It ends with
 // ctx. A call may take longer, if the client dials a silent node for it.
-func askParts[T any](ctx context.Context, parts [][]string,
-	ask func(keys []string) Answer[T]) (whole Answer[T]) {
+func askParts[T any](
+	ctx context.Context, parts [][]string, ask func(keys []string) Answer[T],
+) (whole Answer[T]) {
 	answers := make(chan Answer[T], len(parts))
 	for _, keys := range parts {
 		go func() { answers <- ask(keys) }()

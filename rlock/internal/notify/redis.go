@@ -76,7 +76,6 @@ func (r Redis) Left(ctx context.Context, locks [][]string) []Answer[time.Duratio
 		params := make([]gen.InspectParams, len(reads))
 		for i, keys := range reads {
 			params[i] = gen.InspectParams{Keys: keys, Waiters: -1}
-
 		}
 		answers := make([]Answer[time.Duration], len(reads))
 		for i, reply := range r.Scripts.InspectBatch(ctx, r.Client, params) {

@@ -66,7 +66,7 @@ const (
 const finalRest = 5 * time.Second
 
 // lookEvery is how often a client with sentinels compares the address of its primary, which costs no
-// command. Such a client learns of a new primary, but its pooled connection stays with the old one. An old
+// command. This client learns of a new primary, but its pooled connection stays with the old one. An old
 // primary that stands still does not close the connection, and rueidis takes eleven seconds to find that it
 // does not answer.
 const lookEvery = time.Second

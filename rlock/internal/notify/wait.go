@@ -22,8 +22,8 @@ type Wait struct {
 	Wake     <-chan struct{} // ends an Await or a Sleep; may be nil
 	Token    string          // an Await also ends when the key has this token; "": none
 
-	// Foreign reports whether a holder passes the key on to no other process. An Await also ends when the
-	// key of such a holder changes: the process of the holder may take the key again before a look finds it
+	// Foreign reports whether a holder passes the key on to no other process. An Await also ends when that
+	// holder's key changes: the process of the holder may take the key again before a look finds the key
 	// free. With nil, the Wait looks at each change.
 	Foreign func(token string) bool
 
@@ -51,8 +51,8 @@ const (
 	LongestPoll = 250 * time.Millisecond
 )
 
-// Await waits until key may be free, or has the Token of the Wait. It ends when the server pushes a change
-// of the key, when the lease of the holder ends, after pause, or at end, whichever comes first. A push is
+// Await waits until key may be free, or has the Token of the Wait. It ends at the first of these: the
+// server pushes a change of the key, the lease of the holder ends, pause is over, or end comes. A push is
 // only a hint, because every extension causes one. Where the server pushes nothing, Await waits for pause.
 // If pause is clock.NoExpiry then, Await waits as Sleep does. left is the rest of the holder's lease as far
 // as the caller knows.

@@ -330,8 +330,9 @@ func (p *Place) stagger(left time.Duration) time.Duration {
 // Await waits until Ask has something to do: the server has granted the lock, the key may be free, a
 // heartbeat is due, or end has come. left is the known rest of the lease of the holder. crowded reports
 // that the server granted the lock while other processes wait for it.
-func (p *Place) Await(ctx context.Context, w *notify.Wait, left time.Duration,
-	end clock.Instant) (crowded bool, err error) {
+func (p *Place) Await(
+	ctx context.Context, w *notify.Wait, left time.Duration, end clock.Instant,
+) (crowded bool, err error) {
 	end = min(end, p.beat)
 	if left > 0 && p.follows() { // the key may not change at that time: it is shared, or barging keeps it free
 		end = min(end, clock.Now().After(clock.JustAfter(left)))
@@ -362,8 +363,9 @@ func (p *Place) Await(ctx context.Context, w *notify.Wait, left time.Duration,
 
 // Rest waits before the next call to a server that has not answered. It ends after pause, at end, or when
 // the server has granted the lock. crowded means the same as in Await.
-func (p *Place) Rest(ctx context.Context, w *notify.Wait, pause time.Duration,
-	end clock.Instant) (crowded bool, err error) {
+func (p *Place) Rest(
+	ctx context.Context, w *notify.Wait, pause time.Duration, end clock.Instant,
+) (crowded bool, err error) {
 	w.Wake = p.expected.Wake()
 	if err := w.Sleep(ctx, pause, 0, end); err != nil {
 		return false, err

@@ -82,7 +82,8 @@ func (p *probe) queue(ctx context.Context) (queued bool, err error) {
 	case lacking.first != nil && p.Mode == wire.Queued:
 		lacking.listen(heard)
 		p.add("queue", Fault, lacking.first,
-			"WithQueue(true): a waiter, and a holder who releases a lock with waiters, gets this error%s", lacking.rule())
+			"WithQueue(true): each waiter gets this error, and each holder who releases a lock with waiters%s",
+			lacking.rule())
 	case lacking.first != nil:
 		lacking.listen(heard)
 		p.add("queue", Note, lacking.first,

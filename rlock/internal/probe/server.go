@@ -74,8 +74,8 @@ func (p *probe) eviction(ctx context.Context, node rueidis.Client) {
 	switch {
 	case policy == "":
 		p.add("eviction", Note, err,
-			"the server does not tell; its maxmemory-policy must be noeviction, or it may drop locks and fence "+
-				"counters")
+			"the server does not tell; its maxmemory-policy must be noeviction, or it may drop locks and "+
+				"fence counters")
 	case policy == "noeviction":
 		p.add("eviction", OK, nil, "maxmemory-policy is noeviction")
 	case limit == "0":

@@ -45,8 +45,8 @@ func (p *probe) shared(ctx context.Context, queued bool) error {
 		p.add("shared", Note, lacking.first, "readers and holders of permits cannot share a lock: "+
 			"AcquireShared and AcquirePermits are refused%s", lacking.rule())
 	case !queued:
-		p.add("shared", Note, nil, "readers and holders of permits cannot share a lock, because that needs the "+
-			"queue")
+		p.add("shared", Note, nil, "readers and holders of permits cannot share a lock, "+
+			"because sharing needs the queue")
 	default:
 		p.add("shared", OK, nil, "readers and holders of permits can share a lock")
 	}

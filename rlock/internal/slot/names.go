@@ -17,7 +17,7 @@ const (
 	GrantPrefix   = "rlock:grant:{"
 )
 
-// reserved has the starts of names that no lock can have, and what has such names.
+// reserved has the starts of names that no lock can have, and what the names are for.
 var reserved = [...][2]string{
 	{FencePrefix, "fence counters"},
 	{QueuePrefix, "queues"},
@@ -26,8 +26,8 @@ var reserved = [...][2]string{
 	{GrantPrefix, "channels of grants"},
 }
 
-// Reserved reports whether no lock can have the name. Then it returns the start of the name, and what has
-// such names.
+// Reserved reports whether no lock can have the name. Then it returns the start of the name, and what names
+// with this start are for.
 func Reserved(name string) (prefix, owner string, yes bool) {
 	for _, r := range reserved {
 		if strings.HasPrefix(name, r[0]) {

@@ -1,5 +1,5 @@
 // Package slot knows the hash slot of a key in a Redis Cluster, and the names that follow from the slot:
-// fence counters, queues and channels. No lock can have such a name.
+// fence counters, queues and channels. No lock can have one of these names.
 //
 // It does not know whether there is a cluster, or what holds a key, and it asks no server.
 package slot
@@ -41,8 +41,8 @@ func Groups(keys []string) [][]string {
 	return groups
 }
 
-// KeyAt returns the key that the answer of a script names by its position, counted from 1. No script of
-// ours answers with a position outside the list. Such a position names the nearest key.
+// KeyAt returns the key that the answer of a script names by its position, counted from 1. For a position
+// outside the list, which no script of ours answers, it returns the nearest key.
 func KeyAt(keys []string, position int64) string {
 	return keys[min(max(position, 1), int64(len(keys)))-1]
 }

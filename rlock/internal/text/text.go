@@ -150,8 +150,7 @@ func Cause(err error) string {
 }
 
 // Effort says how often and for how long a waiter has tried. contended says that the call has waited for
-// another holder. A call without an attempt and without such a wait has tried nothing, however long it
-// took.
+// another holder. A call with neither an attempt nor a wait has tried nothing, however long it took.
 func Effort(attempts int, waited time.Duration, contended bool) string {
 	waited = waited.Round(time.Millisecond)
 	number := fmt.Sprintf("%d attempts", attempts)
@@ -170,7 +169,7 @@ func Effort(attempts int, waited time.Duration, contended bool) string {
 }
 
 // HeldBy says who holds a lock that another caller wanted, as far as that is known. own says that the
-// holder is a lock of the same Locker. left is what is left of its lease; 0 means that this is not known.
+// holder is a lock of the same Locker. left is the rest of its lease. 0 means that the rest is not known.
 func HeldBy(own bool, left time.Duration) string {
 	is, whose := "", "the holder's"
 	if own {

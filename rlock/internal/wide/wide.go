@@ -20,8 +20,8 @@ const Needed = strconv.IntSize == 32
 const mark = "\x00wide integer "
 
 // A wide script is its own text between prologue and epilogue. The prologue has no line break, so that
-// errors name the lines of the script. The script counts beyond 32 bits with GET and SET. It replies such
-// an integer as a status, and Reply turns the status into the integer.
+// errors name the lines of the script. The script counts beyond 32 bits with GET and SET. It replies an
+// integer beyond 32 bits as a status, and Reply turns the status into the integer.
 const (
 	prologue = `do ` +
 		`local counters = {INCR = 1, DECR = -1, INCRBY = 1, DECRBY = -1} ` +

@@ -163,8 +163,8 @@ func (c *Claim) GoOn(from *Claim) {
 func (c *Claim) Settled() bool { return c.rare == nil || c.rare.loose == "" }
 
 // Abandon makes the reaper free the keys that have one of the tokens, or the token of commands without an
-// answer. ttl is the longest lease that such a command can have started. The reaper also frees a place that
-// a join may have left, and expects late commands that replace one of several tokens.
+// answer. ttl is the longest lease that a command without an answer can have started. The reaper also frees
+// a place that a join may have left, and expects late commands that replace one of several tokens.
 func (s *Server) Abandon(c *Claim, tokens []string, ttl time.Duration) {
 	if c.Chosen() {
 		return

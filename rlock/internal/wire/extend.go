@@ -30,17 +30,17 @@ type Extended struct {
 	Err  error  // see OutcomeOf; nil if Lost is set
 }
 
-// Extend makes many extensions at once, up to Batch of them with one script. For each call to the server
-// that returns, it calls answered with the positions in list and the answers of the extensions in that
-// call. It calls answered once for each extension, in goroutines that it starts. Extend returns when all of
-// these are done.
+// Extend makes many extensions at once, up to Batch of them with one script. Each time a call to the server
+// returns, Extend calls answered with the extensions of that call: their positions in list, and their
+// answers. Each extension is in one call of answered. Extend calls answered in goroutines that it starts.
+// Extend returns when all of these are done.
 //
 // If user code panics in a call, the extensions of that call have no answer, and Extend panics. If user
 // code ends the goroutine of a call, the extensions of that call have no answer.
 //
 // If the server refuses a script, the reason may be one key: the user has lost the right to it, or its slot
 // moves. Then each extension gets its own call, so that the other locks keep their lease. A key that has
-// another type by now is lost in a script for several keys, and an error in a script of its own.
+// another type by now counts as lost in a script for several keys. In a script of its own it is an error.
 //
 // If an Extension has Former tokens, the keys get the Token and exactly the new lease.
 func (s *Server) Extend(

@@ -21,7 +21,7 @@ type Handoff struct {
 	// of a Handoff has it in whole milliseconds.
 	MinHold time.Duration
 	// Late means that calls without an answer may still take keys for the tokens. The process that takes
-	// the keys over takes those back.
+	// the keys over must free these keys too.
 	Late bool
 
 	// A second pointer hides secret from package fmt, which may follow the first pointer of an unexported

@@ -113,8 +113,8 @@ const LongestAnswer = time.Second
 // error also says that, and matches ErrNoAnswer. waited is how long the call has lasted.
 //
 // A call without an answer counts once it is LongestAnswer old. If the server has answered nothing at all,
-// and the time of the caller is over, it counts once it is half of waited old. A caller who has waited for
-// something else, and asks at the last moment, knows nothing of the server.
+// and the time of the caller is over, half of waited is enough. A caller who has waited for something else,
+// and asks at the last moment, knows nothing of the server.
 func (o *Outage) Explain(cause error, waited time.Duration) error {
 	lasts := o.silence.Lasts(clock.Now())
 	told := o.err

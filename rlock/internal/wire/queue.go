@@ -35,7 +35,7 @@ type Queues struct {
 func (s *Server) Queues() *Queues { return &s.queues }
 
 // LetBarge makes scripts of this Server leave a free key free for barging in each second of the server's
-// clock, even if processes wait for the key. Call it before the first call to the server.
+// clock. Waiting processes do not get the key in that time. Call it before the first call to the server.
 func (q *Queues) LetBarge(barging time.Duration) { q.calls.queue.barging = barging }
 
 // Barging returns for how long in each second a free key stays free. 0 means that it never does.

@@ -20,8 +20,8 @@ import (
 // must be over, or after half a minute. If no such command is left, one answer is enough.
 //
 // While the reaper can give nothing up, and for half a minute after that, it goes on at intervals that do
-// not grow. There are two such times. The server does not answer, and the lease may last. Or the server
-// refuses because the slot of the key moves to another node.
+// not grow. That happens in two cases. The server does not answer, and the lease may still last. Or the
+// server refuses because the slot of the key moves to another node.
 
 // releaseFunc makes the calls, and returns their replies in the same order.
 type releaseFunc func(ctx context.Context, all []releaseCall) []redislua.Reply[int64]

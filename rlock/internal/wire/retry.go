@@ -25,9 +25,9 @@ func RetryTimes(ctx context.Context, attempts int, f func(ctx context.Context) e
 	return retry(ctx, f, func(made int, _ error) bool { return made < attempts })
 }
 
-// RetryFor calls f until the outcome is known, ctx has ended, or limit is over. Its pauses are those of
-// RetryTimes. It stops after Attempts calls if more calls cannot help: the client is closed, or some slots
-// refuse what others have done.
+// RetryFor calls f until the outcome is known, ctx has ended, or limit is over. It pauses as RetryTimes
+// does. It stops after Attempts calls if more calls cannot help: the client is closed, or some slots refuse
+// what others have done.
 func RetryFor(ctx context.Context, limit time.Duration, f func(ctx context.Context) error) error {
 	end := clock.Now().After(limit)
 	return retry(ctx, f, func(made int, err error) bool {

@@ -39,8 +39,8 @@ func (s Share) NewToken(owner string) string {
 // isShare reports whether a token is for a share.
 func isShare(token string) bool { return strings.HasPrefix(token, sharePrefix) }
 
-// ShareOf returns the share of a token, and the rest of the token. It reports false if Share.NewToken does
-// not make such a token.
+// ShareOf returns the share of a token, and the rest of the token. It reports false if the token has
+// another form than Share.NewToken makes.
 func ShareOf(token string) (s Share, plain string, is bool) {
 	rest, is := strings.CutPrefix(token, sharePrefix)
 	if !is {

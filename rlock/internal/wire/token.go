@@ -28,8 +28,8 @@ func NewToken(owner string) string {
 // tokenLength is the length of a token without an owner's text.
 const tokenLength = 36
 
-// OwnerIn returns the owner's text in a token, or "". If NewToken would not make such a token, the token
-// comes from elsewhere, and OwnerIn does not split it.
+// OwnerIn returns the owner's text in a token, or "". If the token has another form than NewToken makes,
+// another library or a caller made it, and OwnerIn does not split it.
 func OwnerIn(token string) string {
 	_, token, _ = ShareOf(token)
 	if len(token) < tokenLength+2 || token[tokenLength] != ' ' || !startsAsNew(token) {
