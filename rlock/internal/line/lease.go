@@ -6,9 +6,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Handle tells the line of a lease what happens to it. A caller uses it that has the lease or asks for it.
-// The methods do nothing for a lease that is in no line. Their caller may hold a mutex of its own, but not
-// a shard's.
+// Handle tells the line of a lease what happens to it. Its user has the lease or asks for it. The methods
+// do nothing for a lease that is in no line. Their caller may hold a mutex of its own, but not a shard's.
 type Handle struct{ Lease Leased }
 
 // step takes a step of the line of the lease.
@@ -34,8 +33,8 @@ func (h Handle) lock() (at *Lease, s *shard) {
 }
 
 // Granted notes that the caller who asked for the lease holds it. With sealed, no other caller may use it.
-// open reports that other readers may use the lease. watch reports that a waiter needs the end of the lease
-// noticed.
+// open reports that other readers may use the lease. watch reports that a waiter relies on the holder to
+// notice the end of the lease.
 func (h Handle) Granted(sealed bool, now clock.Instant) (open, watch bool) {
 	o := h.step(&Event{What: Granted, Sealed: sealed, Now: now})
 	return o.Open, o.Watch

@@ -106,7 +106,7 @@ type Caller struct {
 // Role says what a caller must do.
 type Role uint8
 
-// The roles. A signal tells a caller that Waits of another role.
+// The roles. A signal tells a caller that Waits when its role changes.
 const (
 	Waits Role = iota
 	Asks       // it asks the server for its own lease, and then calls Granted or Failed
@@ -120,7 +120,7 @@ type Grant struct {
 	Do      Do
 	Fence   uint64 // with GoOn: the fence of the caller, if it wants one
 	Reserve int    // with HandOver and Ask: how many fences the caller takes from the server
-	Watch   bool   // other callers need the end of the lease noticed
+	Watch   bool   // others rely on the holder to notice the end of the lease
 	// with GoOn: ask the server whether another process waits, and tell Heard this number; 0: do not
 	Ask uint32
 	Met bool // with PassOn: this process has seen another process with the key
@@ -200,7 +200,7 @@ type Event struct {
 	Blind     bool // the server cannot say whether others wait
 	Number    uint32
 	Unheard   bool
-	RoundTrip time.Duration // to the server; a question may stay unanswered for some round trips
+	RoundTrip time.Duration // to the server; it bounds how long a question may have no answer
 	Fence     uint64
 	Fences    int
 	Waits     time.Duration // for how long another process has waited; 0: none waits
@@ -213,7 +213,7 @@ type Outcome struct {
 	Grant Grant  // of Enter
 	Open  bool   // of Granted: other readers may have the lease too
 	Back  bool   // of Done: no caller goes on with the lease, so this caller gives it back
-	Watch bool   // of Granted: other callers need the end of the lease noticed
+	Watch bool   // of Granted: others rely on the holder to notice the end of the lease
 	Lease Leased // of Watched: the lease in the way; nil: none
 	// of TakesPlace: the score of a place that a caller has left and no caller has taken; 0: none
 	Score  int64

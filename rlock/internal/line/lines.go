@@ -272,10 +272,10 @@ func (c *Caller) free() {
 
 // Await waits until Ready returns another role than Waits, and returns that role. It returns Waits at
 // until, or once answered is closed. answered may be nil. Await returns the cause of ctx if ctx ends first.
-// It returns clock.ErrStopped if stop is closed, and the goroutine that closes stop calls Wake.
+// It returns clock.ErrStopped if stop is closed. The goroutine that closes stop must call Wake.
 //
-// now is a recent reading of the clock. One goroutine at a time may wait. None may wait after another role
-// was returned.
+// now is a recent reading of the clock. One goroutine at a time may call Await, and none after Await has
+// returned another role.
 func (c *Caller) Await(
 	ctx context.Context, now, until clock.Instant, stop, answered <-chan struct{},
 ) (r Role, g Grant, err error) {
@@ -334,8 +334,7 @@ func (c *Caller) Leave() (r Role, g Grant) {
 }
 
 // Watch notes that a caller waits for long. From now on, the line tells each caller who gets a lease before
-// it that the end of that lease must be noticed. Watch returns the lease that is in the way now. nil means
-// none.
+// it to notice the end of that lease. Watch returns the lease that is in the way now. nil means none.
 func (c *Caller) Watch() Leased {
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()

@@ -333,14 +333,14 @@ func (s *step) give(g Leased) Grant {
 	return Grant{Lease: g}
 }
 
-// needsWatch reports whether a waiter needs the end of a lease noticed. A waiter that watches does. Any
-// waiter does if the lease ends before a waiter begins to watch.
+// needsWatch reports whether a waiter relies on the holder to notice the end of a lease. A waiter that
+// watches does. If the lease ends before a waiter begins to watch, any waiter does.
 func (s *step) needsWatch(g Leased) bool {
 	return s.Mode == Whole && (s.watching > 0 || s.head != nil && g.Deadline() < s.e.Now.After(WatchAfter))
 }
 
 // WatchAfter is how long a caller waits before it watches the lease in its way. Watching costs more than a
-// hand-over, so a lease for which others wait less long is not watched.
+// hand-over, so a shorter wait does without.
 const WatchAfter = 20 * time.Millisecond
 
 // moved puts a lease in the place of another, whose key the server has given away.

@@ -10,8 +10,8 @@ import (
 // The turn ends when this process has had the key for the time of a turn, and another process has waited as
 // long. While no other process waits, the turn does not end.
 //
-// So many hand-overs are between callers, and few are between processes. That is the idea of lock cohorting
-// (Dice, Marathe and Shavit, 2012).
+// So most hand-overs are between callers of one process, and few are between processes. That is the idea of
+// lock cohorting (Dice, Marathe and Shavit, 2012).
 type turn struct {
 	began  clock.Instant // when the server gave the key, or a caller first waited behind the holder; 0: neither
 	others clock.Instant // since when another process waits; 0: none does, as far as this process knows

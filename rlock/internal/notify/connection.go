@@ -43,9 +43,9 @@ type connection struct {
 	ended map[string]chan struct{} // by channel; receives when the server has ended the subscription
 }
 
-// use returns the connection to a node. The client dials the connection or takes it from its pool. No
-// caller can end that, and it takes forever if the pool is used up. So it goes on after ctx, for the next
-// user of the node. After an error the caller has nothing to leave.
+// use returns the connection to a node. The client dials the connection or takes one from its pool. No
+// caller can end the dial, and the dial takes forever if the pool is used up. So the dial goes on after
+// ctx, for the next user of the node. After an error the caller has nothing to leave.
 func (c *connections) use(ctx context.Context, address string, node rueidis.Client) (*connection, error) {
 	c.mu.Lock()
 	n := c.open[address]

@@ -53,8 +53,8 @@ type expecting struct {
 var served = &Expected{}
 
 // maxStrays is how many strays may wait for their call. It is more than the number of grants that a process
-// expects. It stops a stranger who publishes from using up the memory. If stray is not called for a grant,
-// the key stays taken until the granted lease ends.
+// expects. It stops a stranger who publishes from using up the memory. Without a call of stray, the key
+// stays taken until the granted lease ends.
 const maxStrays = 1 << 17
 
 // Channel tells this process of the grants of some keys.
@@ -69,9 +69,9 @@ type Channel struct {
 // channel returns the name of the channel that carries the grants of a key to the process. On a cluster the
 // channel must be in the key's slot. Otherwise the name must be the same for all keys.
 //
-// stray is called with each grant of a token that this process does not have now. The process has given the
-// token up, or was served and has released the key. A promoted replica makes these grants, because it has
-// places of the past. stray is called once at a time, and on no goroutine of the client.
+// stray is called with each grant of a token that this process does not have now. Either the process has
+// given the token up, or it was served and has released the key. A promoted replica has places of the past,
+// so it may send a stray grant. Grants calls stray once at a time, and on no goroutine of the client.
 func NewGrants(
 	background context.Context, client rueidis.Client, channel func(key string) string, stray func(Grant),
 ) *Grants {

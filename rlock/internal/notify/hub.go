@@ -2,8 +2,8 @@
 // changed key. It finds a held lock whose key has another token, or whose lease another client has
 // shortened. It also hears of the grants of the server to this process.
 //
-// The package never acquires, extends or ends a lock. It knows keys and tokens, but no locks, queues or
-// scripts. It tells the holder or the waiter what it has read or heard.
+// The package never acquires, extends or ends a lock. It knows keys and tokens, but not what a lock is, and
+// no queues or scripts. It tells the holder or the waiter what it has read or heard.
 package notify
 
 import (

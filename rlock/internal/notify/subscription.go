@@ -301,8 +301,8 @@ func (s *subscription) unsubscribe(n *connection) {
 	_ = n.conn.Do(ctx, n.conn.B().Sunsubscribe().Channel(s.channel).Build()).Error()
 }
 
-// explain says why an attempt failed whose command got err. Only after an answer of the server may a right
-// or another version help.
+// explain says why an attempt failed. Its command got err. A right or another version can help only if err
+// is an answer of the server.
 func (s *subscription) explain(ctx context.Context, err error) error {
 	refused := new(rueidis.RedisError)
 	switch {

@@ -306,8 +306,8 @@ func (p *Place) interval() time.Duration {
 	return interval - rand.N(interval/10+1)
 }
 
-// follows reports whether the process must notice at once that the key is free without a grant. The key
-// becomes free so if its holder dies or a client deletes it. The first two places must notice: no message
+// follows reports whether the process must notice at once that the key is free without a grant. That
+// happens if the holder dies or a client deletes the key. The first two places must notice: no message
 // tells the second place that it is the first now.
 func (p *Place) follows() bool { return p.ahead <= 1 }
 
@@ -318,8 +318,8 @@ func (p *Place) follows() bool { return p.ahead <= 1 }
 // few come. The process that has freed the key is among them, at the end of the queue. The places before it
 // do not know of the barging, so it must not wait for them.
 //
-// A left of one millisecond has no pause either. The server says so if one script could not remove all dead
-// places before this one.
+// If left is one millisecond, there is no pause either. The server answers that if one script could not
+// remove all dead places before this one.
 func (p *Place) stagger(left time.Duration) time.Duration {
 	if left <= max(p.server.Queues().Barging(), time.Millisecond) {
 		return 0

@@ -27,6 +27,6 @@ func (p *probe) client() {
 	}
 }
 
-const unseen = "it was given to New, so the test cannot see how soon it notices that a connection is dead: use " +
-	"Open, or build it with a Dialer.KeepAlive of a tenth and a ConnWriteTimeout of a fifth of the shortest " +
-	"lease that is extended (by default it takes up to 12s, and extended leases below 20s may be lost)"
+const unseen = "it was given to New, so the test cannot see how soon it notices that a connection is dead: " +
+	"use Open, or build it with a Dialer.KeepAlive of a tenth and a ConnWriteTimeout of a fifth of the " +
+	"shortest lease that is extended (by default it takes up to 12s, and extended leases below 20s may be lost)"

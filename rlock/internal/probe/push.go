@@ -29,12 +29,12 @@ func (p *probe) pushes(ctx context.Context) error {
 		held = Row{Name: "held", Severity: Note, Text: "no cache: " + noticedLate}
 	}
 	p.rows = append(p.rows, held)
-	const polls = "a waiter learns by a heartbeat that the key was deleted, and polls at the pace of WithRetry " +
-		"where there is no queue between processes"
+	const polls = "a waiter learns by a heartbeat that the key was deleted, and polls at the pace of " +
+		"WithRetry where there is no queue between processes"
 	switch {
 	case err != nil:
-		p.add("cache", Fault, err, "reading through the client-side cache (MULTI, PTTL, GET, EXEC) fails, so Check "+
-			"asks the server every time, or fails too; %s, or build the client with DisableCache", p.rule())
+		p.add("cache", Fault, err, "reading through the client-side cache (MULTI, PTTL, GET, EXEC) fails, so "+
+			"Check asks the server every time, or fails too; %s, or build the client with DisableCache", p.rule())
 		p.add("waiting", Note, nil, "no cache: %s", polls)
 		return nil
 	case !cached:

@@ -1,6 +1,6 @@
-// Package queue decides what this process does in the queue that the server keeps for a key. It is one
-// function from a Wait and an event to the next Wait and the calls to make. It sends nothing and reads no
-// clock.
+// Package queue decides what this process does in the queue that the server keeps for a key. Its one
+// function, Settings.Step, takes a Wait and an event. It returns the next Wait and the calls to make. It
+// sends nothing and reads no clock.
 package queue
 
 import (

@@ -40,8 +40,8 @@ func Advice(err error) string {
 
 // codes says what to do about an error of the server, by its first word.
 var codes = map[string]string{
-	"NOPERM": "give the user the rights that docs/PRODUCTION.md lists, and for readers and permits its further " +
-		"rights; Locker.Probe, or rlock probe --prefix, names the missing rights for keys with that prefix",
+	"NOPERM": "give the user the rights that docs/PRODUCTION.md lists, and for readers and permits its " +
+		"further rights; Locker.Probe, or rlock probe --prefix, names the missing rights for keys with that prefix",
 	"NOAUTH":    noPassword,
 	"WRONGPASS": wrongPassword,
 	"DENIED":    "the server is in protected mode, so it serves its own host only; give it a password",
@@ -92,8 +92,8 @@ func inWords(said string) string {
 }
 
 const (
-	missing = "the server has no such command: rename-command in its configuration, or a proxy, has removed it, " +
-		"or its version is too old; locks need the commands under Rights in docs/PRODUCTION.md, with their names"
+	missing = "the server has no such command: rename-command in its configuration, or a proxy, has removed " +
+		"it, or its version is too old; locks need the commands under Rights in docs/PRODUCTION.md, with their names"
 	fullHouse = "raise maxclients, or see with CLIENT LIST which clients have so many connections"
 )
 
