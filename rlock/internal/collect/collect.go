@@ -10,8 +10,8 @@
 // names, and keeps what it gets. Because of the order, two sets cannot block each other.
 //
 // The set joins all queues of a slot with one score, the score of its first place there. So it does not
-// begin to wait anew with each key. A key that it keeps stands idle only while callers before it take other
-// keys.
+// begin to wait anew with each key. A key that it keeps stands idle only as long as the callers before it
+// need.
 //
 // A set that keeps keys, and a caller who takes one lock while holding another, can block each other. So
 // the set gives back what it keeps if it has not got all keys after a while, and begins anew.
@@ -203,7 +203,7 @@ func (c *Collector) Keys() []string {
 	return c.keys
 }
 
-// End returns the latest time to try again. What the set has must not expire before.
+// End returns the latest time to try again. The keys that the set has must not expire before that.
 func (c *Collector) End() clock.Instant {
 	switch {
 	case c == nil:

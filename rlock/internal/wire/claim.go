@@ -13,7 +13,7 @@ import (
 //
 // A Claim is settled while it has an answer to each command that may take keys, or a place in a queue. Then
 // one answer to a release ends the Claim. A command without an answer may reach the server after any
-// release. The same holds for a command whose caller user code has ended by a panic or runtime.Goexit.
+// release. The same holds for a command that user code has ended with a panic or runtime.Goexit.
 //
 // Only one acquisition, hand-over or release of a Claim may run at a time. Abandon and FreeLater may run
 // beside a release.

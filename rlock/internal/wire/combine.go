@@ -24,8 +24,8 @@ const (
 	// maxScripts is the most scripts under way, however far away the server is.
 	maxScripts = 32
 	// longestStop is how long maxScripts scripts keep the next one from being sent. No context ends a
-	// script. A script at a node that stands still has no answer until the client drops its connection. By
-	// then the client may have found another primary for the keys long ago.
+	// script. So a script at a node that stands still has no answer until the client drops its connection.
+	// By then the client may have found another primary for the keys long ago.
 	longestStop = time.Second
 	// scriptCost and callCost are about how long a script, and each call in it, keep the server and the
 	// client busy.
@@ -45,7 +45,7 @@ type combiner[P, R any] struct {
 
 	mu       *sync.Mutex
 	underway int // scripts without an answer so far
-	stuck    int // about how many of them nobody waits for: see longestStop
+	stuck    int // about how many of them are given up: see longestStop
 	// when the server should be done with the last script; kept while enough scripts are under way
 	due         clock.Instant
 	first, last *member[P, R] // the calls that wait

@@ -32,8 +32,8 @@ type Extended struct {
 
 // Extend makes many extensions at once, up to Batch of them with one script. Each time a call to the server
 // returns, Extend calls answered with the extensions of that call: their positions in list, and their
-// answers. Each extension is in one call of answered. Extend calls answered in goroutines that it starts.
-// Extend returns when all of these are done.
+// answers. Each extension is in one call of answered. Extend makes these calls in goroutines of its own,
+// and returns when all of them are done.
 //
 // If user code panics in a call, the extensions of that call have no answer, and Extend panics. If user
 // code ends the goroutine of a call, the extensions of that call have no answer.

@@ -18,7 +18,7 @@ type Handoff struct {
 	Fence uint64
 
 	// MinHold is for how long the next process must keep others out after it takes the keys over. The text
-	// of a Handoff has it in whole milliseconds.
+	// of a Handoff has MinHold in whole milliseconds.
 	MinHold time.Duration
 	// Late means that calls without an answer may still take keys for the tokens. The process that takes
 	// the keys over must free these keys too.

@@ -31,8 +31,8 @@ func (m *mode) queued() bool {
 }
 
 // goesWithout reports whether a refused call is repeated without the queue. It is if the user lacks a
-// right, or if the slot moves. While a slot moves, a script runs only where all its keys are. The start of
-// the channel names is no key that any node can have.
+// right, or if the slot moves. While a slot moves, a script runs only where all its keys are. The script
+// also names the start of the channel names, which is a key that no node has.
 func (m *mode) goesWithout(refusal error) bool {
 	return m.chosen == Auto && Forbidden(refusal) || movesNow(refusal)
 }

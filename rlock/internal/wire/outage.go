@@ -106,7 +106,7 @@ func isContextError(err error) bool {
 }
 
 // LongestAnswer is how long the server may take to answer. After that, a caller takes the server as silent.
-// It is two heartbeats of a waiter. A slow network or server answers within about 100 ms.
+// That is two heartbeats of a waiter. A slow network or server answers within about 100 ms.
 const LongestAnswer = time.Second
 
 // Explain returns cause, which has ended the waiting. If the server does not answer or cannot serve, the
@@ -196,8 +196,8 @@ func Ended(ctx context.Context, err error) error {
 }
 
 // NoAnswer makes err match ErrNoAnswer if the server has not answered the call, or cannot serve yet. It
-// leaves three kinds of errors as they are. A caller who has cancelled a call does not wait for the answer.
-// A call that was never sent has none. A closed client asks no server.
+// leaves err as it is if the caller has cancelled the call, if the call was never sent, or if the client is
+// closed. In these cases no answer was due.
 func NoAnswer(err error) error {
 	switch {
 	case err == nil, errors.Is(err, ErrNoAnswer), !Transient(err), errors.Is(err, errUnsent),

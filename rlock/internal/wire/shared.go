@@ -147,7 +147,7 @@ func (s *Server) Look(ctx context.Context, key string) (seen Seen, err error) {
 	return Seen{}, err
 }
 
-// onlyLock is the number of waiters for a call that names no other key than the lock's and the holders'.
+// onlyLock is the number of waiters for a call that names only the key of the lock.
 const onlyLock = -1
 
 // look asks who has a key, who shares it, and for up to waiters places in its queue.
