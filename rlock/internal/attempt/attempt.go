@@ -261,7 +261,6 @@ func (a *Attempts) Take(ctx context.Context, answer wire.Answer, err error) (Gra
 	return Grant{clock.LeaseEnd(answer.Sent, a.Terms.TTL()), answer.Fence}, Setback{}
 }
 
-// blocked notes who holds the key.
 func (a *Attempts) blocked(answer wire.Answer) {
 	now := clock.Now()
 	a.Blocker = Blocker{answer.Held, answer.Left, now, true}

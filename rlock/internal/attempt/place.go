@@ -82,12 +82,10 @@ func (a *Attempts) stand(silent bool) {
 	a.place = place.New(a.Server, a.Grants, claim, want)
 }
 
-// placeWant returns what the acquisition wants of a place.
 func (a *Attempts) placeWant() place.Want {
 	return place.Want{TTL: a.Want.TTL, Fenced: a.Want.Fenced, Extends: a.Want.Extends, Owner: a.Want.Owner}
 }
 
-// leavePlace gives the place up, if the acquisition has one.
 func (a *Attempts) leavePlace() {
 	if a.place != nil {
 		a.Line.LeaveScore(a.place.Score())

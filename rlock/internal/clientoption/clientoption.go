@@ -20,7 +20,7 @@ import (
 )
 
 // Refused returns an option that locks do not allow, the reason, and what to do. Two empty texts mean that
-// there is no such option.
+// it refuses none.
 func Refused(o *rueidis.ClientOption) (name, reason string) {
 	switch {
 	case o.ReplicaOnly:
@@ -67,10 +67,9 @@ func Complete(o *rueidis.ClientOption, ttl time.Duration) TimeOuts {
 	return TimeOuts{ping, max(o.ConnWriteTimeout, 0)}
 }
 
-// Lone returns the options of the connection of a lone caller, which uses no goroutines of rueidis. t is
-// what Complete returned. There is no such connection in three cases. The client chooses among servers.
-// rueidis itself must read on each connection. Or no ping says for how long the client may trust a
-// connection.
+// Lone returns the options of the connection that a lone caller uses without goroutines of rueidis. t is
+// what Complete returned. may is false if the client chooses among servers, or if rueidis itself must read
+// on each connection. It is also false if no ping says for how long the client may trust a connection.
 func Lone(o *rueidis.ClientOption, t TimeOuts) (lone rueidis.ClientOption, may bool) {
 	chooses := len(o.InitAddress) != 1 || o.Sentinel.MasterSet != "" || len(o.Standalone.ReplicaAddress) > 0
 	reads := o.AuthCredentialsFn != nil || o.ClientTrackingOptions != nil

@@ -84,7 +84,7 @@ func (t *Tracker) Wrap(option rueidis.ClientOption) rueidis.ClientOption {
 		t.underway.Add(1)
 		limit := t.limit(dialer)
 		return guarded(func(keep func(net.Conn)) (conn net.Conn, err error) {
-			silent := false // the connection is up, and ends the dial later
+			silent := false // the server has said nothing yet, and the connection ends the dial later
 			defer func() {
 				if !silent {
 					t.ended(false)
@@ -187,7 +187,6 @@ func (t *Tracker) limit(dialer *net.Dialer) time.Duration {
 	return min(hurry<<min(t.failed.Load(), 10), whole)
 }
 
-// ended notes that a dial has ended.
 func (t *Tracker) ended(well bool) {
 	t.underway.Add(-1)
 	if well {
@@ -274,7 +273,6 @@ func (c *connection) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// answered ends the dial.
 func (c *connection) answered() {
 	t := c.tracker
 	t.mu.Lock()
@@ -348,7 +346,6 @@ func (t *Tracker) Abort() {
 	t.closeAll()
 }
 
-// refuse refuses all new connections.
 func (t *Tracker) refuse() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -361,7 +358,6 @@ func (t *Tracker) refuse() {
 	}
 }
 
-// closeAll closes the open connections.
 func (t *Tracker) closeAll() {
 	t.mu.Lock()
 	left := slices.Collect(maps.Keys(t.open))

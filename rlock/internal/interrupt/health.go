@@ -99,7 +99,6 @@ func (h *Health) miss(n int64) int64 {
 // calls that have begun before the dial.
 func (h *Health) Waited() bool { return h != nil && h.calls.Load() > 0 }
 
-// see notes a result.
 func (h *Health) see(result rueidis.RedisResult) {
 	if unanswered(result) {
 		h.miss(1)

@@ -1,4 +1,4 @@
-// Package interrupt makes contexts end the calls of a rueidis client, also where the client ignores them.
+// Package interrupt makes contexts end the calls of a rueidis client, even where the client ignores them.
 // It does not know what a command does, or what its answer means.
 //
 // A rueidis client keeps a call for longer than its context lasts in three cases:
@@ -132,8 +132,8 @@ func (c *Client) DoCache(
 	return result
 }
 
-// piped reports whether a command must go over a shared connection. The command then is about state that
-// the server keeps for that connection, as its tracked keys.
+// piped reports whether a command must go over a shared connection. The command is about state that the
+// server keeps for that connection, for example its tracked keys.
 func piped(command rueidis.Completed) bool { return command.IsPipe() }
 
 // DoMulti makes a call with several commands.
@@ -171,7 +171,6 @@ func (c *Client) DoMulti(ctx context.Context, commands ...rueidis.Completed) []r
 	return eachOwned(ctx, results)
 }
 
-// resultOf makes a call that has one result.
 func (c *Client) resultOf(one *call, slot uint16) rueidis.RedisResult {
 	ctx := one.caller
 	if err := one.run(c.laneOf(slot)); err != nil {

@@ -148,7 +148,6 @@ func (l *Lone) answered(well bool) {
 	}
 }
 
-// do makes a call on the connection.
 func (l *Lone) do(ctx context.Context, w *Direct, command rueidis.Completed) rueidis.RedisResult {
 	well := false
 	defer func() { l.answered(well) }()
@@ -183,7 +182,6 @@ func (l *Lone) Company() {
 	}
 }
 
-// connect makes the connection.
 func (l *Lone) connect() {
 	var w *Direct
 	err := errors.New("user code has ended the dial")

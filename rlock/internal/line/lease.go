@@ -10,7 +10,6 @@ import (
 // do nothing for a lease that is in no line. Their caller may hold a mutex of its own, but not a shard's.
 type Handle struct{ Lease Leased }
 
-// step takes a step of the line of the lease.
 func (h Handle) step(e *Event) (o Outcome) {
 	at, s := h.lock()
 	if s == nil {

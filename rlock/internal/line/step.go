@@ -58,7 +58,6 @@ func (l *Line) Step(e *Event) (o Outcome) {
 	return o
 }
 
-// step has the values of one step.
 type step struct {
 	*Line
 	e   *Event
@@ -205,7 +204,6 @@ func (s *step) granted(g Leased) {
 	}
 }
 
-// told notes that the server makes the asking caller wait.
 func (s *step) told(g Leased) {
 	at := g.Part()
 	if at.state != asked {
@@ -230,7 +228,6 @@ func (s *step) failed(g Leased) {
 	}
 }
 
-// forget takes a lease out of the line.
 func (s *step) forget(g Leased) {
 	at := g.Part()
 	at.state, at.open = out, false
@@ -247,7 +244,6 @@ func (s *step) ended(g Leased) {
 	}
 }
 
-// seal stops other readers from using a lease.
 func (s *step) seal(g Leased) {
 	if at := g.Part(); at.open {
 		at.open = false
@@ -327,7 +323,6 @@ func (s *step) fits(g Leased, c *Caller) bool {
 		lasts(g.Deadline(), s.e.Now, want.TTL, want.Extends)
 }
 
-// give makes a caller a user of a lease.
 func (s *step) give(g Leased) Grant {
 	g.Part().users++
 	return Grant{Lease: g}

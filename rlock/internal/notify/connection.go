@@ -155,7 +155,6 @@ func (n *connection) follow(channel string) <-chan struct{} {
 	return ended
 }
 
-// forget undoes follow.
 func (n *connection) forget(channel string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

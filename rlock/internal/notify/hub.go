@@ -99,7 +99,6 @@ func (s *shard) hold(hash uint64, held Held) {
 	s.others[hash] = append(s.others[hash], held)
 }
 
-// drop undoes hold.
 func (h *Hub) drop(held Held) {
 	for _, key := range held.Keys() {
 		hash := h.hash(key)

@@ -115,7 +115,6 @@ func (l *locator) redirected(ctx context.Context) error {
 	return l.client.Do(ctx, l.client.B().Arbitrary("ZREM").Args(l.channel, "probe").Build()).Error()
 }
 
-// moved reports whether another node has the slot now.
 func (l *locator) moved(ctx context.Context) bool {
 	before := l.last
 	now, _, err := l.locate(ctx)
@@ -128,7 +127,6 @@ func lacksRight(err error) bool {
 	return errors.As(err, &refused) && strings.HasPrefix(refused.Error(), "NOPERM")
 }
 
-// explainLocate says why locate found no node.
 func explainLocate(channel string, err error) error {
 	if !lacksRight(err) {
 		return fmt.Errorf("rlock: cannot find the node of the cluster that has %s: %w", channel, err)

@@ -72,7 +72,6 @@ func (p *Place) Granted() (deadline clock.Instant, fence uint64) {
 	return p.wait.Deadline, fence
 }
 
-// settings returns the settings for the steps of the wait.
 func (p *Place) settings() queue.Settings {
 	s := queue.Settings{TTL: p.want.TTL, Fenced: p.want.Fenced, Least: 2 * p.server.RoundTrip()}
 	if p.want.TTL != clock.NoExpiry {
@@ -290,7 +289,6 @@ const (
 // place. So 200 processes that die together delay the others by half a second, not by ten.
 const spread = 50 * time.Millisecond
 
-// interval returns the pause before the next heartbeat.
 func (p *Place) interval() time.Duration {
 	interval := heartbeat
 	if p.wait.Silent {

@@ -74,7 +74,7 @@ const TTL = 5 * time.Second
 // maxPush is how long the server may take to tell of a change.
 const maxPush = time.Second
 
-// Run tries the target. Each finding becomes a row. If a call gets no answer, Run returns an error,
+// Run tries the target. Each finding becomes a row. If Run cannot find something out, it returns an error,
 // together with the rows until then.
 func Run(ctx context.Context, target Target) ([]Row, error) {
 	p := &probe{Target: target}
@@ -115,7 +115,6 @@ func (p *probe) run(ctx context.Context) error {
 	return p.servers(ctx)
 }
 
-// locks tells whether the scratch lock was acquired.
 func (p *probe) locks(acquired bool, took time.Duration, err error) {
 	var server *rueidis.RedisError
 	refused := errors.As(err, &server)

@@ -11,7 +11,7 @@ import (
 )
 
 // pushes changes the lease of the scratch lock, reads the lock through the cache, and releases it. Its rows
-// say of which changes the server has told. Like run, it returns an error when a call gets no answer.
+// say of which changes the server has told. It returns an error if it cannot find that out.
 func (p *probe) pushes(ctx context.Context) error {
 	held, err := p.held(ctx)
 	if err != nil {
@@ -76,7 +76,6 @@ func (p *probe) pushes(ctx context.Context) error {
 	return nil
 }
 
-// told waits for the server's message.
 func (p *probe) told(ctx context.Context, patience time.Duration) (bool, error) {
 	over, err := clock.Receive(ctx, p.Changed, patience, p.Stop)
 	return !over, err

@@ -108,7 +108,6 @@ func (p *probe) replication(ctx context.Context, node rueidis.Client) {
 	}
 }
 
-// info returns a section of INFO.
 func info(ctx context.Context, node rueidis.Client, section string) (map[string]string, error) {
 	text, err := node.Do(ctx, node.B().Info().Section(section).Build()).ToString()
 	if err != nil {

@@ -178,7 +178,6 @@ func (s Settings) Step(w Wait, e Event) (Wait, []Action) {
 	return t.Wait, t.actions
 }
 
-// step has the values of one step.
 type step struct {
 	Settings
 	Wait
@@ -197,7 +196,6 @@ func (t *step) beat() {
 	t.ask(Request{Call: Heartbeat, Token: t.Wait.Token, Silent: t.Silent})
 }
 
-// begin gives the wait a new token.
 func (t *step) begin() {
 	t.Wait.Token, t.FirstSend = t.Fresh, t.Now
 	t.Anchored, t.Anchor, t.Repeated, t.Score = false, 0, false, 0

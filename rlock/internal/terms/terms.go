@@ -200,7 +200,6 @@ func (t *Terms) NextRenewal(from clock.Instant) clock.Instant {
 	return from.After(max(span, 0) / Renewals)
 }
 
-// needHistory makes the history, unless there is one.
 func (t *Terms) needHistory() *history {
 	if t.history == nil {
 		t.history = &history{longest: t.ttl}
@@ -208,7 +207,6 @@ func (t *Terms) needHistory() *history {
 	return t.history
 }
 
-// latest returns what is known of the token.
 func (h *history) latest() generation {
 	if h == nil || h.generation == nil {
 		return generation{}

@@ -76,7 +76,6 @@ func OwnShare(n, limit int) string {
 	return fmt.Sprintf("%d of %s", n, several(limit, "permit"))
 }
 
-// several shows a number of things.
 func several(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

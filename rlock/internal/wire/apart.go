@@ -77,7 +77,6 @@ func placesOf[T any, K comparable](s calls, all []T, place func(T) K) (places []
 	return places
 }
 
-// atEach calls do for each place, at the same time.
 func atEach(places [][]int, do func(positions []int)) {
 	AtOnce(len(places), func(i int) { do(places[i]) })
 }
@@ -112,7 +111,6 @@ func AtOnce(n int, do func(i int)) {
 	}
 }
 
-// at returns the items at positions.
 func at[T any](all []T, positions []int) []T {
 	some := make([]T, len(positions))
 	for i, position := range positions {

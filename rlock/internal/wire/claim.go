@@ -79,7 +79,6 @@ func (s *Server) All(keys []string, crossSlot bool) Claim {
 	return c
 }
 
-// needRare makes rare.
 func (c *Claim) needRare() *rare {
 	if c.rare == nil {
 		c.rare = &rare{}
@@ -124,7 +123,6 @@ func (c *Claim) BySlot() [][]string {
 	return parts
 }
 
-// tallyOf returns the tally of the keys of a part.
 func (c *Claim) tallyOf(i int) *tally {
 	if !c.SpansSlots() {
 		return &c.tally

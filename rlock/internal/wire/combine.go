@@ -312,7 +312,6 @@ func (c *combiner[P, R]) run(batch []*member[P, R]) {
 	returned = true
 }
 
-// answer tells the callers of a batch the result.
 func (c *combiner[P, R]) answer(batch []*member[P, R], err error) {
 	// A call for a forbidden key is refused by itself too. So it stays out of the next scripts.
 	if movesNow(err) || Forbidden(err) && !ofOneKey(err) {

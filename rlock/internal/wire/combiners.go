@@ -103,7 +103,6 @@ func (all *combiners) enter(key string) *pair {
 	return p
 }
 
-// next returns a pair for a slot that has none.
 func (s *shard) next() *pair {
 	last := len(s.spare) - 1
 	if last < 0 {
@@ -116,7 +115,6 @@ func (s *shard) next() *pair {
 	return p
 }
 
-// leave undoes the count of enter.
 func (p *pair) leave() {
 	if p.calls.Add(-1) > 0 || p.home == nil {
 		return

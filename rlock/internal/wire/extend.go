@@ -189,7 +189,6 @@ func answersOf(list []Extension, replies []redislua.Reply[int64]) []Extended {
 	return answers
 }
 
-// params returns the parameters of extend.lua for a part.
 func (e *Extension) params(keys []string) gen.ExtendParams {
 	return gen.ExtendParams{Keys: keysOf(keys, e.Token), TTL: ttlParam(e.TTL), Tokens: []string{e.Token}}
 }

@@ -84,7 +84,6 @@ func (s calls) release(ctx context.Context, c releaseCall) (freed int64, err err
 	return s.scripts.Release(ctx, s.client, s.releaseParams(c.keys[0], c.token))
 }
 
-// words has the keys and arguments of a script for many locks.
 type words struct{ keys, args []string }
 
 var spareWords = sync.Pool{New: func() any { return new(words) }}

@@ -25,7 +25,6 @@ type mode struct {
 	refusal atomic.Pointer[error] // the refusal that has ended Auto; nil: none has
 }
 
-// queued reports whether calls use the queues.
 func (m *mode) queued() bool {
 	return m.chosen == Queued || m.chosen == Auto && m.refusal.Load() == nil
 }

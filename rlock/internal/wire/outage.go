@@ -76,7 +76,6 @@ func (o *Outage) demoted(err error) bool {
 		o.server.calls.client.Mode() != rueidis.ClientModeStandalone
 }
 
-// closed reports whether the client is closed for good.
 func (o *Outage) closed(err error) bool {
 	closed := &o.server.closed
 	if !errors.Is(err, rueidis.ErrClosing) {

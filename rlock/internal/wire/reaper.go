@@ -77,7 +77,6 @@ const (
 	mostReleases = 1000 // in one call
 )
 
-// add makes the reaper of a slot make a call: see reaper.add.
 func (r *reapers) add(slot uint16, call releaseCall, ttl time.Duration) { r.at(slot).add(call, ttl) }
 
 func (r *reapers) at(slot uint16) *reaper {

@@ -48,7 +48,6 @@ func (s *Server) ReleaseWhile(ctx context.Context, key, token string) (freed Fre
 	return c.freed()
 }
 
-// tryRelease makes one try.
 func (s calls) tryRelease(ctx context.Context, c *Claim, token string, former []string) error {
 	if len(former) > 0 || c.SpansSlots() {
 		return s.tryReleaseEach(ctx, []*Freeing{{Claim: c, Token: token, Former: former}})[0]

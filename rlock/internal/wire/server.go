@@ -68,7 +68,6 @@ func newServer(c calls, cluster bool, process string) *Server {
 // Close makes a last try to free what is left, within limit. It returns the keys that may not be free.
 func (s *Server) Close(limit time.Duration) (left []string) { return s.reapers.close(limit) }
 
-// reap makes the reaper make a call: see reaper.add.
 func (s *Server) reap(call releaseCall, ttl time.Duration) {
 	var of uint16
 	if s.cluster {

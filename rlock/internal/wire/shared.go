@@ -36,7 +36,6 @@ func (s Share) NewToken(owner string) string {
 	return sharePrefix + strconv.Itoa(s.Limit) + ":" + strconv.Itoa(s.Permits) + ":" + NewToken(owner)
 }
 
-// isShare reports whether a token is for a share.
 func isShare(token string) bool { return strings.HasPrefix(token, sharePrefix) }
 
 // ShareOf returns the share of a token, and the rest of the token. It reports false if the token has

@@ -23,7 +23,6 @@ func (s calls) passes(c *releaseCall) bool {
 	return len(c.keys) == 1 && (s.queue.queued() || isShare(c.token))
 }
 
-// releaseOne frees keys of one slot.
 func (s calls) releaseOne(ctx context.Context, c releaseCall) redislua.Reply[int64] {
 	switch {
 	case len(c.keys) > 1 && s.queuesAll(c.keys):
