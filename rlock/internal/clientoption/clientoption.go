@@ -1,12 +1,6 @@
 // Package clientoption decides with which options Open builds a client. It refuses some options, and
-// chooses how long the client may take to notice that a connection is dead.
-//
-// A connection dies silently when something between client and server forgets it: a load balancer,
-// connection tracking, or a failover behind one address. Nothing closes the connection, and what is sent on
-// it is lost. rueidis notices that by pings. It sends one each KeepAlive while nothing else is answered,
-// and expects the answer within ConnWriteTimeout.
-//
-// The package does not know what is sent on a connection.
+// chooses how long the client may take to notice that a connection is dead. It does not know what is sent
+// on a connection.
 package clientoption
 
 import (
@@ -35,6 +29,11 @@ func Refused(o *rueidis.ClientOption) (name, reason string) {
 }
 
 // TimeOuts say how a client notices that a connection is dead.
+//
+// A connection dies silently when something between client and server forgets it: a load balancer,
+// connection tracking, or a failover behind one address. Nothing closes the connection, and what is sent on
+// it is lost. rueidis notices that by pings. It sends one each KeepAlive while nothing else is answered,
+// and expects the answer within ConnWriteTimeout.
 type TimeOuts struct {
 	Ping   time.Duration // between two pings of an idle connection; 0: there are no pings
 	Answer time.Duration // for the answer to a ping; 0: there is no limit

@@ -1,20 +1,6 @@
 // Package collect decides how a waiting set goes on when a key is in its way, and gives back what the set
-// has. It does not know who wants the set, or how an attempt is made.
-//
-// A set first tries to take all its keys at once. If a key is in its way, it waits in the queue of that key
-// and holds nothing. So it blocks no other caller meanwhile. Once it gets that key, it tries to take the
-// others with it. If another key is in its way, the set gives the first key back and waits for the other.
-//
-// Locks of the single keys may never leave all keys free at the same time. So a set that meets a key for
-// which it has waited already changes its way. It takes its keys one after the other, in the order of their
-// names, and keeps what it gets. Because of the order, two sets cannot block each other.
-//
-// The set joins all queues of a slot with one score, the score of its first place there. So it does not
-// begin to wait anew with each key. A key that it keeps stands idle only as long as the callers before it
-// need.
-//
-// A set that keeps keys, and a caller who takes one lock while holding another, can block each other. So
-// the set gives back what it keeps if it has not got all keys after a while, and begins anew.
+// has. It does not know who wants the set, or how an attempt is made. Way says how a set waits, and
+// Collector what it has.
 package collect
 
 import (
@@ -46,6 +32,14 @@ type Server interface {
 }
 
 // Way says how a set takes its keys. The zero Way is for a set that has not waited yet.
+//
+// A set first tries to take all its keys at once. If a key is in its way, it waits in the queue of that key
+// and holds nothing. So it blocks no other caller meanwhile. Once it gets that key, it tries to take the
+// others with it. If another key is in its way, the set gives the first key back and waits for the other.
+//
+// Locks of the single keys may never leave all keys free at the same time. So a set that meets a key for
+// which it has waited already changes its way. It takes its keys one after the other, in the order of their
+// names, and keeps what it gets. Because of the order, two sets cannot block each other.
 type Way struct {
 	met     []string // the keys for which it has waited; it waits for the last one
 	inOrder bool     // it takes its keys one after the other, and keeps what it gets
@@ -69,6 +63,13 @@ func (w Way) Meets(key string) Way {
 func (w Way) InOrder() bool { return w.inOrder }
 
 // Collector is for one waiting set. A nil Collector is for a set that has not met a key yet.
+//
+// The set joins all queues of a slot with one score, the score of its first place there. So it does not
+// begin to wait anew with each key. A key that it keeps stands idle only as long as the callers before it
+// need.
+//
+// A set that keeps keys, and a caller who takes one lock while holding another, can block each other. So
+// the set gives back what it keeps if it has not got all keys after a while, and begins anew.
 type Collector struct {
 	server   Server
 	claim    *wire.Claim

@@ -1,19 +1,6 @@
 // Package conntrack closes every connection that a rueidis client has dialled, even one that the client has
-// forgotten. It also closes a connection whose server says nothing before the dialling call ends.
-//
-// A rueidis client that is closed while it dials forgets the connection. It does so in clusterClient.init,
-// when it gives up starting with the first address. It also does so in mux._pipe, which stores the new
-// connection over the mark of the end. The connection would stay open, with a ping every second, until the
-// process ends.
-//
-// rueidis waits for the first answer of a server until Dialer.Timeout. Meanwhile it ignores that the
-// context of the call is cancelled (_newPipe).
-//
-// User code, such as a method of the context, may panic or end its goroutine while the client dials. Then
-// all calls that need that connection would wait forever (mux._pipe). Package conntrack gives the client an
-// error instead.
-//
-// The package does not know what is sent on a connection, or who uses the client.
+// forgotten. It also closes a connection whose server says nothing before the dialling call ends. It does
+// not know what is sent on a connection, or who uses the client.
 package conntrack
 
 import (
@@ -33,7 +20,17 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Tracker has the connections that one client has dialled and not closed yet.
+// Tracker has the connections that one client has dialled and not closed yet. It mends three faults of
+// rueidis:
+//
+//   - A client that is closed while it dials forgets the connection. It does so in clusterClient.init, when
+//     it gives up starting with the first address, and in mux._pipe. The connection would stay open, with a
+//     ping every second, until the process ends.
+//   - A client waits for the first answer of a server until Dialer.Timeout. Meanwhile it ignores that the
+//     context of the call is cancelled (_newPipe).
+//   - User code, for example a method of the context, may panic or end its goroutine while the client
+//     dials. Then all calls that need that connection would wait forever (mux._pipe). The Tracker gives the
+//     client an error instead.
 type Tracker struct {
 	closing  context.Context // ends when no connection may come any more
 	stop     context.CancelFunc

@@ -1,19 +1,5 @@
 // Package interrupt makes contexts end the calls of a rueidis client, even where the client ignores them.
 // It does not know what a command does, or what its answer means.
-//
-// A rueidis client keeps a call for longer than its context lasts in three cases:
-//
-//   - Another call dials the connection (mux._pipe).
-//   - More calls have no answer than fit in the ring (ring.PutOne).
-//   - A call has a connection to itself, and its context is cancelled (pipe.syncDo).
-//
-// A context that ends while its call dials also ends the dial for all waiting calls. If a dial takes longer
-// than contexts last, no connection would ever come up.
-//
-// So each call has a goroutine, and a context that ends no dial. Its caller leaves when the caller's own
-// context ends. With a client of Open for one server, calls need no goroutine while no call has to dial and
-// the rings have room. Calls that follow each other, and are alone, have a connection to themselves: see
-// Lone. That holds for all calls except cached reads and calls of very many commands.
 package interrupt
 
 import (
@@ -28,6 +14,20 @@ import (
 
 // Client is a client whose Do, DoMulti and DoCache return when their context ends. Then the commands have
 // no answer, and the server may run them all the same.
+//
+// A rueidis client keeps a call for longer than its context lasts in three cases:
+//
+//   - Another call dials the connection (mux._pipe).
+//   - More calls have no answer than fit in the ring (ring.PutOne).
+//   - A call has a connection to itself, and its context is cancelled (pipe.syncDo).
+//
+// A context that ends while its call dials also ends the dial for all waiting calls. If a dial takes longer
+// than contexts last, no connection would ever come up.
+//
+// So each call has a goroutine, and a context that ends no dial. Its caller leaves when the caller's own
+// context ends. With a client of Open for one server, calls need no goroutine while no call has to dial and
+// the rings have room. Calls that follow each other, and are alone, have a connection to themselves: see
+// Lone. That holds for all calls except cached reads and calls of very many commands.
 type Client struct {
 	rueidis.Client
 	health    *Health       // nil: every call has a goroutine

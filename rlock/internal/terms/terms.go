@@ -1,16 +1,6 @@
 // Package terms computes how long one lock is certainly held, and by which tokens. Meanwhile extensions of
-// the lease may overlap, shorten it, be refused or get no answer.
-//
-// The package only computes. It asks no server and has no mutex. It does not know what the lock is, who
-// waits for it or whether it has ended.
-//
-// As long as the token stays the same, the lease on the server only grows, because every script keeps the
-// longer lease. So the order of commands does not matter, and a command may arrive twice or an hour late. A
-// command that the server has confirmed gives at least the lease that it asked for.
-//
-// A command that shortens the lease also changes the token. Then commands with the former token have no
-// effect on the server. A second copy of the shortening command finds the new token, so it can only make
-// the lease longer.
+// the lease may overlap, shorten it, be refused or get no answer. The package only computes. It asks no
+// server and has no mutex. It does not know what the lock is, who waits for it or whether it has ended.
 package terms
 
 import (
@@ -27,6 +17,14 @@ const Renewals = 3
 // Terms are the terms of one lease. Any goroutine may call Deadline. Only one goroutine at a time may call
 // the other methods. After the lock has ended, the caller reports every answer with Forget. Then only the
 // number of extensions under way and Unsure change.
+//
+// As long as the token stays the same, the lease on the server only grows, because every script keeps the
+// longer lease. So the order of commands does not matter, and a command may arrive twice or an hour late. A
+// command that the server has confirmed gives at least the lease that it asked for.
+//
+// A command that shortens the lease also changes the token. Then commands with the former token have no
+// effect on the server. A second copy of the shortening command finds the new token, so it can only make
+// the lease longer.
 type Terms struct {
 	deadline atomic.Int64
 	ttl      time.Duration
