@@ -55,7 +55,8 @@ var flaws = []planted{
 	{"a token goes on that somebody has seen", "step.go", "!s.e.Sealed && ", ""},
 	{
 		"a lease goes on that is over", "step.go",
-		"lasts(g.Deadline(), s.e.Now, want.TTL, want.Extends)\n}\n\n// give", "true\n}\n\n// give",
+		"lasts(g.Deadline(), s.e.Now, want.TTL, want.Extends)\n}\n\nfunc (s *step) give",
+		"true\n}\n\nfunc (s *step) give",
 	},
 	{"a lease goes on that can only be given back", "step.go", "c == nil || s.e.Plain || ", "c == nil || "},
 	{
@@ -67,7 +68,7 @@ var flaws = []planted{
 		"permits that stand count for ever", "step.go",
 		"\t\tat.stands = false\n\t\ts.standing--", "\t\tat.stands = false",
 	},
-	{"old fences are kept beside a new one", "step.go", "\ts.turn.spare = 0 // those", "\t// those"},
+	{"old fences are kept beside a new one", "step.go", "\ts.turn.spare = 0 //", "\t//"},
 	{"a lease without a fence leaves some", "step.go", "if s.e.Fences > 0 {", "if true {"},
 	{"fences outlast the key", "step.go", "s.lease, s.turn = nil, turn{}", "s.lease = nil"},
 	{
