@@ -100,7 +100,6 @@ const (
 // Passes reports whether another attempt may get the keys.
 func (s Setback) Passes() bool { return s.Kind == Busy || s.Kind == Transient }
 
-// ended returns the Setback of a caller whose context has ended.
 func ended(ctx context.Context, err error) Setback {
 	return Setback{Ended, clock.ContextError(ctx, err)}
 }

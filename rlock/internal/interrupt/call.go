@@ -42,7 +42,6 @@ type call struct {
 	start func() // make; stored once, because a go statement with a method would allocate
 }
 
-// States of a call.
 const (
 	underway uint32 = iota
 	returned

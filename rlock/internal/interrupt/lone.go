@@ -125,14 +125,12 @@ func (l *Lone) enter(ctx context.Context) *Direct {
 	return l.direct
 }
 
-// leave undoes the count of enter.
 func (l *Lone) leave() {
 	if l != nil {
 		l.underway.Add(-1)
 	}
 }
 
-// answered ends a call on the connection.
 func (l *Lone) answered(well bool) {
 	l.leave()
 	now := clock.Now()

@@ -72,7 +72,6 @@ func (s *step) wake(c *Caller, r Role) {
 	s.out.Signal = c.signal
 }
 
-// enter says what a caller who comes must do.
 func (s *step) enter(own Leased) {
 	s.places = s.e.Places
 	if g := s.lease; g != nil && s.Mode == Whole && g.Part().state == live && g.Deadline() <= s.e.Now {
@@ -147,7 +146,6 @@ func lasts(deadline, now clock.Instant, ttl time.Duration, extends bool) bool {
 	return deadline.After(missing) >= clock.LeaseEnd(now, ttl)
 }
 
-// asks notes that a caller asks for a lease.
 func (s *step) asks(g Leased) {
 	at := g.Part()
 	at.state, at.madeToWait, s.asker = asked, false, g

@@ -35,7 +35,6 @@ type subscription struct {
 	failures int           // how many breaks and failed attempts the present series has
 }
 
-// phase says how far a subscription is.
 type phase uint8
 
 const (
@@ -87,7 +86,6 @@ func (s *subscription) begin(c *connections, channel string, again func()) {
 	}
 }
 
-// use notes that a caller uses the subscription.
 func (s *subscription) use() {
 	if s.recheck != nil {
 		s.used.Store(int64(clock.Now()))

@@ -79,7 +79,6 @@ func (s *shard) remove(key string, list *watchList) {
 	first.other = list.other
 }
 
-// isFirst reports whether no waiter stands before w.
 func (w *Watch) isFirst() bool {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()

@@ -111,7 +111,6 @@ func (p *probe) command(words []string) rueidis.Completed {
 	return p.Client.B().Arbitrary(words[0]).Keys(words[1]).Args(words[2:]...).Build()
 }
 
-// rights are the rights that a user lacks.
 type rights struct {
 	first      error // the first refusal
 	unanswered error
@@ -140,7 +139,6 @@ func (r *rights) note(err error, rule string) {
 	}
 }
 
-// listen takes the error of a subscription.
 func (r *rights) listen(err error) {
 	if denied(err) {
 		r.note(err, "+ssubscribe "+grantChannels)

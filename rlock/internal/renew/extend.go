@@ -11,7 +11,6 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// Server extends leases, as wire.Server does.
 type Server interface {
 	Extend(
 		ctx context.Context, list []wire.Extension, answered func(positions []int, answers []wire.Extended),

@@ -164,5 +164,4 @@ func (p *pair) keep() {
 	})
 }
 
-// amongMany reports whether calls of many slots are under way.
 func (p *pair) amongMany() bool { return p.home != nil && p.home.all.used.Load() > fewSlots }

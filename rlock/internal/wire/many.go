@@ -95,7 +95,6 @@ func (w *words) free() {
 	spareWords.Put(w)
 }
 
-// tryMany is try for many keys.
 func (s calls) tryMany(ctx context.Context, batch []*member[tryCall, Answer]) error {
 	fenced := 0
 	for i, m := range batch { // fenced calls come first
@@ -136,7 +135,6 @@ func (s calls) tryMany(ctx context.Context, batch []*member[tryCall, Answer]) er
 	return nil
 }
 
-// releaseMany is release for many whole keys.
 func (s calls) releaseMany(ctx context.Context, batch []*member[releaseCall, int64]) error {
 	w := spareWords.Get().(*words)
 	defer w.free()

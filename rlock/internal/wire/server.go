@@ -82,7 +82,6 @@ func (s *Server) Acquisitions() uint64 { return s.acquisitions.Load() }
 // RoundTrip returns about how long a command for a contended key takes.
 func (s *Server) RoundTrip() time.Duration { return time.Duration(s.roundTrip.ns.Load()) }
 
-// trip is how long a command has taken.
 type trip struct{ ns atomic.Int64 }
 
 func (t *trip) note(sent clock.Instant) { t.ns.Store(int64(clock.Now() - sent)) }
