@@ -11,38 +11,46 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// Acquire takes the lock of key, and waits for it until ctx ends or the retry policy gives up: with
-// DefaultRetry and a context that never ends, for ever. It also waits for a server that does not answer or
-// cannot yet (see "Errors" above). The lease is WithTTL long; nothing but WithAutoExtend extends it.
+// Acquire takes the lock of key. It waits until ctx ends or the retry policy gives up. With DefaultRetry and
+// a context that never ends, it waits for ever. It also waits for a server that does not answer or cannot
+// serve yet (see "Errors" above). WithTTL sets the lease. Only WithAutoExtend extends the lease by itself.
 //
-// On success, Release the lock: also if ctx has ended meanwhile. On an error the caller holds nothing, and
-// what the server may have granted without an answer is freed in the background (but see WithToken). The
-// error is an *AcquireError, which says who stood in the way. It matches ErrGaveUp and what ended the
-// waiting, ErrNoAnswer if the server has not answered, ErrAlreadyHeld if ctx is that of a holder of the key,
-// ErrExpired if the grant came after its lease, ErrClosed, or the error of the server. A wrong argument is
-// an *ArgumentError. Look for ErrNoAnswer before ErrGaveUp: a call that gave up may match both.
+// After success the caller must Release the lock, even if ctx has ended. After an error the caller holds
+// nothing. If the server may have granted the lock without an answer, the Locker frees it in the background
+// (but see WithToken).
+//
+// The error is an *AcquireError, which names the key in the way. It matches one or more of these:
+//
+//   - ErrGaveUp and what ended the wait
+//   - ErrNoAnswer if the server has not answered: test this before ErrGaveUp, because an error may match both
+//   - ErrAlreadyHeld if ctx is the context of a holder of the key
+//   - ErrExpired if the grant came after the end of its lease
+//   - ErrClosed, or the error of the server
+//
+// A wrong argument is an *ArgumentError.
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lock, error) {
 	return l.acquire(ctx, key, opts, method{wait: true})
 }
 
-// TryAcquire is Acquire without waiting: its error matches ErrHeld if somebody holds the lock, or waits for
-// it. Give ctx a deadline: in a silent network the call lasts as long as the client's own time-outs, some 20
-// seconds.
+// TryAcquire is Acquire without waiting. The error matches ErrHeld if another token holds the lock, or if
+// others wait for the lock. Give ctx a deadline: in a silent network the call lasts as long as the time-outs
+// of the client, some 20 seconds.
 func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lock, error) {
 	return l.acquire(ctx, key, opts, method{})
 }
 
-// AcquireAll takes the locks of all keys or none, and waits like Acquire. The set is one Lock with one
-// token, one fence and one lease. Overlapping sets cannot deadlock, in whatever order they name their keys.
+// AcquireAll takes the locks of all keys or none, and waits like Acquire. The set is one Lock with one token,
+// one fence and one lease. Overlapping sets cannot deadlock, in any order of their keys.
 //
-// A set that waits has a place in the queue of one key after the other, so that locks of single keys cannot
-// keep it waiting for ever. In the end it keeps what it gets; see docs/GUARANTEES.md. On a Redis Cluster all keys
-// must be in one slot: give them one {hash tag}, or see WithCrossSlot.
+// A set that waits has a place in the queue of one key after the other, so locks of single keys cannot keep
+// the set waiting for ever. A set that has waited for each of its keys keeps the keys that it gets; see
+// docs/GUARANTEES.md. On a Redis Cluster all keys must be in one slot: give them one {hash tag}, or see
+// WithCrossSlot.
 func (l *Locker) AcquireAll(ctx context.Context, keys []string, opts ...Option) (*Lock, error) {
 	return l.acquireAll(ctx, keys, opts, method{wait: true})
 }
 
-// TryAcquireAll is AcquireAll without waiting. Like TryAcquire it overtakes nobody who waits for a key.
+// TryAcquireAll is AcquireAll without waiting. Like TryAcquire it overtakes no waiter.
 func (l *Locker) TryAcquireAll(ctx context.Context, keys []string, opts ...Option) (*Lock, error) {
 	return l.acquireAll(ctx, keys, opts, method{})
 }
@@ -66,7 +74,7 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, b
 	}
 	claim := l.wire.All(full, set.crossSlot)
 	if claim.SpansSlots() && set.token != "" {
-		if err := l.onRedis("WithToken"); err != nil { // where one script takes a set
+		if err := l.onRedis("WithToken"); err != nil { // only in Redis does a set span slots
 			return nil, err
 		}
 		return nil, invalid("WithToken",
@@ -89,7 +97,7 @@ func (l *Locker) acquireClaim(
 		defer cancel()
 		a.ctx = limited // and not the lock's
 	}
-	defer a.leave() // also when an observer panics again
+	defer a.leave() // even if an observer panics again
 	defer func() {
 		a.notice.Leave()
 		if !returned {
@@ -159,7 +167,7 @@ func (a *acquisition) run() noLock {
 	}
 }
 
-// precheck ends an acquisition of which this process knows that it cannot succeed.
+// precheck ends an acquisition that cannot succeed, as far as this process knows.
 func (a *acquisition) precheck() noLock {
 	l := a.lock.locker
 	if key, held := l.heldIn(a.ctx, a.lock.claim.Keys()); held {
@@ -172,9 +180,9 @@ func (a *acquisition) precheck() noLock {
 	return noLock{}
 }
 
-// localHolder returns the lease by which this Locker seems to hold the key, nil if there is none. The
-// caller asks the server about it before the try. If that lease has lost its key, it then ends before the
-// key is taken again.
+// localHolder returns the lease by which this Locker seems to hold the key, or nil. The caller asks the
+// server about the key before the try. If the lease has lost the key, the lease ends before the try can take
+// the key again.
 func (a *acquisition) localHolder() *lease {
 	if !a.tries.IsWholeKey() {
 		return nil
@@ -185,8 +193,8 @@ func (a *acquisition) localHolder() *lease {
 	return nil
 }
 
-// askAboutHolder asks the server about a lock of this Locker that seems to hold the key, if there is
-// one. If the key is held, the acquisition ends.
+// askAboutHolder asks the server about a lock of this Locker that seems to hold the key. If the key is held,
+// the acquisition ends.
 func (a *acquisition) askAboutHolder() noLock {
 	h := a.localHolder()
 	if h == nil || a.ctx.Err() != nil { // then there is no try
@@ -212,7 +220,7 @@ func (a *acquisition) learn(seen wire.Holder, lost bool) noLock {
 	return noLock{err: ErrHeld}
 }
 
-// wait waits until another try is worth it.
+// wait waits until another try makes sense.
 func (a *acquisition) wait(why attempt.Setback) noLock {
 	l := a.lock
 	if why.Kind == attempt.Busy {
@@ -236,8 +244,8 @@ func (a *acquisition) wait(why attempt.Setback) noLock {
 	return noLock{}
 }
 
-// fail ends the acquisition without the lock, and returns its error. It gives up the place in each queue
-// and whatever its commands may have taken, and adds the event.
+// fail ends the acquisition without the lock, and returns its error. It gives up the place in each queue and
+// everything that its commands may have taken, and adds the event.
 func (a *acquisition) fail(why noLock) error {
 	l := a.lock
 	if why.err == closed {
@@ -273,8 +281,8 @@ func (a *acquisition) fail(why noLock) error {
 	return failed
 }
 
-// leave ends the part of an acquisition among the callers of this process, unless it has got the lock. It
-// comes before observers are told, because one of them may take long.
+// leave ends the part of an acquisition in the line, unless the acquisition has the lock. The caller calls
+// leave before it tells observers, because an observer may take long.
 func (a *acquisition) leave() {
 	if a.caller != nil {
 		_ = a.quit(noLock{})
@@ -286,9 +294,8 @@ func (a *acquisition) leave() {
 	}
 }
 
-// interrupted cleans up after an acquisition that does not return, because user code has
-// panicked or ended the goroutine. It does not use the caller's context, because a method of
-// that context may be what panicked.
+// interrupted cleans up after an acquisition that does not return, because user code has panicked or ended
+// the goroutine. It does not use the context of the caller: a method of that context may have panicked.
 func (a *acquisition) interrupted() {
 	l := a.lock
 	switch {
@@ -304,9 +311,9 @@ func (a *acquisition) interrupted() {
 	}
 }
 
-// afterExpired takes the outcome of the attempt of a caller who does not wait. If the key in the way has
-// nothing but the token of a lock of this Locker that has expired, it frees the key, which goes to the first
-// who waits for it, and tries again.
+// afterExpired takes the outcome of a try of a caller who does not wait. If the key in the way has only the
+// token of an expired lock of this Locker, afterExpired frees the key and tries again. The key goes to its
+// first waiter.
 func (a *acquisition) afterExpired(
 	grant attempt.Grant, why attempt.Setback,
 ) (attempt.Grant, attempt.Setback) {
@@ -319,7 +326,7 @@ func (a *acquisition) afterExpired(
 func (a *acquisition) freeLeftover(key string) (freed bool) {
 	l := a.lock.locker
 	if h := l.holder(key); h != nil {
-		h.expire() // perhaps nobody has noticed yet that it has
+		h.expire() // no goroutine may have noticed the end yet
 	}
 	for _, token := range l.leftover.Take(key) {
 		if _, err := l.wire.ReleaseWhile(a.ctx, key, token); err != nil {

@@ -13,22 +13,22 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// acquisition is one call that is to get the keys of a Lock.
+// acquisition is one call that acquires the keys of a Lock.
 type acquisition struct {
 	lock      *Lock
 	ctx       context.Context
 	start     clock.Instant
 	tries     attempt.Attempts
 	notice    *notify.Wait
-	asked     int           // how often the retry policy was asked
-	gaveUp    bool          // it has given up, and is not asked again
-	pause     time.Duration // what the policy answered last
-	until     clock.Instant // when that pause is over; before the first one, start
-	delivered bool          // its events were delivered, and the lock delivers later ones
-	role      line.Role     // among the callers of this process
+	asked     int           // how often the retry policy answered
+	gaveUp    bool          // the retry policy has given up
+	pause     time.Duration // the last answer of the policy
+	until     clock.Instant // the end of that pause; before the first pause, start
+	delivered bool          // the observer has its events; the lock delivers later events
+	role      line.Role     // in the line
 	caller    *line.Caller  // while it Waits
-	left      time.Duration // while it Waits: what is left of the lease in its way; 0: not known
-	given     line.Grant    // while it is Given one that it does not hold yet
+	left      time.Duration // while it Waits: time left of the lease in its way; 0: not known
+	given     line.Grant    // while it is Given a lease that it does not hold yet
 }
 
 // noLockOf returns the noLock of an acquisition that ends after an attempt.
@@ -44,8 +44,8 @@ func noLockOf(claim *wire.Claim, why attempt.Setback) noLock {
 	return noLock{err: wire.NoAnswer(why.Err)}
 }
 
-// contended notes that another holds the key or, if local is true, that another acquisition or lock of
-// this Locker is before this one. Only the first call has an effect.
+// contended notes that another token holds the key. With local, another acquisition or lock of this Locker is
+// in the way. Only the first call has an effect.
 func (a *acquisition) contended(local bool) {
 	if a.lock.become(stateWaiting, a.start) {
 		a.enlist()
@@ -54,8 +54,8 @@ func (a *acquisition) contended(local bool) {
 	}
 }
 
-// behind notes that a lock or another acquisition of this Locker is before this one, and tells the observer.
-// left is what is left of the lease in the way, as far as is known. It returns the time.
+// behind notes that a lock or another acquisition of this Locker is in the way, and tells the observer. left
+// is the time left of the lease in the way, as far as known. It returns the present time.
 func (a *acquisition) behind(left time.Duration, now clock.Instant) clock.Instant {
 	a.tries.Blocker = attempt.Blocker{Key: a.lock.claim.Key(), Left: left, At: now, Held: true}
 	a.contended(true)
@@ -77,7 +77,7 @@ func (a *acquisition) take(grant attempt.Grant, why attempt.Setback) noLock {
 	return a.hold(grant, false)
 }
 
-// hold begins to hold what the server has granted to the acquisition itself.
+// hold begins to hold a lock that the server has granted to this acquisition.
 func (a *acquisition) hold(grant attempt.Grant, handedOver bool) noLock {
 	l := a.lock
 	how := arrival{kind: EventAcquired, start: a.start, handedOver: handedOver, minHold: l.set.minHold}
@@ -88,8 +88,8 @@ func (a *acquisition) hold(grant attempt.Grant, handedOver bool) noLock {
 	return noLock{}
 }
 
-// notHeld returns the noLock of a call that was granted the lock until deadline and does not hold it, with
-// what Lock.hold returned.
+// notHeld returns the noLock of a call that does not hold its lock although the server has granted it until
+// deadline. err is the error of Lock.hold.
 func (a *acquisition) notHeld(err error, deadline clock.Instant) noLock {
 	if errors.Is(err, expired) {
 		err = fmt.Errorf("%w: the lease of %v was over %v before the grant arrived; use a longer TTL",
@@ -98,8 +98,8 @@ func (a *acquisition) notHeld(err error, deadline clock.Instant) noLock {
 	return noLock{err: err}
 }
 
-// nextPause asks the retry policy for the pause before the next attempt. It reports false if the
-// policy gives up, or has given up before. now is a recent reading of the clock.
+// nextPause asks the retry policy for the pause before the next attempt. It returns false if the policy gives
+// up, or has given up before. now is a recent reading of the clock.
 func (a *acquisition) nextPause(now clock.Instant) (more bool) {
 	if a.gaveUp {
 		return false
@@ -112,7 +112,7 @@ func (a *acquisition) nextPause(now clock.Instant) (more bool) {
 	return more
 }
 
-// enlist lists an acquisition that is about to wait, or may have to wait for an answer.
+// enlist lists an acquisition that waits, or may have to wait for an answer.
 func (a *acquisition) enlist() {
 	if l := a.lock; l.by.wait && !l.waits {
 		l.waits = true
@@ -120,7 +120,7 @@ func (a *acquisition) enlist() {
 	}
 }
 
-// request returns what the lock is acquired as.
+// request returns the properties of the lock that the acquisition asks for.
 func (l *Lock) request() line.Want {
 	return line.Want{
 		TTL: l.terms.TTL(), Owner: l.set.owner, Extends: l.extends(), Own: l.set.uniqueToken,

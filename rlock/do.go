@@ -9,23 +9,23 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Do runs fn while it holds the lock of key. It acquires the lock like Acquire, extends it until fn returns
-// (unless WithAutoExtend says otherwise), and always releases it, also when fn panics.
+// Do runs fn while it holds the lock of key. It acquires the lock like Acquire, and always releases it, even
+// if fn panics. Until fn returns, Do extends the lease, unless WithAutoExtend(false) is set.
 //
-// fn's context is derived from ctx, and ends when the lock does; context.Cause says why. fn must stop then,
-// because somebody else may hold the lock. Where it cannot stop in time, use WithStopBefore or the fence.
+// The context of fn derives from ctx and ends when the lock ends. context.Cause returns why. Then fn must
+// stop, because another caller may hold the lock. If fn cannot stop in time, use WithStopBefore or the fence.
 //
-// Do returns fn's error and, if the lock was lost or could not be released, that error too. So nil means
-// that fn held the lock from beginning to end, unless somebody called Release, or took the key away
-// unnoticed while fn ended (see Release). If ctx ends before the lock is granted, fn is not called, and the
-// error matches ErrGaveUp.
+// Do returns the error of fn. If the lock was lost or could not be released, Do returns that error too. So
+// nil means that fn held the lock from beginning to end. There are two exceptions: a caller called Release,
+// or the key was taken away unnoticed while fn ended (see Release). If ctx ends before the grant, Do does not
+// call fn, and the error matches ErrGaveUp.
 func (l *Locker) Do(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error,
 	opts ...Option) error {
 	_, err := l.do(ctx, fn, func(by method) (*Lock, error) { return l.acquire(ctx, key, opts, by) }, true)
 	return err
 }
 
-// DoValue is Do for a function that makes a value. It returns the value also with an error that matches
+// DoValue is Do for a function that returns a value. It returns the value even with an error that matches
 // ErrNotHeld, which says that fn did not hold the lock all the time. An *AcquireError of this key says that
 // fn was not called.
 func DoValue[T any](ctx context.Context, l *Locker, key string,
@@ -47,8 +47,8 @@ func (l *Locker) DoAll(ctx context.Context, keys []string, fn func(ctx context.C
 	return err
 }
 
-// TryDo runs fn as Do does if nobody holds the lock of key, and otherwise does not wait: ran is then
-// false and err nil.
+// TryDo runs fn like Do if no other token holds the lock of key and no caller waits for it. Otherwise it
+// returns false and nil at once.
 //
 //	ran, err := locker.TryDo(ctx, "cleanup", cleanUp)
 //	switch {
@@ -58,25 +58,25 @@ func (l *Locker) DoAll(ctx context.Context, keys []string, fn func(ctx context.C
 //		log.Print("another process is cleaning up")
 //	}
 //
-// Any other error of TryAcquire is returned with ran false, such as ErrAlreadyHeld if ctx is that of a
-// holder of the key. With ran true, err is what Do would return.
+// TryDo returns false with any other error of TryAcquire, such as ErrAlreadyHeld if ctx is the context of a
+// holder of the key. With ran true, err is the error that Do would return.
 //
-// TryDo keeps two runs from overlapping, not from following each other. For a job that must run once in
-// a period, although the clocks of its machines differ, add WithMinHold.
+// TryDo keeps two runs from overlapping. It lets one run follow another. If a job must run once in a period
+// although the clocks of its machines differ, add WithMinHold.
 func (l *Locker) TryDo(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error,
 	opts ...Option) (ran bool, err error) {
 	return l.do(ctx, fn, func(by method) (*Lock, error) { return l.acquire(ctx, key, opts, by) }, false)
 }
 
-// TryDoAll is TryDo for a set of keys, which it acquires like TryAcquireAll: fn is called
-// only if nobody holds any of them.
+// TryDoAll is TryDo for a set of keys, which it acquires like TryAcquireAll: it calls fn only if it gets all
+// keys at once.
 func (l *Locker) TryDoAll(ctx context.Context, keys []string, fn func(ctx context.Context, lock *Lock) error,
 	opts ...Option) (ran bool, err error) {
 	return l.do(ctx, fn, func(by method) (*Lock, error) { return l.acquireAll(ctx, keys, opts, by) }, false)
 }
 
-// FromContext returns the lock whose Context ctx is, or is derived from; of several, the innermost. It
-// reports false if there is none. The lock may have ended: see Lock.Err.
+// FromContext returns the lock whose Context ctx is or derives from. If there are several, it returns the
+// innermost. It returns false if there is none. The lock may have ended: see Lock.Err.
 func FromContext(ctx context.Context) (*Lock, bool) {
 	if ctx == nil {
 		return nil, false
@@ -85,8 +85,7 @@ func FromContext(ctx context.Context) (*Lock, bool) {
 	return holder.lock, ok
 }
 
-// do runs fn under the lock that acquire takes. Without wait, a lock that another holds
-// is no error.
+// do runs fn under the lock that acquire takes. Without wait, a lock that another token holds is no error.
 func (l *Locker) do(
 	ctx context.Context, fn func(ctx context.Context, lock *Lock) error,
 	acquire func(method) (*Lock, error), wait bool,
@@ -108,7 +107,7 @@ func (l *Locker) do(
 	return lock.do(ctx, start, fn)
 }
 
-// saysSo reports whether err tells already why a lock has ended.
+// saysSo reports whether err already says why a lock has ended.
 func saysSo(err, why error) bool {
 	for _, end := range []error{ErrLost, ErrExpired, ErrDetached, ErrClosed} {
 		if errors.Is(err, end) && errors.Is(why, end) {
@@ -118,7 +117,7 @@ func saysSo(err, why error) bool {
 	return false
 }
 
-// do runs fn with the lock, which it releases, unless ctx has ended.
+// do runs fn with the lock, unless ctx has ended, and releases the lock.
 func (l *Lock) do(ctx context.Context, start clock.Instant,
 	fn func(ctx context.Context, lock *Lock) error) (ran bool, err error) {
 	defer func() {
@@ -143,8 +142,8 @@ func (l *Lock) do(ctx context.Context, start clock.Instant,
 	return true, fn(l.Context(), l)
 }
 
-// releaseDone is Release for do. If a method of ctx panics, the lock is released all the same,
-// because nobody else may have a handle of it.
+// releaseDone is Release for do. If a method of ctx panics, releaseDone releases the lock nevertheless,
+// because no other code may have a handle.
 func (l *Lock) releaseDone(ctx context.Context) error {
 	returned := false
 	defer func() {

@@ -6,91 +6,93 @@
 //		return write(ctx, lock.Fence())
 //	})
 //
-// Do is what most programs need, and TryDo for work that only one of several processes does. Acquire,
-// Lock.Extend and Lock.Release are the parts that they are made of. Take locks with one Locker for each
-// process.
+// Most programs need only Do. TryDo is for work that only one of several processes does. Acquire, Lock.Extend
+// and Lock.Release are the parts of Do. A process needs one Locker for all its locks.
 //
-// A lock is a plain string key whose value is the owner's token: a UUID and, behind a space, the text of
-// WithOwner. So a key excludes with every other library that uses SET NX PX on it. It is advisory: it keeps
-// out those who ask for it. Its token is no secret to anybody who may read the key.
+// A lock is a string key. Its value is the token of the owner: a UUID, then a blank and the text of WithOwner
+// if there is one. So the lock excludes every other library that uses SET NX PX on the same key. The lock is
+// advisory: it keeps out only callers that ask for it. Everybody who may read the key can read the token.
 //
-// While one Redis primary keeps its data, its clock does not jump, and nobody but its holder changes a key,
-// no two holders of it are valid at the same time, whatever the network does. A failover can lose a lock,
-// and a process can be paused between looking at Err and acting: a resource that must not suffer from it
-// refuses numbers of Lock.Fence that are smaller than the largest it has seen. Beside this package,
-// docs/GUARANTEES.md has each promise, what breaks it, what one sees then, and what to do; docs/CLIENT.md the
-// options of the client; and docs/ARCHITECTURE.md which script does what.
+// No two holders of a key are valid at the same time, whatever the network does. The promise holds on three
+// conditions: one Redis primary keeps its data, its clock does not jump, and only the holder changes the key.
+// A failover can lose a lock. A process can pause after it has looked at Err and before it acts. A resource
+// that must not suffer from either must refuse each Lock.Fence below the largest that it has seen.
+//
+//   - docs/GUARANTEES.md has each promise, what breaks it, and what to do then.
+//   - docs/CLIENT.md has the options of the client.
+//   - docs/ARCHITECTURE.md says which script does what.
 //
 // # Waiting
 //
-// Whoever waits for a key gets it first come, first served: the callers of one Locker among each other, and
-// Lockers, each of which counts as a process, among each other. Only the first of the callers asks the
-// server.
+// Waiters get a key first come, first served. The callers of one Locker form a line, and only the first of
+// them asks the server. The server keeps a queue of Lockers. Each Locker counts as a process.
 //
-// Release hands the lock over to the next caller of this process as long as its turn lasts (see WithTurn),
-// most often without a command. After that one command passes it to the process that has waited longest, and
-// a message tells that process. So the key is never free in between, and nobody else can take it. A message
-// that is lost costs a second, and a holder that dies the rest of its lease.
+// Release hands the lock over to the next caller of its process while the turn lasts (see WithTurn). Most
+// hand-overs need no command. After the turn, one command gives the lock to the process that has waited
+// longest, and a message tells that process. The key is never free in between, so no other caller can take
+// it. A lost message costs a second. A holder that dies costs the rest of its lease.
 //
-// TryAcquire joins no queue, and overtakes nobody who waits in one. Callers poll where the user lacks the
-// rights for the queue (see WithQueue), and for a key of a cluster while its slot moves.
+// TryAcquire joins no queue and overtakes no waiter. Callers poll if the user lacks the rights for the queue
+// (see WithQueue), and while the slot of the key moves to another node.
 //
 // # Sharing
 //
-// AcquireShared takes a lock for a reader, of whom any number may hold it together. AcquirePermits takes
-// some of a limited number of permits. Both wait in the same queues, so whoever waits for the whole lock
-// stops readers who come later. Lock.Readers is for a script that writes only while readers share a lock.
+// AcquireShared takes a lock for a reader. Any number of readers hold the lock together. AcquirePermits takes
+// some of a limited number of permits. Both wait in the same queue as Acquire, so a waiter for the whole lock
+// stops later readers. Lock.Readers is for a script that writes only while readers share the lock.
 //
 // # Leaders, and jobs of a period
 //
-// Of all processes that call Lead with a key, one at a time is the leader, and runs its function. When it
-// dies or resigns, the next takes over. Leaders yields who leads. WithMinHold keeps a job that several
-// machines start at about the same time from running more than once.
+// Lead makes the process a candidate for the lock of a key. One candidate at a time is the leader and runs
+// its function. When the leader dies or resigns, the next candidate takes over. Leaders yields the present
+// leader. WithMinHold is for a job that several machines start at about the same time: the job runs once.
 //
 // # Stopping
 //
-// Shutdown is for a process that is to stop: contexts end, functions finish, and all locks are freed at
-// once. Close ends the Locker and leaves its locks to their leases. WithStopBefore ends a context some time
-// before others may hold the lock, for work that cannot stop at once, and WithMaxHold ends a lock that is
-// held for too long.
+//   - Shutdown is for a process that stops. Contexts end, functions finish, and the server frees all locks.
+//   - Close ends the Locker at once, and leaves its locks to their leases.
+//   - WithStopBefore ends a context some time before the lease ends, for work that needs time to stop.
+//   - WithMaxHold ends a lock that a holder keeps for too long.
 //
 // # Going on in another process
 //
-// Lock.Detach ends a handle and leaves the lock, and Locker.Attach goes on with it, most often in another
-// process: an upload that one server begins and another ends. The Handoff that goes from the one to the other
-// is as good as the lock, so keep it as you would keep a password.
+// Lock.Detach ends a handle and keeps the lock. Locker.Attach goes on with the lock, in this process or
+// another: one server begins an upload, and another server ends it. The Handoff that one process sends to the
+// other gives full power over the lock. Keep it like a password.
 //
 // # Deadlocks
 //
-// Locks are not re-entrant. A holder that waits for its own key gets ErrAlreadyHeld if it waits with the
-// context of Do or of Lock.Context, and otherwise until its context or its own lease ends. Two callers who
-// take the same two keys one after the other, in opposite orders, wait for each other. Take both with
-// AcquireAll, which is safe in any order.
+// Locks are not re-entrant. A holder that waits for its own key with the context of Do or of Lock.Context
+// gets ErrAlreadyHeld. With another context the holder waits until that context or its own lease ends. Two
+// callers who take two keys one by one, in opposite orders, wait for each other. AcquireAll takes both keys,
+// in any order, without a deadlock.
 //
 // # Asking
 //
-// Lock.Err tells at no cost whether a lock is still held, as far as this process knows. Lock.Verify asks the
-// server. Locker.Check tells who holds any lock, from the client-side cache. Package rlockadmin lists all
-// locks, with those who share them and those who wait, and frees what a dead process has left.
+//   - Lock.Err says, at no cost, whether the process still holds the lock as far as it knows.
+//   - Lock.Verify asks the server.
+//   - Locker.Check says who holds any lock, from the client-side cache.
+//   - Package rlockadmin lists locks, sharers and waiters, and frees what a dead process has left.
 //
 // # Seeing what happens
 //
-// Locker.Stats counts what the locks of a Locker do, and an Observer (see WithObserver) is told of each step
-// of each lock; SlogObserver is one that logs. The modules rlockprom and rlockotel show both to Prometheus
-// and OpenTelemetry. None of them ever has a token, and no text that packages fmt and log/slog make of a
-// Lock or a State has one.
+// Locker.Stats counts what the locks of a Locker do. An Observer (see WithObserver) gets each event of each
+// lock, and SlogObserver logs the events. The modules rlockprom and rlockotel export both to Prometheus and
+// OpenTelemetry. No event, count or log line has a token. Packages fmt and log/slog print a Lock and a State
+// without the token.
 //
 // # Errors
 //
-// Errors match the variables below with errors.Is, and carry facts for errors.As. ErrNoAnswer tells an
-// outage from a lock that others hold, for every call. A FailureReason is the same as one word for each
-// failure.
+// Errors match the variables below with errors.Is, and carry facts for errors.As. ErrNoAnswer tells an outage
+// from a lock that another holder has, for every call. A FailureReason names each failure in one word.
 //
-// Errors of the server (NOPERM, OOM, WRONGTYPE …) end an operation at once, say what to do about them, and
-// stay reachable as *rueidis.RedisError. Calls that wait go on through those that pass: LOADING,
-// CLUSTERDOWN, MASTERDOWN and TRYAGAIN, and READONLY with a client of Sentinel or of a cluster, which finds
-// the next primary. If no answer comes, rlock repeats the command: twice, or for 2 seconds if a lock depends
-// on it (Extend and Release), or for as long as the caller waits anyway. Every script is safe to repeat with
-// the same token. In a silent network, a call whose context has no deadline ends with the client's own
-// time-outs: some 20 seconds. Check asks until its context ends, so give it a deadline.
+// An error of the server (NOPERM, OOM, WRONGTYPE …) ends an operation at once. Its text says what to do, and
+// errors.As finds the *rueidis.RedisError. Some errors pass: LOADING, CLUSTERDOWN, MASTERDOWN and TRYAGAIN.
+// READONLY passes with a client of Sentinel or of a cluster, which finds the next primary. Calls that wait go
+// on through the errors that pass.
+//
+// If no answer comes, rlock repeats the command. It repeats twice by default, for 2 seconds in Extend and
+// Release, and until the end of the wait in calls that wait. Every script is safe to repeat with the same
+// token. In a silent network, a call without a deadline ends with the time-outs of the client, after some 20
+// seconds. Check asks until its context ends, so give Check a deadline.
 package rlock

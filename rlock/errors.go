@@ -12,47 +12,49 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// Errors for errors.Is. The types below carry the facts, for errors.As. Errors of the server (NOPERM,
-// READONLY, OOM, WRONGTYPE, LOADING …) and of the context stay reachable through them.
+// Errors for errors.Is. The types below carry the facts, for errors.As. Both also find the errors of the
+// server (NOPERM, READONLY, OOM, WRONGTYPE, LOADING …) and of the context.
 var (
 	// ErrHeld: another token holds the lock, others wait for it, or too few permits are free.
 	ErrHeld = errors.New("rlock: lock is held by another")
 	// ErrGaveUp: the context or the retry policy ended the call before it got the lock.
 	ErrGaveUp = errors.New("rlock: gave up waiting")
-	// ErrNoAnswer: the server had not answered, or could not serve yet (LOADING …, see "Errors" above), when
-	// the call ended: look at the server, not at the holder. Errors of all calls match it, those of
-	// acquisitions never together with ErrHeld. What the server refuses does not match it, nor does a call
-	// that its caller cancels within a second, unless a try of it has failed before.
+	// ErrNoAnswer: when the call ended, the server had not answered, or could not serve yet (LOADING …, see
+	// "Errors" above). Look at the server, not at the holder. Errors of all calls may match it. The error of
+	// an acquisition never matches both ErrNoAnswer and ErrHeld. An error that the server returns for good
+	// does not match. Nor does a call that its caller cancels within a second, unless a try has failed
+	// before.
 	ErrNoAnswer = wire.ErrNoAnswer
-	// ErrAlreadyHeld: the context belongs to a holder of the same key, so that waiting for
-	// the key would never end. It matches ErrHeld as well.
+	// ErrAlreadyHeld: the context belongs to a holder of the same key, so the wait would never end. It
+	// matches ErrHeld too.
 	ErrAlreadyHeld error = &reason{"rlock: this context already holds the key", ErrHeld}
 
-	// ErrNotHeld: the lock has ended. ErrReleased, ErrLost, ErrExpired, ErrMaxHold, ErrDetached and
-	// ErrClosed say why, and the error of such a lock matches both.
+	// ErrNotHeld: the lock has ended. ErrReleased, ErrLost, ErrExpired, ErrMaxHold, ErrDetached and ErrClosed
+	// say why. The error of an ended lock matches both.
 	ErrNotHeld = errors.New("rlock: lock is not held")
 	// ErrReleased: the holder released it.
 	ErrReleased error = released
 	// ErrLost: the server said that the key is gone or has another token.
 	ErrLost error = lost
-	// ErrExpired: the lease ended, by the local clock, before its grant or an extension was confirmed.
+	// ErrExpired: the lease ended by the local clock before the server confirmed the grant or an extension.
 	ErrExpired error = expired
-	// ErrMaxHold: the time of WithMaxHold was over, or the context of a function of Do or its kind had ended
-	// a minute before, and the function did not return. It matches ErrExpired as well.
+	// ErrMaxHold: the time of WithMaxHold was over. Or the function of Do or of a variant did not return
+	// within a minute after its context ended. It matches ErrExpired too.
 	ErrMaxHold error = limited
-	// ErrDetached: Detach has let go of the lock; the keys are still held.
+	// ErrDetached: Detach has ended the handle. The server still has the lock.
 	ErrDetached error = detached
 
-	// ErrClosed: the Locker was closed, or acquires nothing any more after Shutdown. The error of a lock that
-	// ended with its Locker matches ErrNotHeld as well.
+	// ErrClosed: the Locker was closed, or Shutdown has begun and the Locker acquires nothing. The error of a
+	// lock that ended with its Locker matches ErrNotHeld too.
 	ErrClosed = errors.New("rlock: locker is closed")
 
-	// ErrShutdown is the cause of the Context of a lock whose Locker shuts down. The lock is still held.
+	// ErrShutdown is the cause of the Context of a lock while its Locker shuts down. The lock is still held.
 	ErrShutdown error = shuttingDown
-	// ErrLeaseEnding is the cause of a Context that has ended WithStopBefore. The lock is still held.
+	// ErrLeaseEnding is the cause of a Context that WithStopBefore has ended. The lock is still held.
 	ErrLeaseEnding error = leaseEnding
 
-	// ErrInvalid: an argument or option cannot be right. Nothing was sent. The next two match it as well.
+	// ErrInvalid: an argument or option cannot be right. rlock sent nothing. The next two errors match it
+	// too.
 	ErrInvalid = errors.New("rlock: invalid argument")
 	// ErrDuplicateKey: a set names a key twice.
 	ErrDuplicateKey error = &reason{"rlock: duplicate key", ErrInvalid}
@@ -78,7 +80,7 @@ var (
 	leaseEnding  = &reason{"rlock: lease is about to end", nil}
 )
 
-// reason is a sentinel that may be a special case of another.
+// reason is an error variable that may be a special case of another.
 type reason struct {
 	text string
 	kind error
@@ -89,24 +91,26 @@ func (r *reason) Unwrap() error { return r.kind }
 
 // AcquireError reports a lock that was not acquired.
 type AcquireError struct {
-	Key string // the Redis key that stood in the way; of a set, the first one
-	// Remaining is the holder's remaining time by the last look, less what has passed since: NoExpiry when
-	// it never expires, 0 when it is over or unknown, as with ErrNoAnswer.
+	Key string // the Redis key in the way, or the first key of a set
+	// Remaining is the time left of the holder's lease: by the last answer of the server, less the time since
+	// then. It is NoExpiry if the lease never ends. It is 0 if the lease is over, or if the time is unknown,
+	// as with ErrNoAnswer.
 	Remaining time.Duration
 	Attempts  int           // how often the acquisition tried, see Lock.Attempts
 	Waited    time.Duration // from the call to this error
 
-	// Err is ErrHeld, ErrAlreadyHeld, ErrExpired, ErrClosed, the server's or the
-	// client's error, or matches ErrGaveUp: errors.Is then also finds what ended the waiting, such as
-	// the context's error or the server's last one, and ErrNoAnswer or, if a holder was seen, ErrHeld.
+	// Err is ErrHeld, ErrAlreadyHeld, ErrExpired, ErrClosed, the error of the server or of the client, or
+	// matches ErrGaveUp. With ErrGaveUp, errors.Is also finds what ended the wait, such as the error of the
+	// context or the last error of the server. It also finds ErrNoAnswer, or ErrHeld if the server reported a
+	// holder.
 	Err error
 
 	call      call // that failed
-	contended bool // somebody held the key, or another of this process was before this call in line
+	contended bool // another token held the key, or another caller stood before this one in the line
 	own       bool // the holder is a lock of the same Locker
 }
 
-// call is the kind of a call that failed. The text of its error depends on it.
+// call is the kind of a failed call. The text of its error depends on it.
 type call int
 
 const (
@@ -132,7 +136,7 @@ func (e *AcquireError) Error() string {
 // Unwrap returns Err.
 func (e *AcquireError) Unwrap() error { return e.Err }
 
-// gaveUp is the Err of a call that has ended with ErrGaveUp.
+// gaveUp is the Err of a call that ends with ErrGaveUp.
 type gaveUp struct {
 	call  call
 	cause error // what ended the waiting; nil: the policy
@@ -150,11 +154,12 @@ func (e *gaveUp) Error() string {
 	return message
 }
 
-// Unwrap makes ErrGaveUp and the cause reachable, which may match ErrNoAnswer, and ErrHeld where a holder was
-// seen.
+// Unwrap makes ErrGaveUp and the cause reachable. The cause may match ErrNoAnswer. If the server reported a
+// holder, Unwrap makes ErrHeld reachable too.
 func (e *gaveUp) Unwrap() []error { return e.wraps.Errors() }
 
-// failure returns the Err of an AcquireError. held says that a holder was seen, or others in the queue.
+// failure returns the Err of an AcquireError. held says that there was a holder, or that others were in the
+// queue.
 func failure(c call, held bool, why noLock) error {
 	switch {
 	case why.err == ErrGaveUp:
@@ -169,15 +174,15 @@ func failure(c call, held bool, why noLock) error {
 	return why.err
 }
 
-// LockError reports an operation on a lock that did not do what was asked.
+// LockError reports an operation on a lock that failed.
 type LockError struct {
-	// Op names the operation: "extend" (by Extend, ExtendEach or automatically), "release",
-	// "verify" (Lock.Verify), "check" (Locker.Check and Leaders), "attach", "detach", "probe", "queue"
-	// (of an EventPolling), or, by package rlockadmin, "inspect", "list" and "force release".
+	// Op names the operation: "extend" (by Extend, ExtendEach or automatically), "release", "verify"
+	// (Lock.Verify), "check" (Locker.Check and Leaders), "attach", "detach", "probe" or "queue" (of an
+	// EventPolling). Package rlockadmin has "inspect", "list" and "force release".
 	Op  string
-	Key string // Redis key; of a set, the first one that it is about
-	// Err is ErrReleased, ErrLost, ErrExpired, ErrMaxHold, ErrDetached, ErrClosed, or the error of
-	// the server or the client.
+	Key string // Redis key; for a set, the first key concerned
+	// Err is ErrReleased, ErrLost, ErrExpired, ErrMaxHold, ErrDetached, ErrClosed, or the error of the server
+	// or the client.
 	Err error
 }
 
@@ -191,8 +196,8 @@ func (e *LockError) Error() string { return text.Failure(e.Op, e.Key, e.Err, wir
 // Unwrap returns Err.
 func (e *LockError) Unwrap() error { return e.Err }
 
-// ArgumentError reports an argument or option that was refused before anything was sent. It
-// matches ErrInvalid and, if that is what is wrong, ErrDuplicateKey or ErrCrossSlot.
+// ArgumentError reports a wrong argument or option, which rlock refused before it sent anything. It matches
+// ErrInvalid. It may also match ErrDuplicateKey or ErrCrossSlot.
 type ArgumentError struct {
 	Argument string // name of the parameter or of the option
 	Reason   string // what is wrong, and what would be right
@@ -207,7 +212,7 @@ func invalid(argument, reason string) *ArgumentError {
 
 func (e *ArgumentError) Error() string { return "rlock: " + e.Argument + ": " + e.Reason }
 
-// Unwrap returns ErrInvalid, or the special case of it.
+// Unwrap returns ErrInvalid, or its special case.
 func (e *ArgumentError) Unwrap() error {
 	if e.kind != nil {
 		return e.kind
@@ -215,8 +220,8 @@ func (e *ArgumentError) Unwrap() error {
 	return ErrInvalid
 }
 
-// noLock says why an acquisition has ended without the lock. The zero value says that it has not: it has
-// the lock, or goes on.
+// noLock says why an acquisition has ended without the lock. With the zero value the acquisition has the
+// lock, or goes on.
 type noLock struct{ err, cause error } // of an AcquireError
 
 func (s noLock) none() bool { return s.err == nil }
@@ -232,12 +237,12 @@ func waitEnded(err error) noLock {
 	return noLock{ErrGaveUp, err}
 }
 
-// kinds has the error for each kind of a wrong argument.
+// kinds has the error of each kind of wrong argument.
 var kinds = [...]error{
 	argument.Invalid: nil, argument.Duplicate: ErrDuplicateKey, argument.CrossSlot: ErrCrossSlot,
 }
 
-// refused is the error of a call that has a wrong argument, nil if there is none.
+// refused returns the error of a call with a wrong argument, or nil if there is none.
 func refused(wrong *argument.Wrong) error {
 	if wrong == nil {
 		return nil

@@ -8,49 +8,51 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/events"
 )
 
-// EventKind is what has happened to an acquisition or to the lock that came of it.
+// EventKind says what has happened to an acquisition, or to the lock of that acquisition.
 type EventKind uint8
 
-// An acquisition has these events, in this order: EventContended at most once, and then either
-// EventAcquireFailed, which is its last event, or EventAcquired. After EventAcquired come any number of
-// EventExtended and EventExtendFailed, perhaps EventShortLease and EventPolling, and then exactly one of the
-// last six events, even if the lock expires and no caller uses it any more.
+// An acquisition has these events, in this order:
 //
-// A lock that Attach has returned starts with EventAttached. A call that is refused with an
-// *ArgumentError, before anything is sent, has no events.
+//   - EventContended, at most once.
+//   - EventAcquireFailed, which is then the last event, or EventAcquired.
+//   - After EventAcquired, any number of EventExtended and EventExtendFailed, and perhaps EventShortLease and
+//     EventPolling.
+//   - Exactly one of the last six events. It comes even if the lock expires and no caller uses the lock any
+//     more.
+//
+// A lock from Attach starts with EventAttached. A call that fails with an *ArgumentError has no events.
 const (
-	// EventContended: the acquisition found the lock held, or another acquisition of the
-	// same Locker before it, for the first time.
+	// EventContended: for the first time, the acquisition found the lock held, or another acquisition of the
+	// same Locker before it.
 	EventContended EventKind = iota + 1
 	// EventAcquired: the lock is held.
 	EventAcquired
 	// EventAttached: Attach has taken over a held lock.
 	EventAttached
-	// EventAcquireFailed: the acquisition has ended without a lock; Err is what the
-	// caller gets.
+	// EventAcquireFailed: the acquisition has ended without a lock. Err is the error that the caller gets.
 	EventAcquireFailed
 	// EventExtended: the lock has a new lease.
 	EventExtended
-	// EventExtendFailed: an attempt to extend got an error, or its connection broke. The lock stays held until
-	// its lease ends. A server that is silent until then makes no such event: EventExpired comes.
+	// EventExtendFailed: an attempt to extend got an error, or its connection broke. The lock stays held
+	// until its lease ends. If the server is silent until then, EventExpired comes without this event.
 	EventExtendFailed
-	// EventShortLease: the lock is extended, and its lease is so short that it may end before the client
-	// of Open notices that a connection is dead; Err says what to do. It is told of the first such lock of
-	// a Locker that has an observer, right after EventAcquired or EventAttached.
+	// EventShortLease: the Locker extends the lock automatically, but the lease may end before the client of
+	// Open notices a dead connection. Err says what to do. The event comes once for a Locker, right after
+	// EventAcquired or EventAttached of the first lock that has an observer and a lease that short.
 	EventShortLease
-	// EventPolling: the user lacks a right for the queue, so nobody of the Locker waits in it any more (see
-	// WithQueue); Err says which. It is told of the first lock after that which has an observer, right after
-	// EventAcquired or EventAttached.
+	// EventPolling: the user lacks a right for the queue, so all callers of the Locker poll (see WithQueue).
+	// Err says which right. The event comes once, right after EventAcquired or EventAttached of the first
+	// later lock that has an observer.
 	EventPolling
 	// EventReleased: the holder has released the lock.
 	EventReleased
-	// EventReleaseFailed: the holder has given the lock up, but the server has not confirmed
-	// it. The Locker frees the keys in the background, or a later Release does, without
-	// another event. Otherwise the keys stay until their lease ends.
+	// EventReleaseFailed: the holder has given the lock up, but the server has not confirmed that. The Locker
+	// frees the keys in the background, or a later Release frees them, without another event. Otherwise the
+	// keys stay until their lease ends.
 	EventReleaseFailed
 	// EventLost: the server says that the key is gone or has another token; Err is ErrLost.
 	EventLost
-	// EventExpired: the lease has ended, or the time of WithMaxHold; Err is ErrExpired or ErrMaxHold.
+	// EventExpired: the lease has ended, or the time of WithMaxHold. Err is ErrExpired or ErrMaxHold.
 	EventExpired
 	// EventDetached: Detach has ended the handle, and the lease runs on.
 	EventDetached
@@ -85,32 +87,33 @@ func (k EventKind) String() string {
 	return eventNames[k]
 }
 
-// Event is one step of an acquisition. A field that does not apply is zero. It never contains a token.
+// Event is one step of an acquisition or of its lock. A field that does not apply is zero. An Event never
+// contains a token.
 type Event struct {
 	Kind       EventKind
-	Key        string        // Redis key; of a set, the first one, or the one that stood in the way
-	Keys       []string      // all of them, in the order they were asked for; do not change them
-	Fence      uint64        // of the lock, once it is held
-	Attempts   int           // how often the acquisition has tried so far; see Lock.Attempts
-	Waited     time.Duration // from the start of the acquisition until it was contended, or until it ended
+	Key        string        // Redis key; for a set, the key in the way or the first key
+	Keys       []string      // all keys, in the order of the call; do not change the slice
+	Fence      uint64        // of the lock, after the grant
+	Attempts   int           // how often the acquisition has tried; see Lock.Attempts
+	Waited     time.Duration // from the start of the acquisition to its contention or its end
 	Held       time.Duration // how long the lock has been held
 	Remaining  time.Duration // of the holder's lease, by the local clock; NoExpiry: no end is known
 	Local      bool          // the contention is with an acquisition of the same Locker
 	Contended  bool          // EventContended came before
-	HandedOver bool          // it is, or was, also another caller's of this Locker, and never free in between
+	HandedOver bool          // from or with another caller of this Locker; never free in between
 	Err        error         // why it failed or ended; see Reason
 }
 
 // Observer is told what happens to locks; see WithObserver.
 type Observer interface {
-	// Observe gets each event, and the context that the lock was acquired with, which may have ended:
-	// use its values, such as a trace. Observe should not block: the caller, or a goroutine of the
-	// Locker, waits for it. The events of one lock come in their order, those of several locks may come
-	// at once. No mutex is held, so Observe may call the lock and its Locker.
+	// Observe gets each event, and the context of the acquisition. That context may have ended: use only its
+	// values, such as a trace. Observe should not block, because the caller or a goroutine of the Locker
+	// waits for it. The events of one lock come in order. Events of several locks may come at the same time.
+	// Observe may call the lock and its Locker, because no mutex is held.
 	//
-	// A panic or runtime.Goexit in Observe ends the call that told the event: an acquisition then
-	// leaves nothing locked, and any other call has done its work. In a goroutine of the Locker it ends
-	// the program, unless that asks for a waiting call, which it ends then.
+	// A panic or runtime.Goexit in Observe ends the call that told the event. An acquisition then leaves
+	// nothing locked, and any other call has done its work. In a goroutine of the Locker the panic ends the
+	// program, with one exception: if the goroutine asks for a waiting call, the panic ends that call.
 	Observe(ctx context.Context, e Event)
 }
 
@@ -120,8 +123,8 @@ type ObserverFunc func(ctx context.Context, e Event)
 // Observe calls f.
 func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 
-// Observers returns an Observer that tells each of all, in their order, but for nil ones. If all are nil, it
-// returns nil, which WithObserver refuses. If one of them panics, the others are told all the same.
+// Observers returns an Observer that tells each Observer of all, in their order, and skips nil. If all are
+// nil, it returns nil, which WithObserver refuses. If one Observer panics, Observers still tells the others.
 func Observers(all ...Observer) Observer {
 	var some observers
 	for _, o := range all {
@@ -135,14 +138,14 @@ func Observers(all ...Observer) Observer {
 	return some
 }
 
-// observers are told one after the other.
+// observers tells its elements one after the other.
 type observers []Observer
 
 func (all observers) Observe(ctx context.Context, e Event) {
 	events.Each(all, func(o Observer) { o.Observe(ctx, e) })
 }
 
-// isObserver reports whether there is something to call.
+// isObserver reports whether o can be called.
 func isObserver(o Observer) bool {
 	f, is := o.(ObserverFunc)
 	return o != nil && (!is || f != nil)

@@ -10,22 +10,23 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// Lead runs fn while this process is the leader, that is, while it holds the lock of key. All who call Lead
-// with that key are candidates, in the order in which they came. Each time that the lock is held is a term,
-// and lock.Fence() is its number, larger than that of every earlier term.
+// Lead runs fn while this process is the leader: while it holds the lock of key. All callers of Lead with
+// that key are candidates, in the order in which they came. One hold of the lock is a term. lock.Fence() is
+// the number of the term, larger than the number of every earlier term.
 //
-// fn's context ends when the term does, as that of Do. fn must return soon after that: Lead releases the
-// lock only then, so there are two leaders only if fn works on past the end of its lease. What must not
-// happen even then needs the fence.
+// The context of fn ends when the term ends. fn must return soon after that, because Lead releases the lock
+// only then. Two leaders exist only if fn works on past the end of its lease. Use the fence for work that
+// must not happen even then.
 //
-//   - If fn returns while it leads, or after ctx has ended, Lead releases the lock and returns fn's error.
-//   - If fn returns after its term was lost, after it has called Release to resign, or after its context
-//     has ended WithStopBefore, Lead ignores fn's error and is a candidate again.
+//   - If fn returns while it leads, or after ctx has ended, Lead releases the lock and returns the error of
+//     fn.
+//   - If fn returns after its term was lost, Lead ignores the error of fn and is a candidate again. The same
+//     holds if fn called Release to resign, or if WithStopBefore had ended its context.
 //   - If fn panics, Lead releases the lock, and the panic goes on.
 //
-// Lead also returns the error of an acquisition that fails: ErrGaveUp if ctx or the retry policy has ended
-// the candidacy, ErrClosed when the Locker stops. WithToken is refused, WithFence has no effect, and
-// WithOwner tells others who leads.
+// Lead also returns the error of an acquisition that fails: ErrGaveUp if ctx or the retry policy ends the
+// candidacy, and ErrClosed when the Locker stops. Lead refuses WithToken and ignores WithFence. WithOwner
+// tells others who leads.
 func (l *Locker) Lead(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error,
 	opts ...Option) error {
 	if fn == nil {
@@ -39,7 +40,7 @@ func (l *Locker) Lead(ctx context.Context, key string, fn func(ctx context.Conte
 		return invalid("WithToken", "each term of a leader has a token of its own; leave it out")
 	}
 	set := *given
-	set.uniqueToken = true // so that Leaders tells the terms of one process apart
+	set.uniqueToken = true // so Leaders can tell the terms of one process apart
 	set.unfenced = false   // the fence is the number of the term
 	for {
 		var end error // of the term, before fn returned
@@ -60,7 +61,7 @@ func (l *Locker) Lead(ctx context.Context, key string, fn func(ctx context.Conte
 	}
 }
 
-// endedEarly returns why the Context ctx has ended although its lock is held, nil if it has not.
+// endedEarly returns why the Context ctx has ended although its lock is held, or nil.
 func endedEarly(ctx context.Context) error {
 	switch cause := context.Cause(ctx); cause {
 	case ErrLeaseEnding, ErrShutdown:
@@ -69,13 +70,14 @@ func endedEarly(ctx context.Context) error {
 	return nil
 }
 
-// Leaders yields who holds the lock of key, at once and then whenever that changes: the State of each
-// leader's term, and one that is not Held while there is none. It is a hint, as from Check, some 50 ms old
-// where the client has a cache, and up to 250 ms elsewhere. Of terms that follow each other faster, only
-// some are seen. Terms are told apart by their tokens, which change when a leader shortens its lease, too.
+// Leaders yields the holder of the lock of key at once, and then each time the holder changes. It yields the
+// State of each term, and a State that is not Held while there is no leader. The State is a hint, like the
+// State of Check: some 50 ms old if the client has a cache, and up to 250 ms otherwise. If terms follow each
+// other faster, Leaders skips some. Leaders tells terms apart by their tokens, so it also yields when a
+// leader shortens its lease.
 //
-// The sequence ends when ctx does. A server that does not answer is asked again. Any other error is yielded,
-// and ends the sequence: it matches ErrClosed if the Locker was closed.
+// The sequence ends when ctx ends. If the server does not answer, Leaders asks again. It yields any other
+// error and ends the sequence. The error matches ErrClosed if the Locker was closed.
 func (l *Locker) Leaders(ctx context.Context, key string) iter.Seq2[State, error] {
 	return func(yield func(State, error) bool) {
 		full, err := l.begun(ctx, "check", key)
@@ -115,8 +117,7 @@ func checkLeader(ctx context.Context, l *Locker, key string) (State, error) {
 	return l.Check(ctx, key)
 }
 
-// How often Leaders looks: into the cache of the client (BenchmarkCheck says what that costs), and at
-// the server.
+// How often Leaders looks into the cache of the client (BenchmarkCheck has the cost), and at the server.
 const (
 	lookForLeader         = 50 * time.Millisecond
 	lookForLeaderUncached = 250 * time.Millisecond

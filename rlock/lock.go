@@ -10,7 +10,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// newLock returns a Lock of the keys of a claim, not held yet, for a call that began at start.
+// newLock returns a Lock for the keys of a claim. The Lock is not held yet. The call began at start.
 func (l *Locker) newLock(
 	ctx context.Context, claim wire.Claim, set *settings, by method, start clock.Instant,
 ) *Lock {
@@ -24,7 +24,7 @@ func (l *Locker) newLock(
 	return lock
 }
 
-// Key returns the Redis key, prefix included; of a set, the first one.
+// Key returns the Redis key with the prefix. For a set it returns the first key.
 func (l *Lock) Key() string {
 	if l.usable() != nil {
 		return ""
@@ -32,7 +32,7 @@ func (l *Lock) Key() string {
 	return l.claim.Key()
 }
 
-// Keys returns the Redis keys, prefix included, in the order they were asked for.
+// Keys returns the Redis keys with the prefix, in the order of the call.
 func (l *Lock) Keys() []string {
 	if l.usable() != nil {
 		return nil
@@ -40,13 +40,13 @@ func (l *Lock) Keys() []string {
 	return slices.Clone(l.claim.Keys())
 }
 
-// Token returns the value that the keys have on the server while the lock is held. Whoever has it can extend
-// and release the lock. Ask for it each time it is needed: it changes when Extend shortens the lease, and a
-// command with the former token fails as if somebody else held the lock.
+// Token returns the value of the keys on the server while the lock is held. A program with the token can
+// extend and release the lock. Ask for the token before each use: it changes when Extend shortens the lease.
+// A command with the old token fails as if another token held the lock.
 //
-// Once Token has returned a token, no other holder gets it. Before that, Release may hand it over to the
-// next holder of this process together with the lease; Token then returns "". Readers of this process may
-// have one token in common. WithUniqueToken prevents both.
+// After a caller has asked for the token, no other holder gets it. Before that, Release may hand the token
+// over to the next holder of this process together with the lease, and Token then returns "". Readers of this
+// process may share one token. WithUniqueToken prevents both.
 func (l *Lock) Token() string {
 	if l.usable() != nil {
 		return ""
@@ -62,10 +62,11 @@ func (l *Lock) Token() string {
 	return l.terms.Token()
 }
 
-// Fence returns a number that is larger than that of every earlier holder of any of the keys, or 0 if the
-// lock was taken WithFence(false). A resource that refuses numbers smaller than the largest it has seen is
-// safe from a holder that has lost the lock and does not know it yet. All who share a key at a time have one
-// fence, so it does not refuse one of them whose share is over. docs/GUARANTEES.md says what fences rest on.
+// Fence returns a number that is larger than the fence of every earlier holder of any of the keys. It returns
+// 0 for a lock WithFence(false). A holder may lose the lock and not know it yet. A resource is safe from that
+// holder if it refuses every fence below the largest that it has seen. All who share a key at one time have
+// one fence, so a resource cannot refuse only the reader whose share is over. docs/GUARANTEES.md says what
+// fences rely on.
 func (l *Lock) Fence() uint64 {
 	if l == nil {
 		return 0
@@ -73,9 +74,9 @@ func (l *Lock) Fence() uint64 {
 	return l.fence
 }
 
-// Attempts returns how often the acquisition tried to get the lock from the server: 1 for a lock that was
-// free, 0 for one that another holder of the same Locker has handed over. Repeated commands and heartbeats
-// do not count; Stats.Attempts has them.
+// Attempts returns how often the acquisition asked the server for the lock: 1 if the lock was free, 0 after a
+// hand-over by another holder of the same Locker. It does not count repeated commands and heartbeats.
+// Stats.Attempts counts them.
 func (l *Lock) Attempts() int {
 	if l == nil {
 		return 0
@@ -83,9 +84,9 @@ func (l *Lock) Attempts() int {
 	return int(l.attempts)
 }
 
-// Deadline returns when the lease ends unless it is extended, by this process's clock: counted from when it
-// sent the last command that the server confirmed, less a margin for clock drift. It is the zero time for a
-// lock that never expires. It says nothing about a lock that was lost; see Err.
+// Deadline returns the end of the lease by the clock of this process. The lease counts from when the process
+// sent the last command that the server confirmed, less a margin for clock drift. Deadline returns the zero
+// time for a lock that never expires. It does not say whether the lock was lost: ask Err.
 func (l *Lock) Deadline() time.Time {
 	if l.usable() != nil {
 		return time.Time{}
@@ -97,14 +98,14 @@ func (l *Lock) Deadline() time.Time {
 	return end.Time()
 }
 
-// Err returns nil while the lock is held as far as this process can know without asking: nobody has released
-// it, the server has not said that it is lost, and its lease has not ended by the local clock. After that it
-// returns why the lock ended: ErrReleased, ErrLost, ErrExpired, ErrMaxHold, ErrDetached or ErrClosed, each
-// of which matches ErrNotHeld. It costs nanoseconds. If nobody has told the observer of the end yet, Err
-// does.
+// Err returns nil while the lock is held as far as this process knows without asking the server. So no caller
+// has released the lock, the server has not reported a loss, and the lease has not ended by the local clock.
+// After that Err returns why the lock ended: ErrReleased, ErrLost, ErrExpired, ErrMaxHold, ErrDetached or
+// ErrClosed. Each of them matches ErrNotHeld. Err costs nanoseconds. If the observer does not know of the end
+// yet, Err tells the observer.
 //
-// A process that is paused after it has called Err acts on an old answer, and the clock may stand still
-// while the machine is suspended. Use the Fence where that must do no harm, and Verify to ask the server.
+// If the process pauses after Err, it acts on an old answer. The local clock may stand still while the
+// machine is suspended. Use Fence where that must do no harm, and Verify to ask the server.
 func (l *Lock) Err() error {
 	if wrong := l.usable(); wrong != nil {
 		return wrong
@@ -127,13 +128,16 @@ func (l *Lock) valid() bool {
 	return l.stateNow() == stateHeld && clock.Now() < l.deadline() && !l.locker.isClosed()
 }
 
-// Context returns a context that ends when the lock does; context.Cause then says why, as Err does. It ends
-// at the deadline whatever the network does, and if the lock is lost, at once where the server tells (see
-// Invalidations) and elsewhere at the next extension. It ends before the lock does WithStopBefore
-// (ErrLeaseEnding), and when Shutdown begins (ErrShutdown).
+// Context returns a context that ends when the lock ends. context.Cause returns why, like Err:
 //
-// It has the values of the context that the lock was acquired with. It ends with that context only in the
-// function of Do, or of one like it: elsewhere that context may be meant for the waiting alone.
+//   - At the deadline the context ends, whatever the network does.
+//   - If the lock is lost, the context ends at once where the server sends invalidations (see Invalidations),
+//     and elsewhere at the next extension.
+//   - The context ends before the lock with WithStopBefore (ErrLeaseEnding) and when Shutdown begins
+//     (ErrShutdown).
+//
+// The context has the values of the context of the acquisition. Only in the function of Do and its variants
+// does it end with that context. Elsewhere that context may limit the wait only.
 func (l *Lock) Context() context.Context {
 	if wrong := l.usable(); wrong != nil {
 		ctx, cancel := context.WithCancelCause(context.Background())
@@ -155,7 +159,8 @@ func (l *Lock) Context() context.Context {
 	return kept
 }
 
-// keepContext returns what Context has made before, or else keeps what it makes now, if that is not nil.
+// keepContext returns the context that Context has made before. If there is none, it keeps made, unless made
+// is nil.
 func (l *Lock) keepContext(made *lockContext) context.Context {
 	defer l.deliver()
 	var over *reason
@@ -190,8 +195,8 @@ func (l *Lock) keepContext(made *lockContext) context.Context {
 	return made.Context
 }
 
-// holderContext marks a context as that of a holder. rlock refuses an acquisition with it of a key
-// that the holder has, because the acquisition would wait for ever.
+// holderContext marks the context of a holder. rlock refuses an acquisition with this context for a key that
+// the holder has, because the acquisition would wait for ever.
 type holderContext struct {
 	context.Context
 	lock *Lock
@@ -207,8 +212,8 @@ func (c holderContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// heldIn looks whether ctx is the Context of a holder, or derived from one, that holds one of the keys
-// on the same server. If so, it returns that key.
+// heldIn looks for a holder of one of the keys, on the same server, among the holders that ctx derives from.
+// It returns that key.
 func (l *Locker) heldIn(ctx context.Context, keys []string) (string, bool) {
 	for {
 		holder, ok := ctx.Value(holderKey{}).(holderContext)
@@ -226,8 +231,8 @@ func (l *Locker) heldIn(ctx context.Context, keys []string) (string, bool) {
 	}
 }
 
-// Locks returns the locks of this Locker that are held now, in no particular order. A call that is acquiring
-// may get its lock right after.
+// Locks returns the locks that this Locker holds now, in no particular order. An acquisition under way may
+// get its lock right after.
 func (l *Locker) Locks() []*Lock {
 	if l.usable() != nil {
 		return nil
@@ -241,8 +246,8 @@ func (l *Locker) Locks() []*Lock {
 	return held
 }
 
-// eachLock calls do for the locks of a Locker, with mu held. Their observers are told after that, because one
-// of them may take long or end the goroutine.
+// eachLock calls do for the locks of a Locker, with mu held. It tells the observers after that, because an
+// observer may take long or end the goroutine.
 func (l *Locker) eachLock(do func(*Lock)) {
 	var done []*Lock
 	defer func() { events.Each(done, (*Lock).deliver) }()
@@ -255,7 +260,7 @@ func (l *Locker) eachLock(do func(*Lock)) {
 	})
 }
 
-// tokensOver ends locks that nobody has released, and whose leases have ended without anybody noticing.
+// tokensOver ends locks whose leases have ended, if no caller has released them and no goroutine has noticed.
 func tokensOver(locks []*holder) {
 	events.Each(locks, func(h *holder) {
 		l := (*Lock)(h)

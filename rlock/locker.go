@@ -23,16 +23,21 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// New returns a Locker that uses the caller's client as it is, and leaves it open when it is closed. The
-// options are the defaults of every lock. Nobody knows when such a client dials, so each call has a
-// goroutine of its own, to end with its context. From when a first caller waits, the Locker has one of the
-// client's connections for blocking commands (BlockingPoolSize), to hear of grants: on a cluster one to each
-// node.
+// New returns a Locker that uses the client of the caller as it is. Close of the Locker leaves the client
+// open. The options are the defaults of every lock. Every call runs in a goroutine of its own, because New
+// cannot see when the client dials: so each call can end with its context. The first caller that waits takes
+// one connection for blocking commands (BlockingPoolSize) of the client, to hear of grants. On a cluster it
+// takes one connection to each node.
 //
-// New cannot see the options of the client. Leave ConnLifetime out, with which rueidis sends commands twice,
-// so that two may hold a lock. Set Dialer.KeepAlive to a tenth, and ConnWriteTimeout to a fifth of the
-// shortest lease that is extended: by default they are 1 and 10 s, and a lock with a lease of 10 s may be
-// lost when connections die silently. docs/CLIENT.md has all options.
+// New cannot see the options of the client, so the caller must set them:
+//
+//   - Leave ConnLifetime out. With it rueidis sends commands twice, and two callers may hold a lock.
+//   - Set Dialer.KeepAlive to a tenth of the shortest lease that is extended automatically. The default is 1
+//     s.
+//   - Set ConnWriteTimeout to a fifth of that lease. The default is 10 s, so a lease of 10 s may end when a
+//     connection dies silently.
+//
+// docs/CLIENT.md has all options.
 func New(client rueidis.Client, opts ...LockerOption) (*Locker, error) {
 	if client == nil {
 		return nil, invalid("client", "it is nil")
@@ -44,7 +49,7 @@ func New(client rueidis.Client, opts ...LockerOption) (*Locker, error) {
 	return onClient(client, interrupt.Of(client), set), nil
 }
 
-// served is who answers the calls of a Locker.
+// served answers the calls of a Locker.
 type served struct {
 	client rueidis.Client    // nil: a Backend answers
 	calls  *interrupt.Client // makes the calls of client
@@ -84,7 +89,7 @@ func newLocker(of any, by served, set *settings) *Locker {
 		l.server = of
 	}
 	l.registry.Init(tokensOver)
-	l.waiters.Init(nil) // a wait has no end of its own
+	l.waiters.Init(nil) // a wait has no deadline
 	l.renewals = renew.New(l.background, l.wire, deliverScheduled)
 	if set.invalidations != nil {
 		l.listener = set.invalidations.hub.Listen()
@@ -99,15 +104,15 @@ func newLocker(of any, by served, set *settings) *Locker {
 	return l
 }
 
-// Open builds a client from option and returns a Locker that owns it: Close closes both. It installs
-// Invalidations, before the option's own OnInvalidations. It refuses wrong options before it dials:
-// ReplicaOnly, since a replica takes no lock, and ConnLifetime, with which rueidis sends commands twice.
-// docs/CLIENT.md has all options.
+// Open builds a client from option and returns a Locker that owns the client: Close closes both. Open
+// installs Invalidations, which run before OnInvalidations of option. Before it dials, Open refuses two
+// options: ReplicaOnly, because a replica takes no lock, and ConnLifetime, with which rueidis sends commands
+// twice. docs/CLIENT.md has all options.
 //
-// Where the option leaves them open, Dialer.KeepAlive and ConnWriteTimeout are such that locks
-// WithAutoExtend outlast connections that die silently, if their leases are no shorter than WithTTL of Open
-// (10 s by default): with a ping each second, which must be answered within 2.3 s. A lock whose lease is too
-// short for that makes an EventShortLease.
+// If option leaves Dialer.KeepAlive and ConnWriteTimeout open, Open sets both. Then locks WithAutoExtend
+// outlast connections that die silently, if their leases are no shorter than the TTL of Open. With the
+// default TTL, 10 s, the client sends a ping each second, and the server must answer within 2.3 s. A lock
+// with a shorter lease makes an EventShortLease.
 func Open(option rueidis.ClientOption, opts ...LockerOption) (*Locker, error) {
 	set, err := lockerSettings(opts)
 	if err != nil {
@@ -138,13 +143,13 @@ func Open(option rueidis.ClientOption, opts ...LockerOption) (*Locker, error) {
 	}
 	l := onClient(client, interrupt.Opened(client, &option, health).WithLone(lone), set)
 	l.dialled, l.timeOuts, l.lone = dialled, &timeOuts, lone
-	if l.listener != nil { // the server tells, unless what it is to tell was changed
+	if l.listener != nil { // option may limit what the server tells
 		l.listener.SetHeard(option.ClientTrackingOptions == nil)
 	}
 	return l, nil
 }
 
-// newLone returns what has the connection for calls of a client that are alone, nil if there is to be none.
+// newLone returns the connection for calls of a client that are alone, or nil if the client needs none.
 func newLone(
 	option *rueidis.ClientOption, health *interrupt.Health, timeOuts clientoption.TimeOuts,
 ) *interrupt.Lone {
@@ -173,7 +178,7 @@ func newLone(
 	}, timeOuts.Ping)
 }
 
-// withInvalidations gives a client that is to be built the Invalidations of the settings, or a new one.
+// withInvalidations gives option the Invalidations of the settings, or new ones.
 func withInvalidations(option rueidis.ClientOption, set *settings) (rueidis.ClientOption, *settings) {
 	changed := *set
 	if changed.invalidations == nil {
@@ -189,8 +194,8 @@ func withInvalidations(option rueidis.ClientOption, set *settings) (rueidis.Clie
 	return option, &changed
 }
 
-// Client returns the client that the Locker uses, nil if it has a Backend. One that Open made is closed with
-// the Locker.
+// Client returns the client of the Locker, or nil if the Locker has a Backend. Close of the Locker closes a
+// client that Open made.
 func (l *Locker) Client() rueidis.Client {
 	if l == nil {
 		return nil
@@ -198,11 +203,12 @@ func (l *Locker) Client() rueidis.Client {
 	return l.client
 }
 
-// Close ends the Locker at once, and releases no lock, because whoever works under one may not have stopped
-// yet: the leases run out. Shutdown is for a process that stops in order. Waiting calls fail with ErrClosed,
-// and the Context of every held lock ends with it. An acquisition that is under way may leave its key until
-// its lease ends. Close takes at most 6 seconds if the server does not answer, 8 if the client's way of
-// dialling heeds no context. Closing twice is fine.
+// Close ends the Locker at once. It releases no lock, because work under a lock may go on: the leases run
+// out. Shutdown is for a process that stops in order.
+//
+// Waiting calls fail with ErrClosed, and the Context of every held lock ends with ErrClosed. An acquisition
+// under way may leave its key until the lease ends. If the server does not answer, Close takes at most 6
+// seconds, or 8 if the dial function of the client ignores its context. A second Close does nothing.
 func (l *Locker) Close() {
 	if l.usable() == nil {
 		l.close()
@@ -240,5 +246,5 @@ func (l *Locker) close() (left []string) {
 	return left
 }
 
-// closingTime is for each of the things that Close may have to wait for: what to free, and connections.
+// closingTime limits each step of Close that may wait: freeing keys, and closing connections.
 const closingTime = 2 * time.Second

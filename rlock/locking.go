@@ -2,10 +2,10 @@ package rlock
 
 import "context"
 
-// Locking is what most code needs of a Locker, so that its tests can give it a fake: one that is busy, or
-// fails, or calls fn at once. A fake has no Lock to give but a nil one, which holds nothing and has the
-// Fence 0. For tests with locks that are held, lost and expire, package rlockmem has them in memory, and
-// rlocktest has a server.
+// Locking has the methods of a Locker that most code needs, so its tests can use a fake. A fake can be busy,
+// fail, or call fn at once. The only Lock that a fake can return is nil, which holds nothing and has the
+// Fence 0. Package rlockmem has real locks in memory, and package rlocktest has a server, for tests with
+// locks that are held, lost or expire.
 type Locking interface {
 	Acquire(ctx context.Context, key string, opts ...Option) (*Lock, error)
 	TryAcquire(ctx context.Context, key string, opts ...Option) (*Lock, error)

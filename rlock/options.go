@@ -10,21 +10,21 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// NoExpiry as a TTL makes a lock that lasts until it is released: if its holder
-// dies, somebody must delete the key. As a remaining time it means the same.
+// NoExpiry as a TTL makes a lock without a lease: it lasts until its holder releases it. If the holder dies,
+// an operator must delete the key. As a remaining time, NoExpiry means that the lock never expires.
 const NoExpiry = clock.NoExpiry
 
-// DefaultTTL is the lease of a lock whose caller names none.
+// DefaultTTL is the lease of a lock without WithTTL.
 const DefaultTTL = 10 * time.Second
 
-// Option sets one property of the lock that a call is about. It overrides the default of the Locker.
+// Option sets one property of the lock of one call. It overrides the default of the Locker.
 type Option interface{ forCall(*settings) error }
 
-// LockerOption sets one property of a Locker, or a default for all of its locks, in New and Open.
+// LockerOption sets one property of a Locker, or a default for all its locks. New and Open take it.
 type LockerOption interface{ forLocker(*settings) error }
 
-// CommonOption is both: a default in New and Open, or the choice of one call. Options that are on or
-// off take a bool, so that a call can undo a default.
+// CommonOption is an Option and a LockerOption: a default in New and Open, or the choice of one call. An
+// option that is on or off takes a bool, so a call can undo a default.
 type CommonOption interface {
 	Option
 	LockerOption
@@ -41,15 +41,15 @@ func (o lockerOption) forLocker(s *settings) error { return o(s) }
 func (o sharedOption) forCall(s *settings) error   { return o(s) }
 func (o sharedOption) forLocker(s *settings) error { return o(s) }
 
-// settings are what options set. A call without options uses its Locker's, so
-// they are not changed once a Locker has them.
+// settings are what options set. A call without options uses the settings of its Locker, so no code changes
+// them after the Locker has them.
 type settings struct {
 	ttl           time.Duration
 	retry         Retry
 	token         string
 	prefix        string
-	autoExtend    *bool  // nil: as the method does by default
-	given         chosen // in the same list of options
+	autoExtend    *bool  // nil: the default of the method
+	given         chosen // what this list of options sets
 	unfenced      bool
 	uniqueToken   bool
 	crossSlot     bool
@@ -78,11 +78,12 @@ var defaults = settings{
 	turn:     DefaultTurn,
 }
 
-// WithTTL sets the lease: how long the lock lasts unless it is extended, in whole milliseconds, or NoExpiry.
-// The default is DefaultTTL. If it is shorter than a few round trips, acquisitions fail with ErrExpired.
+// WithTTL sets the lease: the time that the lock lasts unless it is extended. ttl is in whole milliseconds,
+// or NoExpiry. The default is DefaultTTL. If ttl is shorter than a few round trips, acquisitions fail with
+// ErrExpired.
 //
-// A lock that another holder passes on may have a tenth of its lease behind it, at most a second, and up to
-// half if it is extended automatically. Lock.Deadline tells.
+// After a hand-over, a tenth of the lease may be over already, but at most a second. With automatic extension
+// up to half of the lease may be over. Lock.Deadline returns the end of the lease.
 func WithTTL(ttl time.Duration) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.ttl = ttl
@@ -91,8 +92,7 @@ func WithTTL(ttl time.Duration) CommonOption {
 	})
 }
 
-// WithRetry sets how calls that wait do so, WaitFree and Lead too. Without it they wait as DefaultRetry
-// says.
+// WithRetry sets the retry policy of calls that wait, also of WaitFree and Lead. The default is DefaultRetry.
 func WithRetry(r Retry) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.retry = r
@@ -106,14 +106,18 @@ func WithRetry(r Retry) CommonOption {
 	})
 }
 
-// WithToken sets the owner token of one call, in place of a new UUID. Whoever has the same token owns the
-// same lock: a second call with it is granted, and where it asks for a longer lease, prolongs it. The first
-// Release frees the lock for all of them, a Detach with an Attach takes it from the others, and Extend
-// refuses to shorten the lease.
+// WithToken sets the token of one call, in place of a new UUID. All callers with the same token own the same
+// lock:
 //
-// After a call without an answer rlock frees nothing in the background, because another owner may use the
-// lock: acquire it again with the token, or leave it to its lease. Do not acquire with the token again after
-// a Release: a copy of that Release that the network has delayed would free the new lock.
+//   - The server grants a second call with the token. If that call asks for a longer lease, the lease gets
+//     longer.
+//   - The first Release frees the lock for all of them.
+//   - A Detach and an Attach take the lock from the others.
+//   - Extend refuses to shorten the lease.
+//
+// After a call without an answer, rlock frees nothing in the background, because another owner may use the
+// lock. Acquire the lock again with the token, or leave the lock to its lease. Do not acquire again with the
+// token after a Release: the network may delay a copy of the Release, and that copy would free the new lock.
 func WithToken(token string) Option {
 	return callOption(func(s *settings) error {
 		s.token = token
@@ -129,16 +133,16 @@ func WithToken(token string) Option {
 	})
 }
 
-// WithPrefix puts prefix in front of every key. Without it a key is used as it
-// is, so that other lock libraries see the same one.
+// WithPrefix puts prefix in front of every key. Without it rlock uses each key as it is, so other lock
+// libraries see the same key.
 func WithPrefix(prefix string) LockerOption {
 	return lockerOption(func(s *settings) error { s.prefix = prefix; return nil })
 }
 
-// WithAutoExtend says whether the Locker extends the lease, each time that about a third of it is over,
-// until the lock is released or lost. Do and its kind do so by default, the other methods do not. A lock
-// that never expires has no lease to extend: a list of options with both this and WithTTL(NoExpiry) is
-// refused.
+// WithAutoExtend says whether the Locker extends the lease automatically, until the lock is released or lost.
+// The Locker extends each time that about a third of the lease is over. Do, Lead and their variants extend by
+// default; other methods do not. A list of options with both WithAutoExtend(true) and WithTTL(NoExpiry) is
+// refused, because there is no lease to extend.
 func WithAutoExtend(on bool) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.autoExtend = &on
@@ -147,28 +151,32 @@ func WithAutoExtend(on bool) CommonOption {
 	})
 }
 
-// WithFence says whether the lock has a fence, which is the default. Without one Lock.Fence is 0, no counter
-// key (rlock:fence:{…}, whatever the prefix) is used, and an acquisition costs the server less. While a slot
-// of a cluster moves, a free lock with a fence cannot be taken: TryAcquire then says TRYAGAIN, and Acquire
-// waits.
+// WithFence says whether the lock has a fence. The default is true. With false, Lock.Fence returns 0, the
+// lock uses no counter key (rlock:fence:{…}, without the prefix), and an acquisition costs the server less.
+//
+// While a slot of a cluster moves, no caller can take a free lock with a fence. TryAcquire then fails with
+// TRYAGAIN, and Acquire waits.
 func WithFence(on bool) CommonOption {
 	return sharedOption(func(s *settings) error { s.unfenced = !on; return nil })
 }
 
-// WithUniqueToken gives the lock a token that no other holder has before or after it (see Lock.Token), so
-// that those who read the key can tell holders apart. It costs a command at each hand-over within a process,
-// and two for each reader, who then shares nothing with others. Permits are not handed over then.
+// WithUniqueToken gives the lock a token that no other holder has before or after it (see Lock.Token).
+// Programs that read the key can then tell holders apart. It costs one command for each hand-over within a
+// process. A reader pays two commands and shares nothing with other readers. There is no hand-over of
+// permits.
 func WithUniqueToken(on bool) CommonOption {
 	return sharedOption(func(s *settings) error { s.uniqueToken = on; return nil })
 }
 
-// DefaultTurn is how long a process keeps a lock to itself unless WithTurn says otherwise.
+// DefaultTurn is the turn of a Locker without WithTurn.
 const DefaultTurn = 10 * time.Millisecond
 
-// WithTurn sets the turn: for how long a process serves its own callers, without the server, while another
-// process waits. While none does, a turn does not end. It bounds the sharing of readers and the hand-over of
-// permits too. A long turn makes hand-overs fast, a short one lets other processes wait less; with 0 every
-// Release passes the lock on. The default is DefaultTurn.
+// WithTurn sets the turn: how long a process serves its own callers without the server while another process
+// waits. While no other process waits, the turn does not end. The turn also bounds the sharing of readers and
+// the hand-over of permits.
+//
+// A long turn makes hand-overs fast. A short turn makes other processes wait less. With 0 every Release
+// passes the lock on. The default is DefaultTurn.
 func WithTurn(turn time.Duration) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.turn = turn
@@ -179,13 +187,15 @@ func WithTurn(turn time.Duration) LockerOption {
 	})
 }
 
-// WithQueue says how callers wait for what another process has. With true they stand in the queue that the
-// server keeps for each key, and a right that the user lacks for it is an error. With false they poll, and
-// who comes first gets the lock: for servers and proxies without ZADD or SPUBLISH, and users without the
-// rights.
+// WithQueue says how callers wait for a key that another process has:
 //
-// Without the option they stand in the queue until the server refuses that for the lack of a right; then the
-// Locker polls, for all keys, until it is closed. Stats.Polling, an EventPolling and Probe tell so.
+//   - true: callers wait in the queue that the server keeps for each key. If the user lacks a right for the
+//     queue, calls fail.
+//   - false: callers poll, and the first to come gets the lock. This is for servers and proxies without ZADD
+//     or SPUBLISH, and for users without the rights.
+//   - Without the option, callers wait in the queue until the server refuses that for the lack of a right.
+//     Then the Locker polls, for all keys, until it is closed. Stats.Polling, an EventPolling and Probe
+//     report the polling.
 func WithQueue(on bool) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.queue = wire.Polling
@@ -196,15 +206,16 @@ func WithQueue(on bool) LockerOption {
 	})
 }
 
-// WithBarging leaves a lock that becomes free to whoever takes it first, for so long at the beginning of
-// each second of the server's clock, although processes of rlock wait for it. Those take it after that. It
-// is for callers that stand in no queue, such as other libraries: without it they never find a lock free
-// that several processes of rlock want all the time.
+// WithBarging keeps a time at the beginning of each second of the server's clock for callers that stand in no
+// queue, such as other libraries. In that time the first caller to come takes a lock that becomes free. After
+// it, the waiters of rlock take the lock. Without it, a caller outside the queue never finds a key free that
+// several processes of rlock want all the time.
 //
-// It is 0, which is the default, to 500 ms, in whole milliseconds, and the same in all Lockers that use the
-// keys. Such a caller has the lock within a second if the time is longer than its longest pause, a turn and
-// the time for which the lock is held together. It costs up to that share of the acquisitions of a lock that
-// is wanted all the time, and nothing of another. A Locker that polls ignores it.
+// barging is from 0, the default, to 500 ms, in whole milliseconds. All Lockers of the same keys need the
+// same value. A caller outside the queue has the lock within a second if barging is longer than three times
+// together: the longest pause of that caller, one turn, and one hold. For a lock that is wanted all the time,
+// barging costs up to its share of the acquisitions. It costs other locks nothing. A Locker that polls
+// ignores it.
 func WithBarging(barging time.Duration) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.barging = barging
@@ -216,11 +227,11 @@ func WithBarging(barging time.Duration) LockerOption {
 	})
 }
 
-// longestBarging leaves half of the time to those who stand in the queue.
+// longestBarging leaves half of the time to the waiters in the queue.
 const longestBarging = time.Second / 2
 
-// WithCacheTTL bounds how long Check may answer from the cache if no message comes that the key has changed.
-// The default is one minute.
+// WithCacheTTL limits how long Check may answer from the cache while no invalidation comes for the key. The
+// default is one minute, the minimum 1 ms.
 func WithCacheTTL(ttl time.Duration) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.cacheTTL = ttl
@@ -231,7 +242,7 @@ func WithCacheTTL(ttl time.Duration) LockerOption {
 	})
 }
 
-// WithInvalidations gives a Locker of New the Invalidations that its client has. Open installs them by
+// WithInvalidations gives a Locker of New the Invalidations of its client. Open installs Invalidations by
 // itself.
 func WithInvalidations(h *Invalidations) LockerOption {
 	return lockerOption(func(s *settings) error {
@@ -243,27 +254,28 @@ func WithInvalidations(h *Invalidations) LockerOption {
 	})
 }
 
-// WithCrossSlot lets sets (AcquireAll and its kind) have keys of several slots of a Redis Cluster, which no
-// script can take at one instant. It gives up some of what a set has otherwise:
+// WithCrossSlot lets a set (see AcquireAll) have keys of several slots of a Redis Cluster. No script can take
+// these keys at one instant, so the set gives up some promises:
 //
-//   - The keys are taken slot by slot, in the same order by everybody, so sets cannot deadlock. An
-//     acquisition that finds one held frees what it has taken and waits, so others may see keys held for a
-//     moment.
-//   - The leases begin one after the other. Deadline is that of the first.
-//   - Extend, Release and Verify go to each slot by itself, and may fail at some. One lost key ends the
+//   - The Locker takes the keys slot by slot. All Lockers use the same order, so sets cannot deadlock. If one
+//     key is held, the acquisition frees the keys that it has taken, and waits. Other callers may see these
+//     keys held for a moment.
+//   - The leases begin one after the other. Deadline is the deadline of the first lease.
+//   - Extend, Release and Verify call each slot separately, and may fail at some slots. One lost key ends the
 //     whole lock.
-//   - A process that dies in between leaves what it has taken to its lease.
-//   - If a node loses its data, the Fence rests on the clocks of all nodes of the set.
+//   - A process that dies in between leaves the taken keys to their lease.
+//   - If a node loses its data, the fence relies on the clocks of all nodes of the set.
 //
-// WithToken is refused, because freeing what was taken could free what another owner of the token holds.
+// A set of several slots cannot have WithToken: freeing a taken key could free the lock of another owner of
+// the token.
 func WithCrossSlot(on bool) CommonOption {
 	return sharedOption(func(s *settings) error { s.crossSlot = on; return nil })
 }
 
-// WithMaxHold limits how long the lock is held: it is extended up to d after it was acquired and no further.
-// Then it ends with ErrMaxHold, and its keys are freed, but with a token of the caller's (WithToken) left to
-// their lease. So a function that hangs does not keep others out for ever. A d that is shorter than the
-// lease is refused, and so is WithTTL(NoExpiry) with it. 0, the default, is no limit.
+// WithMaxHold limits how long the lock is held, so a function that hangs does not keep others out for ever.
+// Extensions end d after the acquisition. The lock then ends with ErrMaxHold, and the Locker frees its keys.
+// Keys with a token of WithToken stay until their lease ends. d must not be shorter than the lease, and
+// WithTTL(NoExpiry) is refused. The default, 0, is no limit.
 func WithMaxHold(d time.Duration) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.maxHold = d
@@ -274,14 +286,16 @@ func WithMaxHold(d time.Duration) CommonOption {
 	})
 }
 
-// WithStopBefore has Lock.Context, and so the context of the function of Do, Lead and their kind, end d
-// before the lease does, with ErrLeaseEnding as the cause: for work that needs a while to stop. If it stops
-// within d, no other holder begins before. The lock is held until its lease ends; an extension that comes
-// through in that time does not bring the context back. It does not help if somebody deletes the key, or
-// frees it by force: the Context ends at once then, and the next holder may have begun.
+// WithStopBefore ends Lock.Context d before the lease ends, with ErrLeaseEnding as the cause. It also ends
+// the context of the function of Do, Lead and their variants. It is for work that needs time to stop: if the
+// work stops within d, no other holder begins before. The lock stays held until its lease ends. A later
+// extension does not revive the context.
 //
-// d is a quarter of the lease at most, so that extensions have room to be late; a shorter lease is refused,
-// by Extend too. The default is 0.
+// If an operator deletes the key or frees it by force, the Context ends at once, and the next holder may have
+// begun.
+//
+// d is at most a quarter of the lease, so that extensions may be late. A shorter lease is refused, also by
+// Extend. The default is 0.
 func WithStopBefore(d time.Duration) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.stopBefore = d
@@ -292,11 +306,11 @@ func WithStopBefore(d time.Duration) CommonOption {
 	})
 }
 
-// room is the part of a lease that WithStopBefore may have. Extensions begin when a third of the lease is
-// over, and a holder that gets a lease from another may find half of it over.
+// room is the divisor of the lease that limits WithStopBefore. Extensions begin when a third of the lease is
+// over. After a hand-over, half of the lease may be over.
 const room = 4
 
-// with returns s with the options of a call applied. Without options it is s itself.
+// with returns s with the options of a call. Without options it returns s itself.
 func (s *settings) with(opts []Option) (*settings, error) {
 	if len(opts) == 0 {
 		return s, nil
@@ -314,7 +328,7 @@ func (s *settings) with(opts []Option) (*settings, error) {
 	return &changed, changed.check()
 }
 
-// lockerSettings are the defaults of a Locker's locks.
+// lockerSettings returns the defaults for the locks of a Locker.
 func lockerSettings(opts []LockerOption) (*settings, error) {
 	set := defaults
 	for _, opt := range opts {
@@ -330,7 +344,8 @@ func lockerSettings(opts []LockerOption) (*settings, error) {
 
 var errNilOption = invalid("option", "it is nil")
 
-// check refuses options that contradict each other. One that contradicts a default overrides it.
+// check refuses options that contradict each other. An option of a call overrides a default that contradicts
+// it.
 func (s *settings) check() error {
 	if s.given.ttl && s.given.autoExtend && s.ttl == NoExpiry && *s.autoExtend {
 		return invalid("WithAutoExtend",
@@ -364,7 +379,7 @@ func (s *settings) checkLimits(ttl time.Duration) error {
 	return nil
 }
 
-// extends reports whether a lock is extended while its lease ends, where byDefault is the method's habit.
+// extends reports whether the Locker extends the lock automatically. byDefault is the default of the method.
 func (s *settings) extends(byDefault bool) bool {
 	if s.autoExtend != nil {
 		return *s.autoExtend
@@ -381,9 +396,9 @@ func (s *settings) redisKey(key string) (string, error) {
 	return full, refused(wrong)
 }
 
-// WithObserver tells o what happens to the locks of the Locker, or to the lock of one call; that of a call
-// replaces that of its Locker. The last event of a lock comes on time even if the program has forgotten it.
-// Without an observer, events cost nothing.
+// WithObserver tells o each event of the locks of the Locker, or of the lock of one call. The observer of a
+// call replaces the observer of the Locker. The last event of a lock comes on time even if the program has
+// forgotten the lock. Without an observer, events cost nothing.
 func WithObserver(o Observer) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.observer = o
@@ -394,9 +409,9 @@ func WithObserver(o Observer) CommonOption {
 	})
 }
 
-// WithOwner has the holder say who it is to those who ask why a key is locked (State.Owner): 1 to 256 bytes
-// of printable UTF-8, no secret. It is a part of the token, so it costs no command and no key. A call cannot
-// have it together with WithToken, which overrides a default of the Locker.
+// WithOwner adds a text to the token that says who the holder is (see State.Owner). The text is 1 to 256
+// bytes of printable UTF-8, and no secret. It costs no command and no key. One call cannot have both
+// WithOwner and WithToken. WithToken overrides a default WithOwner of the Locker.
 func WithOwner(text string) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.owner = text
@@ -408,25 +423,25 @@ func WithOwner(text string) CommonOption {
 	})
 }
 
-// DefaultOwner returns a text for WithOwner that tells the host, the process and
-// the program: "web-3 pid 4711 importer".
+// DefaultOwner returns a text for WithOwner with the host, the process and the program: "web-3 pid 4711
+// importer".
 func DefaultOwner() string { return wire.ThisProcess() }
 
-// WithMinHold keeps others out for at least d from when the lock was granted, even if it is released
-// earlier, and whether or not the work has failed. So a job that several machines start at about the same
-// time runs once, although it may take less time than their clocks differ by:
+// WithMinHold keeps others out for at least d after the grant, even if the holder releases the lock earlier,
+// and whether or not the work fails. So a job that several machines start at about the same time runs once,
+// even if it ends before the slowest clock starts it:
 //
 //	ran, err := locker.TryDo(ctx, "nightly report", report,
 //		rlock.WithTTL(10*time.Minute), rlock.WithMinHold(10*time.Minute))
 //
-// For an hourly job, choose a d well below an hour, and above the time by which the clocks may differ. d is
-// in whole milliseconds, and a lease that is shorter is refused, by Extend too, so that a process that dies
-// keeps others out as well.
+// For an hourly job, choose a d well below an hour, and longer than the clocks may differ. d is in whole
+// milliseconds. A lease shorter than d is refused, also by Extend, so a process that dies keeps others out
+// too.
 //
-// For its holder the lock ends at the Release, which does not wait: it leaves the keys another token, and a
-// lease that ends when d is over. Those who wait keep their order. Only force ends it earlier (package
-// rlockadmin). If fn of Do is not called because its context has ended, the keys are freed at once. Shares
-// cannot have it. The default is 0.
+// Release ends the lock for its holder and does not wait. It gives the keys another token, and a lease that
+// ends when d is over. Waiters keep their order. Only ForceRelease of package rlockadmin frees the keys
+// earlier. If the context of Do ends before fn is called, the keys are freed at once. Shares and permits
+// cannot have WithMinHold. The default is 0.
 func WithMinHold(d time.Duration) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.minHold = d
@@ -444,7 +459,7 @@ func WithMinHold(d time.Duration) CommonOption {
 	})
 }
 
-// checkMinHold refuses a lease that would end before WithMinHold is over.
+// checkMinHold refuses a lease that ends before the time of WithMinHold is over.
 func (s *settings) checkMinHold() error {
 	if s.ttl < s.minHold {
 		return invalid("WithMinHold", fmt.Sprintf("%v is longer than the lease of %v, "+

@@ -10,35 +10,36 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// Retry says how long a waiter pauses between attempts and when it gives up. It is a value without state,
-// which any number of calls may share.
+// Retry says how long a waiter pauses between attempts, and when it gives up. A Retry has no state, so any
+// number of calls may share it.
 //
-// No policy delays a grant: a waiter is woken when it gets the lock, when the key changes and when the
-// holder's lease ends (see "Waiting" above). It asks the policy after each pause, also while it is behind
-// another caller of its Locker, who sends for both. An attempt without an answer counts like any other; what
-// a waiter sends within a pause does not.
+// No policy delays a grant: a waiter wakes up when it gets the lock, when the key changes, and when the
+// holder's lease ends (see "Waiting" above). The waiter asks the policy after each pause, even while another
+// caller of its Locker asks the server for both. An attempt without an answer counts like any other. Commands
+// that a waiter sends during a pause do not count.
 type Retry struct {
 	delay    func(Attempt) (time.Duration, bool)
-	endless  bool          // the pauses do not end, so there is nothing to count
-	slow     bool          // delay is the user's, and may take long
+	endless  bool          // the pause does not end, so no attempts can be counted
+	slow     bool          // the user wrote delay, and it may take long
 	attempts int           // 0: no limit
 	total    time.Duration // 0: no limit
 	wrong    string        // why the policy is refused, found while it was built
 }
 
-// Attempt is what a retry policy knows when it decides.
+// Attempt has the facts with which a retry policy decides.
 type Attempt struct {
-	Number  int           // how often the acquisition has found the lock held so far, or got no answer, from 1
-	Elapsed time.Duration // since the call
-	// the last pause: what the policy answered, cut to what Remaining leaves of it and to a year; 0 at first
+	Number  int           // how often the acquisition found the lock held or got no answer, from 1
+	Elapsed time.Duration // since the start of the call
+	// Previous is the last pause: the answer of the policy, but no longer than Remaining and a year. It is 0
+	// at first.
 	Previous  time.Duration
 	Remaining time.Duration // holder's remaining time; NoExpiry when it never expires; 0 when unknown, as when the last attempt had no answer
 }
 
-// DefaultRetry is the policy of a Locker without WithRetry: wait until the context ends, and try whenever
-// something says that the lock may be free. It is Fixed(NoExpiry). Where nothing would wake the waiter, as
-// when the server does not answer, it polls: after about 5 ms, and then twice as long each time up to 250
-// ms.
+// DefaultRetry is the policy of a Locker without WithRetry. It is Fixed(NoExpiry): the waiter waits until its
+// context ends, and tries when an event says that the lock may be free. If no event can wake the waiter, as
+// when the server does not answer, the waiter polls. The first pause is about 5 ms, and each next pause is
+// twice as long, up to 250 ms.
 func DefaultRetry() Retry { return Fixed(NoExpiry) }
 
 // Fixed pauses for d between attempts, for ever.
@@ -50,8 +51,8 @@ func Fixed(d time.Duration) Retry {
 	return r
 }
 
-// Exponential pauses for about first, and about twice as long each time up to longest, for ever. Pauses are
-// random, from half of that to all of it.
+// Exponential pauses for about first, and about twice as long each time, up to longest, for ever. Each pause
+// is random, from half of that time to all of it.
 func Exponential(first, longest time.Duration) Retry {
 	r := Retry{delay: func(a Attempt) (time.Duration, bool) {
 		d := longest
@@ -66,9 +67,9 @@ func Exponential(first, longest time.Duration) Retry {
 	return r
 }
 
-// RetryFunc has f decide: it returns the pause, which may be NoExpiry, or false to give up. Many
-// goroutines call it at once, with no mutex held. If f panics, so does the acquisition, which leaves
-// nothing behind.
+// RetryFunc lets f decide. f returns the pause, which may be NoExpiry, or false to give up. Many goroutines
+// call f at the same time, without a mutex. If f panics, the acquisition panics too, and leaves nothing
+// locked.
 func RetryFunc(f func(Attempt) (time.Duration, bool)) Retry {
 	r := Retry{delay: f, slow: true}
 	if f == nil {
@@ -77,9 +78,9 @@ func RetryFunc(f func(Attempt) (time.Duration, bool)) Retry {
 	return r
 }
 
-// MaxAttempts returns r, giving up when the acquisition has found the lock held n times, or got no answer,
-// which it counts after each pause. The pause of DefaultRetry, or Fixed(NoExpiry), does not end: with those,
-// only MaxAttempts(1) is accepted.
+// MaxAttempts returns r with a limit: the acquisition gives up when it has found the lock held, or got no
+// answer, n times. It counts after each pause. The pause of DefaultRetry and Fixed(NoExpiry) does not end, so
+// these accept only MaxAttempts(1).
 func (r Retry) MaxAttempts(n int) Retry {
 	r.attempts = n
 	switch {
@@ -91,8 +92,8 @@ func (r Retry) MaxAttempts(n int) Retry {
 	return r
 }
 
-// MaxTime returns r, giving up when d has passed since the call: it limits the wait, and not the work of Do.
-// If the server is silent then, it has one second more.
+// MaxTime returns r with a limit: the wait ends d after the start of the call. The limit does not apply to
+// the work of Do. If the server is silent at the limit, the call may last one second more.
 func (r Retry) MaxTime(d time.Duration) Retry {
 	r.total = d
 	if d <= 0 {
@@ -101,14 +102,14 @@ func (r Retry) MaxTime(d time.Duration) Retry {
 	return r
 }
 
-// bound returns the context for the calls of a wait that begins now: one to a silent server does not outlast
-// MaxTime by more than an answer may take.
+// bound returns the context for the calls of a wait that begins now. A call to a silent server outlasts
+// MaxTime by no more than the longest time of an answer.
 func (r Retry) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := wire.LongestAnswer
 	return context.WithTimeout(ctx, r.total+min(limit, math.MaxInt64-r.total))
 }
 
-// end returns when a wait that began at start ends by MaxTime.
+// end returns when MaxTime ends a wait that began at start.
 func (r Retry) end(start clock.Instant) clock.Instant {
 	if r.total == 0 {
 		return clock.Never
@@ -134,5 +135,5 @@ func (r Retry) next(a Attempt) (time.Duration, bool) {
 	return min(max(d, 0), longestPause), true
 }
 
-// longestPause leaves policies room to multiply the pause before.
+// longestPause is short enough for policies to multiply the previous pause.
 const longestPause = 365 * 24 * time.Hour

@@ -9,7 +9,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
 
-// causes has, for each state in which a lock has ended, the error that says why.
+// causes has the error for each state of an ended lock.
 var causes = [...]*reason{
 	stateReleased: released,
 	stateLost:     lost,
@@ -19,7 +19,7 @@ var causes = [...]*reason{
 	stateClosed:   closed,
 }
 
-// endings has, for each state in which a lock has ended without a Release, the event.
+// endings has the event for each state in which a lock has ended without a Release.
 var endings = [...]EventKind{
 	stateLost:     EventLost,
 	stateExpired:  EventExpired,
@@ -28,8 +28,8 @@ var endings = [...]EventKind{
 	stateClosed:   EventClosed,
 }
 
-// leaseStates has, for each state in which the last user of a lease has ended without a Release, that of the
-// lease.
+// leaseStates has the state of a lease after its last user has ended without a Release, for each state of
+// that user.
 var leaseStates = [...]leaseState{
 	stateLost:     leaseLost,
 	stateExpired:  leaseExpired,
@@ -38,7 +38,7 @@ var leaseStates = [...]leaseState{
 	stateClosed:   leaseClosed,
 }
 
-// transitions has, for each state, the set of states that may follow it.
+// transitions has, for each state, the states that may follow.
 var transitions = [...]uint32{
 	stateAcquiring:  1<<stateUnanswered | 1<<stateWaiting | 1<<stateHeld | 1<<stateFailed,
 	stateUnanswered: 1<<stateWaiting | 1<<stateHeld | 1<<stateFailed,
@@ -48,12 +48,12 @@ var transitions = [...]uint32{
 	stateClosed: 0,
 }
 
-// cause returns why the lock has ended, nil if it has not.
+// cause returns why the lock has ended, or nil if it has not ended.
 func (l *Lock) cause() *reason { return causes[l.stateNow()] }
 
-// become changes the state, and does everything that follows from the change. If the new
-// state may not follow the present one, it changes nothing and reports false. now is a
-// recent reading of the clock. The caller holds mu, or is the acquisition.
+// become changes the state, with everything that follows from the change. If the new state may not follow the
+// present state, become changes nothing and returns false. now is a recent reading of the clock. The caller
+// holds mu, or is the acquisition.
 func (l *Lock) become(to state, now clock.Instant) bool {
 	from := l.stateNow()
 	if transitions[from]&(1<<to) == 0 {
@@ -71,7 +71,7 @@ func (l *Lock) become(to state, now clock.Instant) bool {
 	return true
 }
 
-// ended does what follows when a lock that was held has ended. The caller holds mu.
+// ended does the work after the end of a lock that was held. The caller holds mu.
 func (l *Lock) ended(to state, now clock.Instant) {
 	cause := causes[to]
 	longer := l.terms.Unsure() || l.terms.Deadline() > l.deadline()
@@ -85,7 +85,7 @@ func (l *Lock) ended(to state, now clock.Instant) {
 		if errors.Is(cause, expired) {
 			l.noteLeftover()
 			if longer {
-				l.freeExpired(NoExpiry) // the keys may have a longer lease, which nobody uses
+				l.freeExpired(NoExpiry) // the keys may have a longer lease that no lock uses
 			}
 		}
 		l.tokenOver(l.tokenLives(to))
@@ -95,8 +95,8 @@ func (l *Lock) ended(to state, now clock.Instant) {
 	l.emit(&Event{Kind: endings[to], Err: cause})
 }
 
-// finish ends the lock, unless it has ended before, and returns why it ended. A loss is that of all who have
-// the lease. The caller holds mu.
+// finish ends the lock, unless it has ended before, and returns why it ended. A loss ends all users of the
+// lease. The caller holds mu.
 func (l *Lock) finish(to state) *reason {
 	if to == stateLost && l.hasUser(l) {
 		l.lose()
@@ -105,9 +105,9 @@ func (l *Lock) finish(to state) *reason {
 	return l.cause()
 }
 
-// overdue reports whether a held lock must end, and returns the state in which it ends: whichever
-// came first of the end of its lease, that of the time for which it may be held, and the Close of its Locker.
-// The caller holds mu.
+// overdue reports whether a held lock must end, and returns the state in which it ends. Three ends are
+// possible: the end of its lease, the end of its hold time, and Close of its Locker. The first of them
+// counts. The caller holds mu.
 func (l *Lock) overdue(now clock.Instant) (to state, over bool) {
 	closed := l.locker.isClosed()
 	if closed {
@@ -124,10 +124,10 @@ func (l *Lock) overdue(now clock.Instant) (to state, over bool) {
 	return stateHeld, false
 }
 
-// endIfOver ends the lock, or only its Context, if it is time for that. The caller holds mu.
+// endIfOver ends the lock, or only its Context, if the time has come. The caller holds mu.
 func (l *Lock) endIfOver() { l.endIfOverAt(clock.Now()) }
 
-// endIfOverAt is endIfOver for a caller who has just read the clock.
+// endIfOverAt is endIfOver for a caller that has just read the clock.
 func (l *Lock) endIfOverAt(now clock.Instant) {
 	if to, over := l.overdue(now); over {
 		l.become(to, now)
@@ -141,21 +141,20 @@ type arrival struct {
 	kind       EventKind // EventAcquired or EventAttached
 	start      clock.Instant
 	handedOver bool
-	goesOn     bool          // with a lease that others have, or another had
-	watch      bool          // with goesOn: others depend on its end being noticed
-	minHold    time.Duration // for how long it keeps others out
+	goesOn     bool          // with a lease that other users have or had
+	watch      bool          // with goesOn: others must learn of its end
+	minHold    time.Duration // how long it keeps others out
 }
 
-// hold begins a lease that lasts until deadline. If the Locker has stopped meanwhile, or the
-// lease must already count as over, the lock is not held, and hold returns the cause. Before hold
-// is called, no other goroutine has the Lock. hold gives it to the line, the schedule and the registry,
-// and holds mu meanwhile.
+// hold begins a lease that lasts until deadline. It gives the lock to the line, the schedule and the
+// registry, and holds mu meanwhile. If the Locker has stopped, or the lease counts as over, the lock is not
+// held, and hold returns the cause. Before the call, no other goroutine has the Lock.
 func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	l.mu.Lock()
 	defer l.unlock()
 	now := clock.Now()
 	if how.goesOn && l.claim.IsShare() {
-		fence = l.lease.fence // of all who share it, or had it
+		fence = l.lease.fence // of all its sharers, present or former
 	}
 	l.fence, l.lease.fence = fence, fence
 	l.setEnd(clock.Never)
@@ -168,11 +167,11 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	case l.joint != nil:
 		l.setEnd(min(deadline, clock.LeaseEnd(now, l.set.ttl)))
 	}
-	if l.lease.state == leaseLost { // on its way: the caller holds it, and learns that at once
+	if l.lease.state == leaseLost { // on its way: the caller gets the lock, and learns of the loss at once
 		defer l.finish(stateLost)
 	}
 	if to, over := l.overdue(now); over {
-		return causes[to] // and the lease is never live: nobody watches it while the acquisition gives it up
+		return causes[to] // the lease is never live, so no watch sees it while the acquisition gives it up
 	}
 	if l.locker.isStopping() {
 		return closed
@@ -183,7 +182,8 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	l.addUser(l)
 	watch := how.watch
 	if !how.goesOn {
-		// A command without an answer may take the key for the token later. Whoever gives that up must know.
+		// A command without an answer may take the key for the token later. The code that gives the token up
+		// must know.
 		sealed, open := l.tokenShown || !l.terms.Certain() || !l.claim.Settled(), false
 		if open, watch = l.lease.handle().Granted(sealed, now); open {
 			l.share()
@@ -209,8 +209,8 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	return nil
 }
 
-// lose ends the lease, and all who have it, because the server has given its keys to another, or freed them.
-// The caller holds mu.
+// lose ends the lease and all its users, because the server has freed its keys or given them to another
+// token. The caller holds mu.
 func (s *lease) lose() {
 	now := clock.Now()
 	s.retire(leaseLost)
@@ -226,9 +226,9 @@ func (s *lease) endOverdue(now clock.Instant) {
 	}
 }
 
-// endIfLost ends a lease if its key is gone or another's, and reports whether that is so. The server has
-// answered that the key has that owner, "" if it is gone. If the lease has got another token since version,
-// again is true and the answer says nothing.
+// endIfLost ends a lease if it has lost its key, and reports whether it has. owner is the server's answer, ""
+// if the key is gone. If the lease has got another token since version, again is true, and the answer says
+// nothing.
 func (s *lease) endIfLost(owner string, version terms.Version) (is, again bool) {
 	defer s.deliver()
 	s.mu.Lock()
@@ -239,7 +239,7 @@ func (s *lease) endIfLost(owner string, version terms.Version) (is, again bool) 
 	return is, again
 }
 
-// watchIfLive has the lease watched for those who wait for its end. A nil one is none.
+// watchIfLive watches the lease for callers that wait for its end. It does nothing for nil.
 func (s *lease) watchIfLive() {
 	if s == nil {
 		return
@@ -252,8 +252,8 @@ func (s *lease) watchIfLive() {
 	}
 }
 
-// watchOrEnd has the lease renewed, and its end noticed. If the Locker is closed, it ends the users and
-// reports false. The caller holds mu.
+// watchOrEnd schedules the renewal of the lease and the notice of its end. If the Locker is closed, it ends
+// the users and returns false. The caller holds mu.
 func (s *lease) watchOrEnd() bool {
 	if s.schedule() {
 		return true
@@ -270,8 +270,8 @@ func (s *lease) expire() {
 	s.endOverdue(clock.Now())
 }
 
-// holdEnded counts that a lock which was held has ended. One that ended without a call, and was
-// noticed later, was held until then and not until now. The caller holds mu.
+// holdEnded counts the end of a held lock. A lock that ended without a call was held until its end, not until
+// a goroutine noticed. The caller holds mu.
 func (l *Lock) holdEnded(to state, now clock.Instant) {
 	until := min(now, l.deadline())
 	if to == stateClosed {
@@ -280,7 +280,7 @@ func (l *Lock) holdEnded(to state, now clock.Instant) {
 	l.locker.counters.holds.Add(time.Duration(until - l.since))
 }
 
-// delist takes a lock from the list of those that wait. The caller is the acquisition.
+// delist takes a lock from the list of waiters. The caller is the acquisition.
 func (l *Lock) delist() {
 	if l.waits {
 		l.waits = false

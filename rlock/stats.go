@@ -8,32 +8,32 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// Stats counts what the locks of a Locker have done since the Locker was made. Each field is exact, but
-// they are read one after the other: a call that is under way may be in one and not yet in another.
+// Stats counts what the locks of a Locker have done since the Locker was made. Each field is exact, but Stats
+// reads one field after the other: one field may count a call under way, and another field may not.
 type Stats struct {
 	Acquired      uint64 // acquisitions that succeeded
 	AcquireFailed uint64 // acquisitions that failed
-	// commands to acquire that were sent to the server, repeated ones and heartbeats included
+	// commands to acquire that were sent to the server, with repeated commands and heartbeats
 	Attempts   uint64
-	Contended  uint64 // acquisitions that found the lock held, or others before them
+	Contended  uint64 // acquisitions that found the lock held, or other waiters before them
 	HandedOver uint64 // acquisitions to which the last holder, of this Locker, handed the lock over, and readers who share what another reader has
 	Attached   uint64 // locks that Attach took over
 
-	// Waiting is how many acquisitions wait now: for others, or for a server that does not answer, or has not
-	// for a second. Unanswered is how many of those the server does not answer; of callers in one line, one
-	// asks for all. OldestWait is how long the oldest of them has waited. Candidates of Lead, who wait for as
-	// long as others lead, count for it only if they are unanswered.
+	// Waiting is the number of acquisitions that wait now: for others, or for a server that does not answer
+	// or has not answered for a second. Unanswered is the number of those that wait for the server. One
+	// caller of a line asks for all. OldestWait is the time that the oldest of them has waited. A candidate
+	// of Lead waits while others lead, so OldestWait counts a candidate only if the server does not answer.
 	Waiting    int64
 	Unanswered int64
 	OldestWait time.Duration
 
 	Polling bool // nobody waits in the queue of the server: WithQueue(false), or the user lacks a right for it
 
-	Waited time.Duration // total time of the contended acquisitions that have ended
-	Waits  Histogram     // how long each of those took, but for calls that do not wait, such as TryAcquire
-	// locks that are held now: as many as Locks returns; a set, a share or several permits are one
+	Waited time.Duration // total time of contended acquisitions that have ended
+	Waits  Histogram     // how long each of them took, without calls that do not wait, such as TryAcquire
+	// locks that are held now, as many as Locks returns; a set, a share or several permits count as one
 	Held int
-	// for how long those were held that have ended, in whatever way; at most until the end of the lease
+	// how long the locks were held that have ended in any way, at most until the end of the lease
 	Holds Histogram
 
 	Extended     uint64 // leases extended
@@ -42,9 +42,9 @@ type Stats struct {
 	Released      uint64 // locks released
 	ReleaseFailed uint64 // locks given up without the server's confirmation
 	Lost          uint64 // locks that the server said were lost
-	Expired       uint64 // locks whose lease ended, counted when this process notices
+	Expired       uint64 // locks whose lease ended, counted when this process notices the end
 	Detached      uint64 // locks ended with Detach
-	Closed        uint64 // locks that ended with the Locker, counted when this process notices
+	Closed        uint64 // locks that ended with the Locker, counted when this process notices the end
 
 	AcquireFailedBy, ExtendFailedBy, ReleaseFailedBy Failures // the same by their reasons
 
@@ -52,19 +52,19 @@ type Stats struct {
 	CacheHits uint64 // calls of Locker.Check that the client-side cache answered
 }
 
-// Histogram counts how long something took, in buckets whose bounds are powers of two of a second.
-// Packages rlockprom and rlockotel publish it.
+// Histogram counts durations in buckets. The bounds are powers of two of a second. Packages rlockprom and
+// rlockotel export it.
 type Histogram struct {
-	// how many took at most as long as the Bound of the index, and longer than the one before it
+	// durations of at most the Bound of the index, and longer than the Bound before
 	Counts [29]uint64
-	Sum    float64 // of all, in seconds, each rounded to a microsecond
+	Sum    float64 // of all durations, in seconds, each rounded to a microsecond
 }
 
-// Bound returns how long those of Counts[i] took at most, in seconds: 2^(i-14), from 61 µs to 2 h 16
-// min, and +Inf for the last index.
+// Bound returns the longest duration in Counts[i], in seconds: 2^(i-14), from 61 µs to 2 h 16 min, and +Inf
+// for the last index.
 func (Histogram) Bound(i int) float64 { return histogram.Bound(i) }
 
-// Count returns how many there are in all.
+// Count returns the number of all durations.
 func (h Histogram) Count() (n uint64) {
 	for _, in := range h.Counts {
 		n += in
@@ -72,9 +72,10 @@ func (h Histogram) Count() (n uint64) {
 	return n
 }
 
-// Stats returns the counts. It sends nothing, takes some tens of nanoseconds for each lock that is held or
-// waited for, and may be called at any time, also by an Observer and after Close. A lock that nobody
-// extends, observes or waits for may be counted as Expired only when one of its methods notices.
+// Stats returns the counts. It sends nothing, and takes some tens of nanoseconds for each lock that is held
+// or waited for. An Observer may call Stats, and so may any caller after Close. If no caller extends,
+// observes or waits for a lock, Stats may count the lock as Expired only after a method of the lock notices
+// the end.
 func (l *Locker) Stats() Stats {
 	if l.usable() != nil {
 		return Stats{}
@@ -118,9 +119,9 @@ func (l *Locker) Stats() Stats {
 	}
 }
 
-// waitingNow tells how many acquisitions wait now, of how many of them the server has not answered, and for
-// how long the oldest has waited. Candidates of Lead wait for as long as others lead, so the oldest is none
-// of them, unless it is the server that they wait for.
+// waitingNow returns how many acquisitions wait now, how many of them wait for the server, and how long the
+// oldest has waited. A candidate of Lead waits while others lead, so the oldest is a candidate only if the
+// candidate waits for the server.
 func (l *Locker) waitingNow() (all, unanswered int64, oldest time.Duration) {
 	now := clock.Now()
 	l.waiters.Each(func(w *waiter) {
