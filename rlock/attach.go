@@ -13,16 +13,16 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// Attach continues a lock that Lock.Detach has ended, most often in another process. The lock keeps its
-// keys, its fence and what is left of its lease; a share gets a new lease. WithTTL (for later extensions),
+// Attach continues a lock that Lock.Detach has ended, in this process or another. The lock keeps its keys,
+// its fence and the rest of its lease. A share gets a new lease. WithTTL (for later extensions),
 // WithAutoExtend, WithToken, WithOwner and WithObserver have an effect.
 //
-// The keys get a new token: no command of the former process has an effect any more, and the Handoff is
-// spent. The error matches ErrLost if the lock was lost or the Handoff was used before; the keys of a set of
-// which one was lost are freed. After any other error call Attach again with the same Handoff value, or in
-// any process with the same WithToken.
+// The keys get a new token, so no command of the former process has an effect, and the Handoff is used up.
+// The error matches ErrLost if the lock was lost, or if a caller has used the Handoff before. If one key of a
+// set was lost, the server frees the others. After any other error, call Attach again with the same Handoff
+// value, or in any process with the same WithToken.
 func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*Lock, error) {
-	// The Handoff says for how long others are kept out.
+	// The Handoff says how long others are kept out.
 	given, err := l.begin(ctx, append(slices.Clip(opts), WithMinHold(0)))
 	if err == nil {
 		err = l.onRedis("Attach")
@@ -38,7 +38,7 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 	case slices.Contains(h.Tokens(), set.token):
 		return nil, invalid("WithToken", "it is the token of the former owner; choose another, or leave it out")
 	}
-	// If the keys are of several slots, the former holder took them WithCrossSlot.
+	// If the keys span several slots, the former holder took them WithCrossSlot.
 	set.prefix, set.crossSlot = "", true
 	full, err := l.redisKeys(&set, h.Keys)
 	switch {
@@ -71,7 +71,7 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 		return nil, err
 	}
 	defer func() {
-		if !spent { // the observer has panicked: the caller has no handle but the Handoff
+		if !spent { // the observer has panicked: the caller has only the Handoff
 			_, _ = lock.Detach()
 		}
 	}()
@@ -80,8 +80,8 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 	return lock, nil
 }
 
-// takeOver gives the keys the lock's token in place of the tokens of a Handoff, and begins the
-// lease with what is left of theirs.
+// takeOver replaces the tokens of a Handoff by the token of the lock, and begins the lease with the rest of
+// theirs.
 func (l *Lock) takeOver(ctx context.Context, h *wire.Handoff) error {
 	a, err := l.locker.wire.Attach(ctx, &l.claim, l.terms.Token(), h, l.terms.TTL())
 	switch {
@@ -98,10 +98,10 @@ func (l *Lock) takeOver(ctx context.Context, h *wire.Handoff) error {
 	return nil
 }
 
-// Detach ends the handle without releasing the lock, so that another process can continue it with Attach.
-// The handle ends with ErrDetached, nothing extends the lease any more, and it runs on. Called again, Detach
-// returns the same Handoff. It fails if the lock has ended in another way, and for a reader's share that
-// other readers of the process have too (see WithUniqueToken).
+// Detach ends the handle and keeps the lock, so another process can continue with Attach. The handle ends
+// with ErrDetached. The lease runs on without extensions. A second Detach returns the same Handoff. Detach
+// fails if the lock has ended in another way. It also fails for a share that several readers of the process
+// have together (see WithUniqueToken).
 func (l *Lock) Detach() (Handoff, error) {
 	err := l.usable()
 	if err == nil {
@@ -131,13 +131,13 @@ func (l *Lock) Detach() (Handoff, error) {
 	return Handoff{l.handoff}, nil
 }
 
-// Handoff is what Locker.Attach needs to continue a lock after Lock.Detach: its keys, token and fence. Store
-// it, or send it to another process, as text: encoding/json and others convert it by themselves. It is good
-// for one Attach. Whoever has the text can take the lock over, so keep it as you would keep a password.
-// Packages fmt and log/slog show no token of it.
+// Handoff has the keys, the token and the fence of a lock after Lock.Detach, for Locker.Attach. Store it or
+// send it to another process as text: encoding/json and other encoders convert it by themselves. It is good
+// for one Attach. A program with the text can take the lock over, so keep the text like a password. Packages
+// fmt and log/slog do not show the token.
 type Handoff struct{ shared *wire.Handoff }
 
-// Keys returns the Redis keys, prefix included.
+// Keys returns the Redis keys with the prefix.
 func (h Handoff) Keys() []string {
 	if h.shared == nil {
 		return nil
@@ -153,7 +153,7 @@ func (h Handoff) Fence() uint64 {
 	return h.shared.Fence
 }
 
-// String names the first key, the number of the others, and the fence.
+// String returns the first key, the number of other keys, and the fence.
 func (h Handoff) String() string {
 	if h.shared == nil {
 		return "handoff of no lock"
@@ -164,7 +164,7 @@ func (h Handoff) String() string {
 // Format writes String for every verb of package fmt.
 func (h Handoff) Format(f fmt.State, _ rune) { io.WriteString(f, h.String()) }
 
-// LogValue returns for slog what String tells.
+// LogValue returns the content of String for slog.
 func (h Handoff) LogValue() slog.Value {
 	if h.shared == nil {
 		return slog.StringValue(h.String())
@@ -180,8 +180,8 @@ func (h Handoff) MarshalText() ([]byte, error) {
 	return h.shared.Text(), nil
 }
 
-// UnmarshalText reads what MarshalText has returned. An error matches ErrInvalid, shows nothing of the text,
-// and leaves h as it was.
+// UnmarshalText reads the text of MarshalText. An error matches ErrInvalid, shows nothing of the text, and
+// leaves h unchanged.
 func (h *Handoff) UnmarshalText(text []byte) error {
 	shared, err := wire.ParseHandoff(text)
 	if err != nil {

@@ -9,58 +9,59 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// Backend keeps locks somewhere else than in Redis: in another database, or in memory. NewWithBackend makes a
-// Locker of it. Package backendtest tests that a Backend does what is said here.
+// Backend keeps locks in another place than Redis: in another database, or in memory. NewWithBackend makes a
+// Locker of a Backend. Package backendtest tests whether a Backend keeps these rules:
 //
-// For each key there is at most one token at a time, with a lease. A lease runs by the clock of the Backend:
-// when it is over, the key is free, whether or not anything is still stored. A Backend that knows that clock
-// only within bounds lets a lease last a little longer, never shorter. A TTL, and what is left of a lease, is
-// positive and in whole milliseconds, or NoExpiry. Keys and tokens are not empty.
+//   - A key has at most one token at a time, with a lease. Keys and tokens are not empty.
+//   - A lease runs by the clock of the Backend. When it is over, the key is free, even if something is still
+//     stored. If the Backend knows the clock only within bounds, a lease may last a little longer, never
+//     shorter.
+//   - A TTL, and the time left of a lease, is positive and in whole milliseconds, or NoExpiry.
+//   - Many goroutines call a Backend at the same time.
+//   - A Locker may repeat a call after an error. A call that was given up may arrive late, after other calls.
+//     Both must be harmless, as the methods say.
+//   - A method returns when ctx ends, with an error that matches the error of ctx. ctx ends after 10 seconds
+//     at the latest.
+//   - An error means that the outcome is unknown: the Locker repeats the call, and later frees what the call
+//     may have taken. Refused means that the call has done nothing and never will.
 //
-// Many goroutines call a Backend at the same time. A call may be made again after an error, and one that was
-// given up may still arrive, after others: each of them must be harmless then, as is said at each method.
-// A method returns when ctx ends, with an error that matches that of ctx, which is after 10 seconds at the
-// latest. Its error says that nobody knows whether it was done, and will be, so it is repeated, and what it
-// may have taken is freed later. Refused says that it was not done and never will be.
-//
-// A Backend that is a Fencer or a Notifier too is used as such.
+// A Locker also uses the methods of Fencer and of Notifier if the Backend has them.
 type Backend interface {
-	// Acquire gives the key to token for ttl, counted from when it is done, if nobody has the key. If token has
-	// it already, Acquire confirms that: the lease ends as it did or after ttl, whichever is later. If another
-	// token has it, Acquire changes nothing, and returns false and what is left of that one's lease, 0 if it
-	// does not know.
+	// Acquire gives the key to token for ttl, counted from the grant, if no token has the key. If token has
+	// the key already, Acquire confirms that: the lease keeps its end or ends after ttl, whichever is later.
+	// If another token has the key, Acquire changes nothing. Then it returns false and the time left of the
+	// other lease, or 0 if that time is unknown.
 	Acquire(
 		ctx context.Context, key, token string, ttl time.Duration,
 	) (acquired bool, left time.Duration, err error)
-	// Extend lets the lease end after ttl, counted from when it is done, unless it ends later already. It
-	// returns false, and changes nothing, if token does not have the key: it never takes a key.
+	// Extend moves the end of the lease to ttl from now, unless the lease already ends later. It never takes
+	// a key: if token does not have the key, Extend changes nothing and returns false.
 	Extend(ctx context.Context, key, token string, ttl time.Duration) (held bool, err error)
-	// Release frees the key. It returns false, and changes nothing, if token does not have it.
+	// Release frees the key. If token does not have the key, Release changes nothing and returns false.
 	Release(ctx context.Context, key, token string) (released bool, err error)
-	// Holder returns the token that has the key and what is left of its lease, "" if nobody has it.
+	// Holder returns the token of the key and the time left of its lease, or "" if no token has the key.
 	Holder(ctx context.Context, key string) (token string, left time.Duration, err error)
 }
 
 // Fencer is a Backend that counts, for Lock.Fence. Without it, all fences are 0.
 type Fencer interface {
-	// Fence returns a number that is larger than each that it has returned before, for whichever key, also to
-	// other processes and after a restart, and no larger than math.MaxInt64. A Locker calls it while it has
-	// the key.
+	// Fence returns a number that is larger than every number before, for any key and any process, also after
+	// a restart. The number is at most math.MaxInt64. A Locker calls Fence while it has the key.
 	Fence(ctx context.Context, key string) (uint64, error)
 }
 
-// Notifier is a Backend that tells of changes, so that those who wait hear at once that a key is free, and
-// holders that they have lost it. Without it, who waits for a key asks up to four times a second, and a
-// process that wants it all the time may get it much more often than others.
+// Notifier is a Backend that reports changes of keys. So waiters hear at once that a key is free, and holders
+// that they have lost a key. Without it, a waiter asks up to four times a second, and a process that wants a
+// key all the time may get it much more often than others.
 type Notifier interface {
-	// Notify has changed called with each key that may have changed, by whichever process, until ctx ends.
-	// When it begins to hear of changes, and after each gap in which it has not, it calls changed with "",
-	// which stands for all keys. It returns at once, and need not hear yet: until the first call of changed,
-	// who waits asks. changed does not block.
+	// Notify calls changed with each key that any process may have changed, until ctx ends. It calls changed
+	// with "", which means all keys, when it begins to hear of changes, and after each gap. Notify returns at
+	// once, and may begin to hear later: until the first call of changed, waiters ask. changed does not
+	// block.
 	Notify(ctx context.Context, changed func(key string))
 }
 
-// Refused is for a Backend: the error says that a call has done nothing, and will not.
+// Refused marks an error of a Backend: the call has done nothing, and never will.
 func Refused(err error) error {
 	if err == nil {
 		return nil
@@ -68,13 +69,18 @@ func Refused(err error) error {
 	return &wire.BackendError{Err: err, Refused: true}
 }
 
-// NewWithBackend returns a Locker whose locks are in a Backend, which stays as it is when the Locker is
-// closed. The options are the defaults of every lock.
+// NewWithBackend returns a Locker with its locks in a Backend. Close of the Locker leaves the Backend open.
+// The options are the defaults of every lock.
 //
-// What needs Redis is refused, with an error that is ErrInvalid and names it: readers and permits, Detach and
-// Attach, Probe, sets WithToken, WithMinHold, WithQueue(true), WithBarging and WithInvalidations. Extend
-// never shortens a lease. There is no order among the processes that wait for a key: within a process there
-// is. Check always asks the Backend, and Client returns nil.
+// The Locker refuses calls and options that need Redis, with an error that matches ErrInvalid and names the
+// call or the option:
+//
+//   - readers, permits, Detach, Attach and Probe
+//   - sets WithToken
+//   - WithMinHold, WithQueue(true), WithBarging and WithInvalidations
+//
+// Extend never shortens a lease. The callers of one process wait in order. Processes wait without an order.
+// Check always asks the Backend, and Client returns nil.
 func NewWithBackend(b Backend, opts ...LockerOption) (*Locker, error) {
 	if b == nil {
 		return nil, invalid("backend", "it is nil")
@@ -111,7 +117,7 @@ func NewWithBackend(b Backend, opts ...LockerOption) (*Locker, error) {
 	return l, nil
 }
 
-// lookAt asks the Backend who has a key, for those who wait for it.
+// lookAt asks the Backend who has a key, for waiters.
 func (l *Locker) lookAt(ctx context.Context, key string) (notify.Seen, error) {
 	claim := wire.One(key)
 	holders, err := l.wire.Inspect(ctx, &claim)

@@ -11,19 +11,19 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// AcquireResult is what became of one key of TryAcquireEach: a Lock, or the error that
-// TryAcquire would have returned.
+// AcquireResult is the result for one key of TryAcquireEach: a Lock, or the error that TryAcquire would
+// return.
 type AcquireResult struct {
 	Lock *Lock
 	Err  error
 }
 
-// TryAcquireEach is TryAcquire for many keys, in any slots, in one round trip. The locks are independent:
-// each has its own token, fence and lease. To take all keys or none, use TryAcquireAll.
+// TryAcquireEach is TryAcquire for many keys, in any slots, in one round trip. Each lock has its own token,
+// fence and lease. To take all keys or none, use TryAcquireAll.
 //
-// There is one result for each key, in the order of keys. A wrong argument, such as a key that is named
-// twice, is an error without results. All leases count from when the batch was sent, so use a longer TTL for
-// a large one.
+// There is one result for each key, in the order of keys. A wrong argument, such as a duplicate key, is an
+// error without results. All leases count from when the Locker sent the batch, so use a longer TTL for a
+// large batch.
 func (l *Locker) TryAcquireEach(ctx context.Context, keys []string, opts ...Option) ([]AcquireResult, error) {
 	set, err := l.begin(ctx, opts)
 	if err != nil {
@@ -97,7 +97,7 @@ func (b *batch) fails(i int, why noLock) bool {
 	return true
 }
 
-// askAboutHolders is acquisition.askAboutHolder for a batch, in one round trip. It returns those
+// askAboutHolders is acquisition.askAboutHolder for a batch, in one round trip. It returns the acquisitions
 // whose keys may be free.
 func (b *batch) askAboutHolders(ctx context.Context, asked []int) (rest []int) {
 	var (
@@ -132,8 +132,7 @@ func (b *batch) askAboutHolders(ctx context.Context, asked []int) (rest []int) {
 	return rest
 }
 
-// interrupted does for all keys what acquisition.interrupted does for one, if user code has
-// panicked or ended the goroutine.
+// interrupted is acquisition.interrupted for all keys, after user code has panicked or ended the goroutine.
 func (b *batch) interrupted() {
 	if b.returned {
 		return

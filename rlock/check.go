@@ -10,26 +10,27 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// State is what the server says, or said, about a lock. Package rlockadmin tells more: all who share it, and
-// who waits for it.
+// State is the answer of the server about a lock. Package rlockadmin tells more: all sharers, and all
+// waiters.
 type State struct {
 	Key    string // Redis key
-	Held   bool   // somebody holds it
-	Shared bool   // readers share it, or holders of permits
-	Owner  string // what its only holder says about itself, see WithOwner; "" when it says nothing
+	Held   bool   // a token holds the lock
+	Shared bool   // readers or holders of permits share the lock
+	Owner  string // the WithOwner text of the only holder; "" if there is none
 	Cached bool   // answered from the client-side cache
 
 	token       string
-	until       clock.Instant // end of the holder's lease, of which the server said how much is left
-	cachedUntil time.Time     // the same, of which the cache says when it is; zero: until is set
+	until       clock.Instant // end of the holder's lease, by the time left that the server reported
+	cachedUntil time.Time     // the same, from the cache; zero: until is set
 }
 
-// Token returns the value that the key has: the token of the holder, "" if the lock is free. Packages fmt,
-// log/slog and encoding/json do not show it, but for fmt if the State is an unexported field of a struct.
+// Token returns the value of the key: the token of the holder, or "" if the lock is free. Packages fmt,
+// log/slog and encoding/json do not show it. The exception is fmt for a State in an unexported field of a
+// struct.
 func (s State) Token() string { return s.token }
 
-// Remaining returns what is left of the holder's lease by now: NoExpiry when it never expires, 0 when
-// it is over or the lock is free. From the cache it is never more than WithCacheTTL, so never NoExpiry.
+// Remaining returns the time left of the holder's lease now. It is NoExpiry if the lease never ends, and 0 if
+// the lease is over or the lock is free. From the cache it is at most WithCacheTTL, so never NoExpiry.
 func (s State) Remaining() time.Duration {
 	switch {
 	case !s.Held:
@@ -50,7 +51,7 @@ func (s State) MarshalJSON() ([]byte, error) {
 	}{s.Key, s.Owner, s.Held, s.Shared, s.Cached, s.Remaining()})
 }
 
-// stateOf is what the server says of a key.
+// stateOf returns the State for the server's answer about a key.
 func stateOf(h wire.Holder) State {
 	s := State{Key: h.Key, Held: h.Held, until: h.End}
 	if h.Held {
@@ -60,10 +61,10 @@ func stateOf(h wire.Holder) State {
 	return s
 }
 
-// Check tells who holds the lock of key and for how long, from the client-side cache: without a round trip
-// when the key is in it. It is a hint, as old as the server's message about a change takes, or up to
-// WithCacheTTL if a connection is dead and nobody has noticed yet, or the user may not CLIENT CACHING. Where
-// the client has no cache, or not all its commands (MULTI), Check asks the server, until ctx ends.
+// Check returns who holds the lock of key, and for how long. If the client-side cache has the key, Check
+// needs no round trip. The answer is a hint. It is as old as the way of an invalidation. If a connection is
+// dead without notice, or the user may not call CLIENT CACHING, it is up to WithCacheTTL old. If the client
+// has no cache, or lacks a command for it (MULTI), Check asks the server, until ctx ends.
 func (l *Locker) Check(ctx context.Context, key string) (State, error) {
 	full, err := l.asking(ctx, "check", key)
 	if err != nil {
@@ -94,9 +95,9 @@ func (l *Locker) Check(ctx context.Context, key string) (State, error) {
 	return s, nil
 }
 
-// Verify asks the server whether the lock is still this one's. Nil says that all its keys are. If one is
-// not, the lock ends, and the error matches ErrLost. If the lock has ended when the answer is here, the
-// error says why. After any other error nobody knows.
+// Verify asks the server whether this lock still has its keys. Nil means that it has all of them. If a key
+// has another token, or is gone, the lock ends and the error matches ErrLost. If the lock has ended before
+// the answer comes, the error says why. After any other error the state of the keys is unknown.
 func (l *Lock) Verify(ctx context.Context) error {
 	if err := checkCall(ctx, l); err != nil {
 		return err
@@ -124,7 +125,7 @@ func (l *Lock) Verify(ctx context.Context) error {
 			return &LockError{"verify", h.Key, l.cause()}
 		}
 	}
-	if cause := l.Err(); cause != nil { // the answer came too late
+	if cause := l.Err(); cause != nil { // the answer came after the end of the lock
 		return &LockError{"verify", l.claim.Key(), cause}
 	}
 	return nil

@@ -24,9 +24,9 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// Locker takes and checks locks through one rueidis client. Make one with New or
-// Open and share it: it is safe for concurrent use. The methods of a nil or zero Locker
-// do nothing, and those that can fail return an error that is ErrInvalid.
+// Locker takes and checks locks through one rueidis client or one Backend. Make a Locker with New, Open or
+// NewWithBackend, and share it: it is safe for concurrent use. The methods of a nil or zero Locker do
+// nothing. If they can fail, they return an error that matches ErrInvalid.
 type Locker struct {
 	client      rueidis.Client    // nil: the locks are in a Backend
 	calls       *interrupt.Client // of client
@@ -74,10 +74,9 @@ func isDone(c <-chan struct{}) bool {
 	}
 }
 
-// Lock is one acquisition of a key, or of a set of keys. It is safe for concurrent use. Once it has
-// ended, for example because it was released or lost, it stays ended: acquire the key again. A nil or
-// zero Lock holds nothing: its methods return zero values, a context that has ended, or an error that
-// matches ErrInvalid.
+// Lock is one acquisition of a key or of a set of keys. It is safe for concurrent use. An ended Lock stays
+// ended: acquire the key again. A nil or zero Lock holds nothing. Its methods return zero values, a context
+// that has ended, or an error that matches ErrInvalid.
 type Lock struct {
 	*lease                   // that it uses, its own at first; it is set before others have the Lock
 	set      *settings       // what it was acquired with; nobody changes them

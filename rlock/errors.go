@@ -106,7 +106,7 @@ type AcquireError struct {
 	Err error
 
 	call      call // that failed
-	contended bool // another token held the key, or another caller stood before this one in the line
+	contended bool // another token held the key, or another caller was before this one in the line
 	own       bool // the holder is a lock of the same Locker
 }
 

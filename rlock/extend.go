@@ -14,14 +14,14 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// Extend gives the lock a new lease of ttl, counted from now, in whole milliseconds, or NoExpiry. It may be
-// shorter than what is left; the lock then has a new Token, so a lock WithToken refuses that. Later
-// automatic extensions use ttl too. Nil means that the server has confirmed the lease, and no command that
-// was sent before can change it.
+// Extend gives the lock a new lease of ttl, counted from now, in whole milliseconds, or NoExpiry. Nil means
+// that the server has confirmed the lease, and no earlier command can change it. Later automatic extensions
+// use ttl too. ttl may be shorter than the time left: the lock then gets a new Token. A lock WithToken
+// refuses a shorter ttl.
 //
-// An error that matches ErrNotHeld means that the lock has ended; Extend never takes it again. After any
-// other error it is held until Deadline, which a failed Extend may bring nearer but never moves farther. If
-// the server does not answer, Extend asks again for 2 seconds, while ctx and the lease last.
+// An error that matches ErrNotHeld means that the lock has ended. Extend never takes it again. After any
+// other error the lock is held until Deadline. A failed Extend may move Deadline nearer, but never farther.
+// If the server does not answer, Extend asks again for 2 seconds, while ctx and the lease last.
 func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := checkCall(ctx, l); err != nil {
 		return err
@@ -43,8 +43,8 @@ func (l *Lock) notSent(ctx context.Context) error {
 	return &LockError{"extend", l.claim.Key(), clock.ContextError(ctx, nil)}
 }
 
-// ExtendEach is Extend for many locks of this Locker in one round trip. It returns an error for each lock,
-// in their order. A lock that fails does not affect the others.
+// ExtendEach is Extend for many locks of this Locker in one round trip. It returns one error for each lock,
+// in the order of locks. An error of one lock does not affect the others.
 func (l *Locker) ExtendEach(ctx context.Context, locks []*Lock, ttl time.Duration) []error {
 	errs := l.checkLocks(ctx, locks)
 	defer events.Each(locks, (*Lock).deliver)
@@ -70,7 +70,7 @@ func (l *Locker) ExtendEach(ctx context.Context, locks []*Lock, ttl time.Duratio
 	return errs
 }
 
-// extending is one lock's part in Extend or ExtendEach.
+// extending is the part of one lock in Extend or ExtendEach.
 type extending struct {
 	ctx  context.Context // of the call
 	lock *Lock
@@ -78,10 +78,10 @@ type extending struct {
 	at   int             // position in ExtendEach
 	sent terms.Extension // by the last try
 	err  error           // of the last try, and then of the call
-	open bool            // after the last try nobody knows what has become of it
+	open bool            // the outcome of the last try is unknown
 }
 
-// errSuperseded is for an extension that must be sent again.
+// errSuperseded is for an extension that the caller must send again.
 var errSuperseded = errors.New("rlock: another Extend has shortened the lease meanwhile; extend it again")
 
 // Start begins a try, if the lock is still held.
@@ -117,7 +117,7 @@ func (x *extending) begin() error {
 	if err := l.set.checkLimits(x.ttl); err != nil {
 		return err
 	}
-	if end := l.limited(); x.sent.Sent == 0 && clock.LeaseEnd(now, x.ttl) > end { // a later try may end later
+	if end := l.limited(); x.sent.Sent == 0 && clock.LeaseEnd(now, x.ttl) > end { // a later try may pass it
 		return invalid("TTL", fmt.Sprintf(
 			"%v is more than the lock may still be held, which is %v; use a shorter one",
 			x.ttl, end.From(now)))

@@ -9,11 +9,11 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/text"
 )
 
-// Whoever has a token owns the lock. It is to be had by asking for it, not from a log or
-// an error text that somebody has put a Lock or a State into.
+// A program that has a token can use the lock. So a log or an error text with a Lock or a State must not show
+// the token.
 
-// String tells the keys, the fence, which share of the key it is, if it is one, and what has become of
-// the lock. It never shows the token.
+// String returns the keys, the fence, the kind of share if the lock is a share, and the state of the lock. It
+// never shows the token.
 func (l *Lock) String() string {
 	if l.usable() != nil {
 		return "no lock"
@@ -25,7 +25,7 @@ func (l *Lock) String() string {
 	return s + ": " + l.condition()
 }
 
-// condition says in words whether the lock is held, as Err does.
+// condition returns in words whether the lock is held, like Err.
 func (l *Lock) condition() string {
 	switch cause := l.cause(); {
 	case cause != nil:
@@ -37,10 +37,10 @@ func (l *Lock) condition() string {
 	}
 }
 
-// Format writes String for every verb of package fmt, so that none shows the token.
+// Format writes String for every verb of package fmt, so no verb shows the token.
 func (l *Lock) Format(f fmt.State, _ rune) { io.WriteString(f, l.String()) }
 
-// LogValue is what String tells, for slog.
+// LogValue returns the content of String for slog.
 func (l *Lock) LogValue() slog.Value {
 	if l.usable() != nil {
 		return slog.StringValue(l.String())
@@ -52,16 +52,16 @@ func (l *Lock) LogValue() slog.Value {
 	return slog.GroupValue(append(attrs, slog.String("state", l.condition()))...)
 }
 
-// String tells whether the key is held, by whom, if the holder says it, and for how long. It never shows the
-// token.
+// String returns whether the key is held, by which owner if the token has one, and for how long. It never
+// shows the token.
 func (s State) String() string {
 	return text.Holder(s.Key, s.Held, s.Shared, s.Owner, s.Remaining())
 }
 
-// Format writes String for every verb of package fmt, so that none shows the token.
+// Format writes String for every verb of package fmt, so no verb shows the token.
 func (s State) Format(f fmt.State, _ rune) { io.WriteString(f, s.String()) }
 
-// LogValue is what String tells, for slog.
+// LogValue returns the content of String for slog.
 func (s State) LogValue() slog.Value {
 	return slog.GroupValue(text.HolderAttrs(s.Key, s.Held, s.Shared, s.Owner, s.Remaining())...)
 }

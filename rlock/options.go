@@ -211,11 +211,11 @@ func WithQueue(on bool) LockerOption {
 // it, the waiters of rlock take the lock. Without it, a caller outside the queue never finds a key free that
 // several processes of rlock want all the time.
 //
-// barging is from 0, the default, to 500 ms, in whole milliseconds. All Lockers of the same keys need the
-// same value. A caller outside the queue has the lock within a second if barging is longer than three times
-// together: the longest pause of that caller, one turn, and one hold. For a lock that is wanted all the time,
-// barging costs up to its share of the acquisitions. It costs other locks nothing. A Locker that polls
-// ignores it.
+// barging is from 0, the default, to 500 ms, in whole milliseconds. All Lockers of the same keys need the same
+// value. A caller outside the queue has the lock within a second on one condition: barging is longer than the
+// sum of the longest pause of that caller, one turn and one hold. For a lock that is wanted all the time,
+// barging costs up to its share of the acquisitions. It costs other locks nothing. A Locker that polls ignores
+// it.
 func WithBarging(barging time.Duration) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.barging = barging
@@ -429,7 +429,7 @@ func DefaultOwner() string { return wire.ThisProcess() }
 
 // WithMinHold keeps others out for at least d after the grant, even if the holder releases the lock earlier,
 // and whether or not the work fails. So a job that several machines start at about the same time runs once,
-// even if it ends before the slowest clock starts it:
+// even if the job takes less time than the clocks of the machines differ:
 //
 //	ran, err := locker.TryDo(ctx, "nightly report", report,
 //		rlock.WithTTL(10*time.Minute), rlock.WithMinHold(10*time.Minute))

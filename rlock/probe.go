@@ -13,17 +13,18 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// ProbeReport is what Probe found, in the order in which it looked. Printed, it is a line for each finding.
+// ProbeReport has the findings of Probe, in the order in which Probe looked. String returns one line for each
+// finding.
 type ProbeReport []ProbeFinding
 
-// ProbeFinding is the answer to one question of Probe.
+// ProbeFinding answers one question of Probe.
 type ProbeFinding struct {
 	// Name is client, locks, held, cache, waiting, queue, shared, version, protocol, eviction or replication.
 	Name     string
-	Server   string // address, where it is about one server
+	Server   string // address, if the finding is about one server
 	Severity ProbeSeverity
-	Text     string // for people: what is so, what it means and what to do about it
-	Err      error  // the server's or client's error that says so; may be nil
+	Text     string // for people: the finding, what it means and what to do
+	Err      error  // the error of the server or the client behind the finding; may be nil
 }
 
 // ProbeSeverity says what a finding means.
@@ -31,8 +32,8 @@ type ProbeSeverity int
 
 const (
 	ProbeOK    ProbeSeverity = iota // as it should be
-	ProbeNote                       // it works, in a way that one should know of
-	ProbeFault                      // locks fail, are lost, or do not wake those who wait for them
+	ProbeNote                       // locks work, with a limit that the operator should know
+	ProbeFault                      // locks fail, are lost, or do not wake their waiters
 )
 
 // String returns ok, note or FAULT.
@@ -70,7 +71,7 @@ func (r ProbeReport) String() string {
 	return strings.Join(lines, "")
 }
 
-// Err returns an error that tells all faults and wraps their errors, nil if there is none.
+// Err returns one error with all faults, which wraps their errors. It returns nil if there is no fault.
 func (r ProbeReport) Err() error {
 	var faults []error
 	for _, f := range r {
@@ -85,14 +86,14 @@ func (r ProbeReport) Err() error {
 	return errors.Join(faults...)
 }
 
-// Probe tries out what locks need of the client, the server and the user's rights, for the start of a
-// program or a health page. It takes a scratch lock behind the Locker's prefix, and asks the servers about
-// themselves. That takes a few round trips, and up to a second more for each of two messages that do not
+// Probe tests what locks need of the client, the server and the rights of the user. Use it at the start of a
+// program, or for a health page. It takes a scratch lock under the Locker's prefix, and asks the servers
+// about themselves. It takes a few round trips, and up to a second more for each of two messages that do not
 // come.
 //
-// What is missing is a finding, with what to do about it; see ProbeReport.Err. The error is for what keeps
-// Probe from finding out: no server answers, the context ends, the Locker is closed. The findings until then
-// are returned with it.
+// Each finding says what is missing and what to do; see ProbeReport.Err. Probe returns an error if it cannot
+// find out: no server answers, the context ends, or the Locker is closed. It returns the findings until then
+// with the error.
 func (l *Locker) Probe(ctx context.Context) (ProbeReport, error) {
 	key, err := l.asking(ctx, "probe", "rlock:probe:"+wire.NewToken(""))
 	if err == nil {

@@ -11,20 +11,20 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// FailureReason says in a word why a call has failed. Each *AcquireError, and each Event that tells of a
-// failure, has exactly one. Stats, logs and metrics count and show it.
+// FailureReason names the failure of a call in one word. Each *AcquireError, and each Event of a failure, has
+// exactly one. Stats, logs and metrics count and show it.
 type FailureReason uint8
 
-// The first that applies is the reason.
+// The first reason that applies counts.
 const (
 	ReasonNoAnswer    FailureReason = iota + 1 // ErrNoAnswer: the server is down or cannot serve yet
 	ReasonClosed                               // the Locker or the client was closed
 	ReasonAlreadyHeld                          // ErrAlreadyHeld: the program waits for itself
 	ReasonCanceled                             // the caller has cancelled the context
-	ReasonGaveUp                               // the caller's time or policy was over while others held it
+	ReasonGaveUp                               // the context or the policy ended the wait for a held lock
 	ReasonHeld                                 // others held the lock, and the call does not wait
 	ReasonExpired                              // the lease was over before it was confirmed
-	ReasonInterrupted                          // code of the user, such as an Observer, has panicked
+	ReasonInterrupted                          // user code, such as an Observer, has panicked
 	ReasonRefused                              // the server or the client refused it: NOPERM, OOM …
 
 	failureReasons // one more than the last
@@ -42,7 +42,7 @@ var reasonNames = [failureReasons]string{
 	ReasonRefused:     "refused",
 }
 
-// String returns the reason as it is shown, such as "no_answer".
+// String returns the name of the reason, such as "no_answer".
 func (r FailureReason) String() string {
 	if r == 0 || r >= failureReasons {
 		return "FailureReason(" + strconv.Itoa(int(r)) + ")"
@@ -53,8 +53,8 @@ func (r FailureReason) String() string {
 // Reason returns why the acquisition has failed.
 func (e *AcquireError) Reason() FailureReason { return reasonOf(e.Err) }
 
-// Reason returns why what the event tells of has failed, 0 if it is none of EventAcquireFailed,
-// EventExtendFailed and EventReleaseFailed.
+// Reason returns why the call of the event has failed. It returns 0 if the event is none of
+// EventAcquireFailed, EventExtendFailed and EventReleaseFailed.
 func (e Event) Reason() FailureReason {
 	switch e.Kind {
 	case EventAcquireFailed, EventExtendFailed, EventReleaseFailed:
@@ -63,7 +63,7 @@ func (e Event) Reason() FailureReason {
 	return 0
 }
 
-// reasonOf is the only function that decides about reasons.
+// reasonOf is the only function that chooses reasons.
 func reasonOf(err error) FailureReason {
 	is := func(target error) bool { return errors.Is(err, target) }
 	late := is(context.DeadlineExceeded)
@@ -88,10 +88,10 @@ func reasonOf(err error) FailureReason {
 	return ReasonRefused
 }
 
-// Failures counts failures by their FailureReason, which is the index.
+// Failures counts failures. The index is the FailureReason.
 type Failures [failureReasons]uint64
 
-// Total returns how many there are in all.
+// Total returns the number of all failures.
 func (f Failures) Total() (n uint64) {
 	for _, of := range f {
 		n += of
@@ -99,7 +99,7 @@ func (f Failures) Total() (n uint64) {
 	return n
 }
 
-// MarshalJSON returns the counts that are not 0, by the names of their reasons.
+// MarshalJSON returns the counts above 0, by the names of their reasons.
 func (f Failures) MarshalJSON() ([]byte, error) {
 	named := map[string]uint64{}
 	for r, n := range f {

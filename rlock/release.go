@@ -12,17 +12,20 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// Release gives the lock up: the next who waits gets it, or its keys are freed. The lock's Context ends
-// first. Release does its work even if ctx has ended, within 2 seconds, so it may be deferred. If another
-// caller of this Locker goes on with the lease, Release asks the server nothing: that one notices if the
-// lock was lost. WithMinHold keeps the keys until its time is over.
+// Release ends the lock. The next waiter gets the lock, or the server frees the keys. The Context ends first.
+// Release does its work even if ctx has ended, within 2 seconds, so a caller may defer it. WithMinHold keeps
+// the keys until its time is over. After a hand-over to another caller of this Locker, Release asks the
+// server nothing, and the other caller notices if the lock was lost.
 //
-// ErrReleased means that the lock was released before, ErrDetached that it was detached, ErrLost or
-// ErrExpired that it had ended; keys that are another's stay as they are. If the server gave no answer, or
-// an error, the error matches that as well. The caller has given up the lock all the same, and the Locker
-// frees the keys in the background: for half a minute, and longer while the server does not answer. If that
-// fails, or the caller chose the token (WithToken), they stay until their lease ends. Release may be called
-// again.
+// After an error the caller has given up the lock nevertheless. Keys with the token of another holder stay as
+// they are.
+//
+//   - ErrReleased: a Release came before. ErrDetached: a Detach came before.
+//   - ErrLost or ErrExpired: the lock ended before the Release. The error also matches the error of the
+//     server if there was one.
+//   - Any other error, or no answer: the Locker frees the keys in the background, for half a minute, and
+//     longer while the server does not answer. A caller may call Release again. If the Locker fails, or the
+//     token is from WithToken, the keys stay until their lease ends.
 func (l *Lock) Release(ctx context.Context) error {
 	if err := checkCall(ctx, l); err != nil {
 		return err
@@ -44,8 +47,7 @@ func (l *Lock) Release(ctx context.Context) error {
 	return r.err
 }
 
-// endedContext is that of a Release after a panic: the server has 2 seconds to answer, and not as long as the
-// client lets it.
+// endedContext is the context of a Release after a panic: the server has 2 seconds to answer.
 var endedContext = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -57,20 +59,20 @@ type releasing struct {
 	lock    *Lock
 	cause   *reason // why the lock ended
 	ends    bool    // this Release has ended it
-	passed  bool    // it has given the lease on, or found that nobody wants it
+	passed  bool    // it has handed the lease over, or found no waiter for it
 	freed   wire.Freed
 	err     error         // of the calls, then of Release
 	at      int           // position in ReleaseEach
 	call    *wire.Freeing // in ReleaseEach
-	settled bool          // it is at its end
+	settled bool          // the Release is complete
 
-	minimum *minimum // nil: the Release frees the keys, and no earlier one kept others out; see keepOthersOut
+	minimum *minimum // nil: the Release frees the keys, and so did any earlier Release
 	over    bool     // the time of the minimum is over
 }
 
-// begin ends the lock, and gives its lease to the next caller of this process. It reports whether the server
-// has to be asked. That is not so if another has the lease, or if the lock was detached: the keys then belong
-// to another handle. The caller has entered the lock's gate.
+// begin ends the lock, and hands its lease to the next caller of this process. It reports whether the Release
+// must ask the server. It need not ask if another Lock has the lease. It must not ask if the lock was
+// detached, because the keys then belong to another handle. The caller has entered the lock's gate.
 func (r *releasing) begin(now clock.Instant) (asks bool) {
 	r.end(now).Send()
 	switch {
@@ -83,7 +85,7 @@ func (r *releasing) begin(now clock.Instant) (asks bool) {
 	return !r.settled
 }
 
-// end is the part of begin that needs the lock's mutex. A Context ends before another has the lease.
+// end is the part of begin that needs the lock's mutex. The Context ends before another Lock has the lease.
 func (r *releasing) end(now clock.Instant) (next *clock.Signal) {
 	l := r.lock
 	l.mu.Lock()
@@ -115,7 +117,7 @@ func (r *releasing) ask(ctx context.Context) {
 	r.freed, r.err = server.Release(ctx, f.Claim, f.Token, f.Former)
 }
 
-// pass gives the lease of a lock that this Release has ended to the next caller of this process. The caller
+// pass hands the lease of a lock that this Release has ended to the next caller of this process. The caller
 // holds mu.
 func (r *releasing) pass(now clock.Instant) (next *clock.Signal) {
 	if !r.ends || r.passed {
@@ -130,8 +132,7 @@ func (r *releasing) pass(now clock.Instant) (next *clock.Signal) {
 	return next
 }
 
-// interrupted does what is left to do for a Release that user code has ended with a panic or
-// runtime.Goexit.
+// interrupted completes a Release that user code has ended with a panic or runtime.Goexit.
 func (r *releasing) interrupted() {
 	l := r.lock
 	l.mu.Lock()
@@ -149,12 +150,12 @@ func (r *releasing) interrupted() {
 	r.settle()
 }
 
-// settle takes the outcome of the calls, and lets the next in line try.
+// settle takes the outcome of the calls, and lets the next caller of Release in.
 func (r *releasing) settle() {
 	l, cause := r.lock, r.cause
 	r.settled = true
 	lasted := cause == released || cause == closed
-	if l.leaseGone { // the lease is others'
+	if l.leaseGone { // other Locks have the lease
 		if r.err == nil && (cause == nil || lasted) {
 			r.freed = wire.Free
 		}
@@ -186,7 +187,7 @@ func (r *releasing) settle() {
 	}
 }
 
-// emitReleased emits the event of the Release that ended a lock.
+// emitReleased emits the event of a Release that ended a lock.
 func (l *Lock) emitReleased(err error) {
 	switch {
 	case err == nil:
@@ -198,7 +199,7 @@ func (l *Lock) emitReleased(err error) {
 	}
 }
 
-// notEntered is the error of a Release that the lock's gate has not let in.
+// notEntered is the error of a Release that could not enter the lock's gate.
 func notEntered(key string, err error) error {
 	if err == gate.ErrAnswered {
 		return &LockError{"release", key, ErrReleased}
@@ -206,9 +207,9 @@ func notEntered(key string, err error) error {
 	return &LockError{"release", key, fmt.Errorf("another Release of it has no answer yet: %w", err)}
 }
 
-// keepOthersOut decides whether this Release only shortens the lease, because others are to be kept out. It
-// also notes the token of an earlier Release that has, because the keys may have that one. The caller holds
-// the lock's mu.
+// keepOthersOut decides whether this Release only shortens the lease, because WithMinHold still keeps others
+// out. It also notes the token of an earlier Release that has shortened the lease, because the keys may have
+// that token. The caller holds the lock's mu.
 func (r *releasing) keepOthersOut(now clock.Instant) {
 	l := r.lock
 	until := l.keptUntil()
@@ -221,10 +222,10 @@ func (r *releasing) keepOthersOut(now clock.Instant) {
 	r.minimum, r.over = l.minimum, until <= now
 }
 
-// shortens reports whether the Release leaves the keys a shorter lease, and does not free them.
+// shortens reports whether the Release shortens the lease and does not free the keys.
 func (r *releasing) shortens() bool { return r.minimum != nil && !r.over }
 
-// freeing is what the Release asks the server for, and when the keys may be free.
+// freeing returns the request of the Release to the server, and when the keys may be free.
 func (r *releasing) freeing() (f wire.Freeing, until clock.Instant) {
 	l := r.lock
 	l.mu.Lock() // an extension may get its answer now

@@ -32,8 +32,10 @@ type Attempt struct {
 	Elapsed time.Duration // since the start of the call
 	// Previous is the last pause: the answer of the policy, but no longer than Remaining and a year. It is 0
 	// at first.
-	Previous  time.Duration
-	Remaining time.Duration // holder's remaining time; NoExpiry when it never expires; 0 when unknown, as when the last attempt had no answer
+	Previous time.Duration
+	// Remaining is the time left of the holder's lease: NoExpiry if the lease never ends, and 0 if the time
+	// is unknown, as after an attempt without an answer.
+	Remaining time.Duration
 }
 
 // DefaultRetry is the policy of a Locker without WithRetry. It is Fixed(NoExpiry): the waiter waits until its

@@ -7,32 +7,33 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// AcquireShared takes a share of the lock of key, for a reader, and waits like Acquire. Any number of
-// readers hold the lock together, each with a Lock of its own, and all with the same fence. While one does,
-// nobody holds the whole lock, nor permits of it.
+// AcquireShared takes a share of the lock of key for a reader, and waits like Acquire. Any number of readers
+// hold the lock together. Each has a Lock of its own, and all have the same fence. Meanwhile no other token
+// holds the whole lock or permits of the key.
 //
-// One who waits for the whole lock stops readers who come later, and when it has released the lock, all who
-// wait by then get in together. There is no way from a share to the whole lock, or back: release the one,
-// acquire the other, and look again at what was read.
+// A waiter for the whole lock stops later readers. When it has released the lock, all readers that wait by
+// then get in together. A reader cannot turn its share into the whole lock, nor a holder the whole lock into
+// a share. Release the one, acquire the other, and read the data again.
 //
-// WithToken and WithMinHold are refused, and there is a fence whatever WithFence says. To other lock
-// libraries the key is that of a held lock.
+// AcquireShared refuses WithToken and WithMinHold, and ignores WithFence(false). Other lock libraries see the
+// key as a held lock.
 //
-// Readers of one Locker with the same TTL and owner share what one of them has at the server: those who come
-// within a turn (WithTurn) get the lock without a command, with the deadline and the Token of the first, and
-// the last Release gives it up. If it is lost, it is for all of them. WithUniqueToken has a reader share
-// nothing.
+// Readers of one Locker with the same TTL and owner have one share at the server. A reader that comes within
+// a turn (WithTurn) joins without a command, with the deadline and the Token of the first reader. The last
+// Release gives the share up. A loss is a loss for all of them. WithUniqueToken gives a reader a share of its
+// own.
 func (l *Locker) AcquireShared(ctx context.Context, key string, opts ...Option) (*Lock, error) {
 	return l.acquireShare(ctx, key, reader, opts, method{wait: true})
 }
 
-// Readers are those who share a lock, for a script that is to write only while they do: it compares the
-// value of the lock's key with their Token, as it would compare that of one who has the whole lock. The
-// Readers of a nil Lock, of a whole lock and of permits have no Token.
+// Readers stands for all who share a lock, for a script that writes only while they do. The script compares
+// the value of the lock's key with Token, as it would compare the token of a whole lock. A nil Lock, a whole
+// lock and permits have Readers without a Token.
 type Readers struct{ key, token string }
 
-// Readers returns those who share the lock with this reader, from when the lock was granted: as long as one
-// of them keeps it, also if this one has released its own share, nobody has had the whole lock, or permits.
+// Readers returns the readers that share the lock with this reader, from its grant on. While one of them
+// keeps its share, no other token has had the whole lock or permits. This holds even if this reader has
+// released its own share.
 func (l *Lock) Readers() Readers {
 	if l.usable() != nil {
 		return Readers{}
@@ -44,46 +45,46 @@ func (l *Lock) Readers() Readers {
 	return r
 }
 
-// Key returns the Redis key, prefix included.
+// Key returns the Redis key with the prefix.
 func (r Readers) Key() string { return r.key }
 
-// Token returns the value that the key has on the server while they share it.
+// Token returns the value of the key on the server while the readers share it.
 func (r Readers) Token() string { return r.token }
 
-// TryAcquireShared is AcquireShared without waiting. ErrHeld says that somebody holds the whole lock,
-// or that others wait for the key.
+// TryAcquireShared is AcquireShared without waiting. ErrHeld means that another token holds the whole lock or
+// permits, or that others wait for the key.
 func (l *Locker) TryAcquireShared(ctx context.Context, key string, opts ...Option) (*Lock, error) {
 	return l.acquireShare(ctx, key, reader, opts, method{})
 }
 
-// AcquirePermits takes n of the permits of key in one step, of which there are as many as limit, or waits
-// for them: a semaphore whose permits have leases, so that a holder that dies keeps its own until its lease
-// ends. n is from 1 to 1000 and no more than limit; the permits are one Lock. Options are those of
-// AcquireShared.
+// AcquirePermits takes n permits of key in one step, or waits for them. There are limit permits. It is a
+// semaphore whose permits have leases: a holder that dies keeps its permits only until its lease ends. n is
+// from 1 to 1000 and at most limit. The permits are one Lock. The options are those of AcquireShared.
 //
-// Who waits gets permits first come, first served: one who wants several waits until so many are free, and
-// those behind it wait too. For a turn (WithTurn) Release hands permits to the first of its own process who
-// wants as many with the same options. That one has their token, fence and deadline, and notices later than
-// others if they were lost. One WithUniqueToken, or that was asked for its Token, hands nothing over.
+// Waiters get permits first come, first served. A waiter for several permits waits until all of them are
+// free, and later waiters wait too. During a turn (WithTurn), Release hands permits to the first caller of
+// its own process that wants the same number with the same options. That caller gets their token, fence and
+// deadline, and notices a loss later than others. There is no hand-over WithUniqueToken, or after a call of
+// Token.
 //
-// The limit is the caller's own: it gets permits when those in use and its own are no more than that. So
-// callers with another limit can work beside it, as they do while a new version of a program is deployed;
-// one with a higher limit may come later, and then more are in use than the lower one says.
+// Each caller has its own limit: it gets permits if the permits in use and its own are within its limit. So
+// callers with different limits can work together, as during a deployment. A caller with a higher limit may
+// come later. Then more permits are in use than the lower limit says.
 func (l *Locker) AcquirePermits(
 	ctx context.Context, key string, n, limit int, opts ...Option,
 ) (*Lock, error) {
 	return l.acquirePermits(ctx, key, n, limit, opts, method{wait: true})
 }
 
-// TryAcquirePermits is AcquirePermits without waiting. ErrHeld says that there are not enough permits
-// free, that somebody holds the whole lock, or that others wait.
+// TryAcquirePermits is AcquirePermits without waiting. ErrHeld means that too few permits are free, that
+// another token holds the whole lock, or that others wait.
 func (l *Locker) TryAcquirePermits(
 	ctx context.Context, key string, n, limit int, opts ...Option,
 ) (*Lock, error) {
 	return l.acquirePermits(ctx, key, n, limit, opts, method{})
 }
 
-// DoShared is Do with a share of the lock of key, as AcquireShared takes it.
+// DoShared is Do with a share of the lock of key, which it takes like AcquireShared.
 func (l *Locker) DoShared(
 	ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option,
 ) error {
@@ -93,7 +94,7 @@ func (l *Locker) DoShared(
 	return err
 }
 
-// TryDoShared is TryDo with a share of the lock of key, as TryAcquireShared takes it.
+// TryDoShared is TryDo with a share of the lock of key, which it takes like TryAcquireShared.
 func (l *Locker) TryDoShared(
 	ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option,
 ) (ran bool, err error) {
@@ -102,7 +103,7 @@ func (l *Locker) TryDoShared(
 	}, false)
 }
 
-// DoPermits is Do with n permits of key, as AcquirePermits takes them.
+// DoPermits is Do with n permits of key, which it takes like AcquirePermits.
 func (l *Locker) DoPermits(
 	ctx context.Context, key string, n, limit int,
 	fn func(ctx context.Context, lock *Lock) error, opts ...Option,
@@ -113,7 +114,7 @@ func (l *Locker) DoPermits(
 	return err
 }
 
-// TryDoPermits is TryDo with n permits of key, as TryAcquirePermits takes them.
+// TryDoPermits is TryDo with n permits of key, which it takes like TryAcquirePermits.
 func (l *Locker) TryDoPermits(
 	ctx context.Context, key string, n, limit int,
 	fn func(ctx context.Context, lock *Lock) error, opts ...Option,
@@ -123,10 +124,10 @@ func (l *Locker) TryDoPermits(
 	}, false)
 }
 
-// reader is the share of one who reads.
+// reader is the share of a reader.
 var reader = wire.Share{Permits: 1}
 
-// mostPermits is how many permits one Lock has at most.
+// mostPermits is the largest number of permits of one Lock.
 const mostPermits = 1000
 
 func (l *Locker) acquirePermits(

@@ -11,18 +11,19 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/text"
 )
 
-// Shutdown ends the Locker for a process that stops, so that others get its locks at once. In this order:
+// Shutdown ends the Locker for a process that stops, so others get its locks at once. In this order:
 //
-//   - Calls that acquire fail with ErrClosed from now on, also those that wait.
-//   - The Context of each lock, and of each function of Do, Lead and their kind, ends with ErrShutdown. The
-//     lock is still held, and extended for up to a minute.
-//   - Shutdown waits until these functions have returned, while ctx lasts.
-//   - It releases all other locks. Nobody waits for those who work under them: have them stop before.
-//   - It closes the Locker as Close does, and returns.
+//   - Calls that acquire fail with ErrClosed from now on, also calls that wait.
+//   - The Context of each lock ends with ErrShutdown, and so does the context of each function of Do, Lead
+//     and their variants. The lock is still held, and its extension goes on for up to a minute.
+//   - Shutdown waits until these functions return, while ctx lasts.
+//   - It releases all other locks. It does not wait for work under them, so the caller must stop that work
+//     before.
+//   - It closes the Locker like Close, and returns.
 //
-// Nil means that every function has returned, and that the server has freed what was held. Otherwise the
-// error is ErrClosed, after a Shutdown or Close before, or a *ShutdownError. A function that has not
-// returned when ctx ends keeps its lock until the lease ends; so do not call Shutdown in one. After ctx has
+// Nil means that every function has returned, and that the server has freed all locks. If Shutdown or Close
+// came before, the error is ErrClosed. Any other error is a *ShutdownError. A function that has not returned
+// when ctx ends keeps its lock until the lease ends. So a function must not call Shutdown. After ctx has
 // ended, Shutdown takes at most 8 seconds more if the server does not answer.
 func (l *Locker) Shutdown(ctx context.Context) (err error) {
 	if err := checkCall(ctx, l); err != nil {
@@ -32,14 +33,14 @@ func (l *Locker) Shutdown(ctx context.Context) (err error) {
 		return ErrClosed
 	}
 	l.lines.Wake()
-	defer func() { err = l.finish(ctx) }() // also if a method of a context panics that ends now
+	defer func() { err = l.finish(ctx) }() // even if a method of a context that ends now panics
 	l.eachLock(func(lock *Lock) { lock.endContext(shuttingDown) })
 	return nil
 }
 
 // finish is the part of Shutdown that waits, frees and closes.
 func (l *Locker) finish(ctx context.Context) error {
-	defer l.Close() // also if user code panics
+	defer l.Close() // even if user code panics
 	var left ShutdownError
 	var errs []error
 	select {
@@ -60,7 +61,7 @@ func (l *Locker) finish(ctx context.Context) error {
 			rest = append(rest, lock)
 		}
 	}
-	if l.isClosed() { // by another goroutine: that may have ended some locks before they were looked at
+	if l.isClosed() { // by another goroutine, which may have ended some locks before Shutdown saw them
 		return ErrClosed
 	}
 	for i, err := range l.ReleaseEach(ctx, rest) {
@@ -81,11 +82,11 @@ func (l *Locker) finish(ctx context.Context) error {
 	return &left
 }
 
-// ShutdownError says which keys Shutdown leaves, or may leave, to their leases.
+// ShutdownError has the keys that Shutdown leaves, or may leave, to their leases.
 type ShutdownError struct {
-	Running []string // of functions that had not returned when the context ended
-	Unsure  []string // of locks that the server has not freed, as far as is known
-	Err     error    // the context's error, those of the releases, or all of them
+	Running []string // keys of functions that had not returned when the context ended
+	Unsure  []string // keys of locks whose end the server has not confirmed
+	Err     error    // the errors of the context and of the releases
 }
 
 func (e *ShutdownError) Error() string {
@@ -99,14 +100,14 @@ func (e *ShutdownError) Error() string {
 	if left == nil {
 		left = append(left, "calls were still under way")
 	}
-	cause, _, _ := strings.Cut(text.Cause(e.Err), "\n") // of the errors of many locks, the first
+	cause, _, _ := strings.Cut(text.Cause(e.Err), "\n") // the first error of many locks
 	return "rlock: shutdown: " + strings.Join(left, ", and ") + ": " + cause
 }
 
 // Unwrap returns Err.
 func (e *ShutdownError) Unwrap() error { return e.Err }
 
-// someKeys shows the first of some keys, and how many there are.
+// someKeys returns the first of some keys, and their number.
 func someKeys(keys []string) string {
 	const shown = 5
 	var names []string

@@ -11,24 +11,24 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/text"
 )
 
-// longWait is the waiting time from which SlogObserver speaks up.
+// longWait is the shortest wait that SlogObserver logs at Info.
 const longWait = time.Second
 
-// burst is for how long SlogObserver counts warnings that are like one that it has logged.
+// burst is the time in which SlogObserver counts warnings that are like a logged warning.
 const burst = time.Minute
 
-// SlogObserver returns an Observer that logs each event to logger, or to slog.Default if that is nil:
+// SlogObserver returns an Observer that logs each event to logger, or to slog.Default if logger is nil:
 //
-//   - Warn: a lock that was lost or expired, a lease that is too short, and failures that are about the
-//     server or the program, as with ErrNoAnswer
-//   - Info: acquisitions that waited for a second or longer, that gave up or were cancelled, and locks that
-//     ended with their Locker
-//   - Debug: everything else
+//   - Warn: a lock was lost or expired, a lease is too short, or a failure is about the server or the
+//     program, such as ErrNoAnswer
+//   - Info: an acquisition waited for a second or longer, gave up or was cancelled, or a lock ended with its
+//     Locker
+//   - Debug: every other event
 //
-// It warns once of what has the same kind and reason, and counts the others for a minute, so an outage makes
-// as many lines as it lasts minutes. The others are logged at Debug, each with its key. The first event after
-// that minute brings the count, as more, and how long ago the last of them was, in a line without a key. A
-// key with unprintable bytes is quoted, a long one is cut.
+// SlogObserver logs one warning for each kind and reason. For a minute it counts further warnings of the same
+// kind and reason, and logs them at Debug, each with its key. So an outage makes one warning a minute. The
+// first event after that minute brings a line without a key. It has the count, as more, and the time since
+// the last counted warning. SlogObserver quotes a key with unprintable bytes, and cuts a long key.
 func SlogObserver(logger *slog.Logger) Observer { return &slogObserver{logger: logger} }
 
 // slogObserver has one burst for each kind and reason.
@@ -44,7 +44,7 @@ type slogObserver struct {
 	}
 }
 
-// counted is what a burst has not logged.
+// counted is what a burst has counted and not logged.
 type counted struct {
 	kind   EventKind
 	reason FailureReason
@@ -52,7 +52,7 @@ type counted struct {
 	ago    time.Duration
 }
 
-// Observe logs the event, unless it is one of a burst.
+// Observe logs the event, unless the event is part of a burst.
 func (o *slogObserver) Observe(ctx context.Context, e Event) {
 	to := o.logger
 	if to == nil {
@@ -72,7 +72,7 @@ func (o *slogObserver) Observe(ctx context.Context, e Event) {
 	to.LogAttrs(ctx, level, "rlock: "+e.Kind.String(), e.attrs(reason)...)
 }
 
-// counts reports whether an event is one of a burst, and then counts it. Otherwise it begins one.
+// counts reports whether an event is part of a burst, and then counts it. Otherwise it begins a burst.
 func (o *slogObserver) counts(kind EventKind, reason FailureReason) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -88,8 +88,7 @@ func (o *slogObserver) counts(kind EventKind, reason FailureReason) bool {
 	return true
 }
 
-// ended returns what the bursts that are over have counted. As long as none has counted anything it takes no
-// mutex.
+// ended returns the counts of the bursts that are over. While no burst has a count, it takes no mutex.
 func (o *slogObserver) ended() (all []counted) {
 	now := clock.Now()
 	if due := clock.Instant(o.due.Load()); due == 0 || now < due {
@@ -131,7 +130,7 @@ func (e Event) level() slog.Level {
 	return slog.LevelWarn
 }
 
-// attrs has those fields of the event that apply.
+// attrs returns the fields of the event that apply.
 func (e Event) attrs(reason FailureReason) []slog.Attr {
 	attrs := append(text.KeysAttrs(e.Key, len(e.Keys), e.Fence), reason.attrs()...)
 	if e.Attempts > 0 {
@@ -157,7 +156,7 @@ func (e Event) attrs(reason FailureReason) []slog.Attr {
 	return attrs
 }
 
-// attrs has the reason, if there is one.
+// attrs returns the reason, if there is one.
 func (r FailureReason) attrs() []slog.Attr {
 	if r == 0 {
 		return nil

@@ -14,9 +14,11 @@ type Stats struct {
 	Acquired      uint64 // acquisitions that succeeded
 	AcquireFailed uint64 // acquisitions that failed
 	// commands to acquire that were sent to the server, with repeated commands and heartbeats
-	Attempts   uint64
-	Contended  uint64 // acquisitions that found the lock held, or other waiters before them
-	HandedOver uint64 // acquisitions to which the last holder, of this Locker, handed the lock over, and readers who share what another reader has
+	Attempts  uint64
+	Contended uint64 // acquisitions that found the lock held, or other waiters before them
+	// acquisitions that got the lock from the last holder, of this Locker, and readers that joined the share of
+	// another reader
+	HandedOver uint64
 	Attached   uint64 // locks that Attach took over
 
 	// Waiting is the number of acquisitions that wait now: for others, or for a server that does not answer
@@ -27,7 +29,7 @@ type Stats struct {
 	Unanswered int64
 	OldestWait time.Duration
 
-	Polling bool // nobody waits in the queue of the server: WithQueue(false), or the user lacks a right for it
+	Polling bool // all callers poll: WithQueue(false), or the user lacks a right for the queue
 
 	Waited time.Duration // total time of contended acquisitions that have ended
 	Waits  Histogram     // how long each of them took, without calls that do not wait, such as TryAcquire

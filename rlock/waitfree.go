@@ -10,9 +10,9 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// WaitFree returns nil when nobody holds the lock of key, without taking it. A lock that is passed on is
-// never free in between, so WaitFree waits for those who wait too. Only WithRetry has an effect. The error
-// is an *AcquireError, as of Acquire.
+// WaitFree waits until no token holds the lock of key, and does not take the lock. A lock is never free
+// during a hand-over, so WaitFree also waits for all waiters. Only WithRetry has an effect. The error is an
+// *AcquireError, as from Acquire.
 func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error {
 	opts = append(slices.Clip(opts), WithMinHold(0)) // for it no lease is too short
 	set, full, err := l.beginKey(ctx, key, opts)

@@ -1,66 +1,54 @@
-// Package rlocktest runs a Redis server inside the test or demo program that
-// needs one, so nothing has to be installed, started or cleaned up.
+// Package rlocktest runs a Redis server inside a test or demo program, without an installation.
 //
-// It is miniredis with four differences:
+// The server is miniredis with four additions:
 //
-//   - TTLs run down in real time, and TIME moves. As in Redis, no key expires while a
-//     script runs.
-//   - Client-side caching works: CLIENT TRACKING and CLIENT CACHING are
-//     understood, and invalidations are pushed to RESP3 connections. A rueidis
-//     client with default options can use DoCache against it.
-//   - Keys that expire are announced to the clients that cached them within
-//     some 20 milliseconds, though nobody touches them.
-//   - Sharded channels work: SSUBSCRIBE, SUNSUBSCRIBE, SPUBLISH and PUBSUB SHARDNUMSUB, the
-//     last two in scripts too. They are refused inside MULTI, and in scripts once
-//     [miniredis.Miniredis.SetError] was used.
+//   - TTLs run down in real time, and TIME moves. As in Redis, no key expires while a script runs.
+//   - Client-side caching works: the server knows CLIENT TRACKING and CLIENT CACHING, and pushes invalidations
+//     to RESP3 connections. A rueidis client with default options can use DoCache.
+//   - When a key expires, the server tells the clients that cached the key within some 20 milliseconds.
+//   - Sharded channels work: SSUBSCRIBE, SUNSUBSCRIBE, SPUBLISH and PUBSUB SHARDNUMSUB. Scripts can use the
+//     last two. MULTI refuses all four. Scripts refuse them after [miniredis.Miniredis.SetError].
 //
-// One line in a test is enough, after go get github.com/rlock-go/toolkit/rlock/rlocktest@main:
+// A test needs one line, after go get github.com/rlock-go/toolkit/rlock/rlocktest@main:
 //
 //	client := rlocktest.Client(t)
 //
 // # Client-side caching
 //
-// As in Redis, keys are tracked by name, whatever database they are in, and an
-// invalidation is sent once for each time the key was read. OPTIN, OPTOUT,
-// BCAST, PREFIX and NOLOOP are supported, REDIRECT is not. A command that
-// changed nothing, such as SET NX on a key that exists, announces nothing, also
-// inside a script. What is not exact announces too much, never too little:
+// As in Redis, the server tracks keys by name, in all databases together. It sends one invalidation for each
+// time that a client read the key. It supports OPTIN, OPTOUT, BCAST, PREFIX and NOLOOP, but not REDIRECT. A
+// command that changes nothing, such as SET NX on a key that exists, makes no invalidation, also inside a
+// script. Some commands make too many invalidations, but none makes too few:
 //
-//   - A script counts as having read all the keys it was given.
-//   - A write inside MULTI always counts as a change, as does a write for
-//     which the reply does not say.
-//   - Changes made by a script are seen command by command until
-//     [miniredis.Miniredis.SetError] was used; from then on a script counts as
-//     having changed all the keys it was given, and only those.
-//   - While a connection waits in a blocking command, its invalidations wait
-//     too.
+//   - A script counts as a reader of all its keys.
+//   - A write inside MULTI always counts as a change. A write counts as a change if its reply does not tell.
+//   - The server sees the changes of a script command by command. After [miniredis.Miniredis.SetError] a
+//     script counts as a change of all its keys, and only of those.
+//   - While a connection waits in a blocking command, its invalidations wait too.
 //
-// Two kinds of change are not announced: those made by calling methods of
-// [Server.Redis] that write, and a hash field that expires by itself.
-// CLIENT TRACKING and CLIENT CACHING are refused inside MULTI.
+// Two kinds of change make no invalidation: methods of [Server.Redis] that write, and a hash field that expires
+// by itself. MULTI refuses CLIENT TRACKING and CLIENT CACHING.
 //
 // # Failures
 //
-// A test can have the server fail in the ways that locks must cope with:
+// A test can make the server fail:
 //
-//   - [Server.FailNext]: the next command that matches is refused with an error.
-//   - [Server.LoseReply]: it runs, and its connection breaks before the answer.
-//   - [Server.Silence]: the network swallows everything until that is lifted.
+//   - [Server.FailNext]: the server refuses the next command that matches, with an error.
+//   - [Server.LoseReply]: the command runs, and its connection breaks before the answer.
+//   - [Server.Silence]: the network swallows everything until the test lifts the silence.
 //   - [Server.Delay]: each answer takes longer.
 //   - [Server.Stop] and [Server.Restart]: a crash, with or without the data.
-//   - [Server.Take], [Server.Free] and [Server.Shorten]: a stranger takes, deletes or
-//     shortens a lock, whoever holds it.
+//   - [Server.Take], [Server.Free] and [Server.Shorten]: a stranger takes, deletes or shortens a lock.
 //
-// Each of them does to a lock what a real server behind a broken network does: the
-// tests of this module run the same failures against both.
+// Each failure does to a lock what a real server behind a broken network does. The tests of this module run the
+// same failures against both.
 //
 // # Time
 //
-// A test of leases need not wait for them. [StartInMemory] returns a server without a
-// listener, which can be in a bubble of [testing/synctest] together with its clients and
-// locks. All of them have the bubble's clock then, and [Server.Advance] moves it: keys expire
-// at the server, leases end or are renewed, and who waits for a lock gets it, before
-// Advance returns. Each Locker that the test opens stands for a process of its own.
+// A test of leases need not wait for them. [StartInMemory] returns a server without a listener. Make the
+// server, its clients and its locks in one bubble of [testing/synctest]: then all of them have the clock of the
+// bubble. [Server.Advance] moves that clock. Before Advance returns, keys expire at the server, leases end or
+// are extended, and waiters get their locks. Each Locker of the test stands for a process of its own.
 //
 // A lease that runs out:
 //
@@ -91,7 +79,7 @@
 //		return locker
 //	}
 //
-// One that is renewed, until nobody can:
+// A lease with automatic extension, until the network is silent:
 //
 //	lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(30*time.Second), rlock.WithAutoExtend(true))
 //	require.NoError(t, err)
@@ -122,7 +110,7 @@
 //	server.Advance(31 * time.Second)
 //	require.NoError(t, (<-got).Err())
 //
-// A job of every hour that several machines start, whose clocks differ:
+// An hourly job that several machines with different clocks start:
 //
 //	runs := 0
 //	start := func(locker *rlock.Locker) {
@@ -143,43 +131,38 @@
 //	start(other)
 //	require.Equal(t, 2, runs)
 //
-// Time also moves on by itself when every goroutine of the bubble waits, so a test may
-// as well wait for what shall happen: <-lock.Context().Done().
+// Time also moves by itself while every goroutine of the bubble waits. So a test may simply wait for an event:
+// <-lock.Context().Done().
 //
-// What there is to know:
+// The rules of such a test:
 //
-//   - The server, the Lockers and their clients are made inside the bubble and closed inside it, as
-//     Cleanup of the bubble's t does. One that is from outside has another clock.
-//   - A bubble ends with its test, so wait for what other goroutines do last, such as a Release.
-//   - All goroutines of the bubble must wait for something of the bubble. One that waits for a real
-//     network, a process or a mutex keeps the time from moving on, and the test hangs.
-//   - FastForward of [Server.Redis] moves the server alone, and no Locker. That is how a server
-//     behaves whose clock jumps.
-//   - With a server that listens, time is that of the machine. There, [Server.Shorten] and
-//     [Server.Free] end the lease of a lock at once.
-//   - A lock that is renewed or waited for costs some work for each second that passes: an hour
-//     takes one to three seconds of the machine's time.
+//   - Make and close the server, the Lockers and their clients inside the bubble, as Cleanup of the bubble's t
+//     does. Anything from outside has another clock.
+//   - A bubble ends with its test, so wait for the last work of other goroutines, such as a Release.
+//   - All goroutines of the bubble must wait for something of the bubble. A goroutine that waits for a real
+//     network, a process or a mutex stops the clock, and the test hangs.
+//   - FastForward of [Server.Redis] moves the server alone, and no Locker: the clock of the server jumps.
+//   - A server that listens has the time of the machine. There, [Server.Shorten] and [Server.Free] end a lease
+//     at once.
+//   - A lock that is extended or waited for costs some work for each second of the clock: an hour takes one to
+//     three seconds of the machine's time.
 //
 // # What it does not do
 //
-// This is not Redis, and a test that passes here can still fail there:
+// The server is not Redis. A test that passes here can fail with Redis:
 //
-//   - It is a single node with cluster support disabled. It accepts commands
-//     and scripts over keys of different slots, which a cluster does not.
-//   - Scripts run in another Lua, without the shebang line and its flags. They
-//     may use keys they did not declare. string.format takes no text in a number's
-//     place: use tonumber.
-//   - An error raised inside a script, as by redis.call, arrives as a generic
-//     script error with the original text inside it, so its code is masked. An
-//     error the script returns, as redis.error_reply does, keeps its code.
-//   - A connection that sent SUBSCRIBE accepts nothing but pub/sub commands, even
-//     with RESP3; one that sent SSUBSCRIBE accepts all commands, even with RESP2.
-//   - With a WATCH on it, some changes to a key go unnoticed: a field taken out
-//     of a hash that keeps others, a member out of a sorted set, a TTL set by
-//     GETEX.
-//   - Where an int has 32 bits, as on GOARCH=386 and arm, scripts count and reply
-//     whole integers with INCR, INCRBY, DECR and DECRBY; all other commands know 32
-//     bits only, so a TTL of more than 24 days is refused.
-//   - Every command costs time that grows with the number of keys, which is
-//     felt from some thousands of keys on.
+//   - It is a single node with cluster support disabled. It accepts commands and scripts over keys of different
+//     slots, and a cluster refuses them.
+//   - Scripts run in another Lua, without the shebang line and its flags. They may use keys that they did not
+//     declare. string.format takes no text in place of a number: use tonumber.
+//   - An error inside a script, as from redis.call, arrives as a generic script error with the original text
+//     inside, so its code is hidden. An error that the script returns, as from redis.error_reply, keeps its
+//     code.
+//   - A connection that sent SUBSCRIBE accepts only pub/sub commands, even with RESP3. A connection that sent
+//     SSUBSCRIBE accepts all commands, even with RESP2.
+//   - WATCH misses some changes of a key: a field that leaves a hash with other fields, a member that leaves a
+//     sorted set, and a TTL from GETEX.
+//   - If an int has 32 bits, as on GOARCH=386 and arm, scripts count and reply whole integers with INCR, INCRBY,
+//     DECR and DECRBY. All other commands know only 32 bits, so the server refuses a TTL of more than 24 days.
+//   - The time of a command grows with the number of keys. From some thousands of keys on, tests get slow.
 package rlocktest
