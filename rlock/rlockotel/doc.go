@@ -3,15 +3,16 @@
 // It has three functions. The program passes its own provider to each, and no function uses the global
 // providers:
 //
-//   - [Register] has a meter read the counts of a Locker when a reader asks for them. It costs a lock nothing.
+//   - [Register] has a meter read the counts of a Locker when a reader asks for them. It costs a lock
+//     nothing.
 //   - [NewObserver] counts events by classes of keys, if one Locker has several sorts of locks.
 //   - [NewTracer] records a span for each acquisition that waits.
 //
 // NewObserver and NewTracer get each event, which costs some microseconds with OpenTelemetry's SDK.
 //
-// A key is never an attribute. A metric would have too many keys, and a key in a span could tell whose data it
-// is about. The caller gives NewObserver and NewTracer a function that returns the class of a key, such as the
-// text before the first colon.
+// A key is never an attribute. A metric would have too many keys, and a key in a span could tell whose data
+// it is about. The caller gives NewObserver and NewTracer a function that returns the class of a key, such as
+// the text before the first colon.
 //
 // rlockotel is a module of its own, so rlock itself does not require OpenTelemetry. The module requires the
 // API and no SDK:
@@ -23,8 +24,8 @@
 // Names, units and attributes follow OpenTelemetry's semantic conventions: units in UCUM, durations in
 // seconds, and error.type for the reason of a failure. OpenTelemetry exports the metrics to Prometheus with
 // the names of package rlockprom. The labels there are these attributes without "rlock.", and reason stands
-// for error.type. One thing differs: an OpenTelemetry meter cannot read a histogram, so Register has wait.time
-// and hold.time in place of the histograms of the Collector.
+// for error.type. One thing differs: an OpenTelemetry meter cannot read a histogram, so Register has
+// wait.time and hold.time in place of the histograms of the Collector.
 //
 // # Metrics of Register
 //
@@ -53,12 +54,12 @@
 //
 // Gauge:
 //
-//	rlock.oldest_wait     s              how long the oldest of rlock.waiting has waited
+//		rlock.oldest_wait     s              how long the oldest of rlock.waiting has waited
 //
-//   - error.type is the name of an [rlock.FailureReason].
-//   - rlock.how is released, release_failed, lost, expired, detached or closed.
-//   - rlock.cache is hit if the client-side cache answered, and miss otherwise.
-//   - rlock.oldest_wait counts a candidate of Lead only while the server does not answer.
+//	  - error.type is the name of an [rlock.FailureReason].
+//	  - rlock.how is released, release_failed, lost, expired, detached or closed.
+//	  - rlock.cache is hit if the client-side cache answered, and miss otherwise.
+//	  - rlock.oldest_wait counts a candidate of Lead only while the server does not answer.
 //
 // [rlock.Stats] says exactly what each metric counts.
 //

@@ -3,8 +3,8 @@
 // The server is miniredis with four additions:
 //
 //   - TTLs run down in real time, and TIME moves. As in Redis, no key expires while a script runs.
-//   - Client-side caching works: the server knows CLIENT TRACKING and CLIENT CACHING, and pushes invalidations
-//     to RESP3 connections. A rueidis client with default options can use DoCache.
+//   - Client-side caching works: the server knows CLIENT TRACKING and CLIENT CACHING, and pushes
+//     invalidations to RESP3 connections. A rueidis client with default options can use DoCache.
 //   - When a key expires, the server tells the clients that cached the key within some 20 milliseconds.
 //   - Sharded channels work: SSUBSCRIBE, SUNSUBSCRIBE, SPUBLISH and PUBSUB SHARDNUMSUB. Scripts can use the
 //     last two. MULTI refuses all four. Scripts refuse them after [miniredis.Miniredis.SetError].
@@ -26,8 +26,8 @@
 //     script counts as a change of all its keys, and only of those.
 //   - While a connection waits in a blocking command, its invalidations wait too.
 //
-// Two kinds of change make no invalidation: methods of [Server.Redis] that write, and a hash field that expires
-// by itself. MULTI refuses CLIENT TRACKING and CLIENT CACHING.
+// Two kinds of change make no invalidation: methods of [Server.Redis] that write, and a hash field that
+// expires by itself. MULTI refuses CLIENT TRACKING and CLIENT CACHING.
 //
 // # Failures
 //
@@ -40,15 +40,15 @@
 //   - [Server.Stop] and [Server.Restart]: a crash, with or without the data.
 //   - [Server.Take], [Server.Free] and [Server.Shorten]: a stranger takes, deletes or shortens a lock.
 //
-// Each failure does to a lock what a real server behind a broken network does. The tests of this module run the
-// same failures against both.
+// Each failure does to a lock what a real server behind a broken network does. The tests of this module run
+// the same failures against both.
 //
 // # Time
 //
 // A test of leases need not wait for them. [StartInMemory] returns a server without a listener. Make the
-// server, its clients and its locks in one bubble of [testing/synctest]: then all of them have the clock of the
-// bubble. [Server.Advance] moves that clock. Before Advance returns, keys expire at the server, leases end or
-// are extended, and waiters get their locks. Each Locker of the test stands for a process of its own.
+// server, its clients and its locks in one bubble of [testing/synctest]: then all of them have the clock of
+// the bubble. [Server.Advance] moves that clock. Before Advance returns, keys expire at the server, leases
+// end or are extended, and waiters get their locks. Each Locker of the test stands for a process of its own.
 //
 // A lease that runs out:
 //
@@ -131,28 +131,28 @@
 //	start(other)
 //	require.Equal(t, 2, runs)
 //
-// Time also moves by itself while every goroutine of the bubble waits. So a test may simply wait for an event:
-// <-lock.Context().Done().
+// Time also moves by itself while every goroutine of the bubble waits. So a test may simply wait for an
+// event: <-lock.Context().Done().
 //
 // The rules of such a test:
 //
-//   - Make and close the server, the Lockers and their clients inside the bubble, as Cleanup of the bubble's t
-//     does. Anything from outside has another clock.
+//   - Make and close the server, the Lockers and their clients inside the bubble, as Cleanup of the bubble's
+//     t does. Anything from outside has another clock.
 //   - A bubble ends with its test, so wait for the last work of other goroutines, such as a Release.
 //   - All goroutines of the bubble must wait for something of the bubble. A goroutine that waits for a real
 //     network, a process or a mutex stops the clock, and the test hangs.
 //   - FastForward of [Server.Redis] moves the server alone, and no Locker: the clock of the server jumps.
-//   - A server that listens has the time of the machine. There, [Server.Shorten] and [Server.Free] end a lease
-//     at once.
-//   - A lock that is extended or waited for costs some work for each second of the clock: an hour takes one to
-//     three seconds of the machine's time.
+//   - A server that listens has the time of the machine. There, [Server.Shorten] and [Server.Free] end a
+//     lease at once.
+//   - A lock that is extended or waited for costs some work for each second of the clock: an hour takes one
+//     to three seconds of the machine's time.
 //
 // # What it does not do
 //
 // The server is not Redis. A test that passes here can fail with Redis:
 //
-//   - It is a single node with cluster support disabled. It accepts commands and scripts over keys of different
-//     slots, and a cluster refuses them.
+//   - It is a single node with cluster support disabled. It accepts commands and scripts over keys of
+//     different slots, and a cluster refuses them.
 //   - Scripts run in another Lua, without the shebang line and its flags. They may use keys that they did not
 //     declare. string.format takes no text in place of a number: use tonumber.
 //   - An error inside a script, as from redis.call, arrives as a generic script error with the original text
@@ -160,9 +160,10 @@
 //     code.
 //   - A connection that sent SUBSCRIBE accepts only pub/sub commands, even with RESP3. A connection that sent
 //     SSUBSCRIBE accepts all commands, even with RESP2.
-//   - WATCH misses some changes of a key: a field that leaves a hash with other fields, a member that leaves a
-//     sorted set, and a TTL from GETEX.
-//   - If an int has 32 bits, as on GOARCH=386 and arm, scripts count and reply whole integers with INCR, INCRBY,
-//     DECR and DECRBY. All other commands know only 32 bits, so the server refuses a TTL of more than 24 days.
+//   - WATCH misses some changes of a key: a field that leaves a hash with other fields, a member that leaves
+//     a sorted set, and a TTL from GETEX.
+//   - If an int has 32 bits, as on GOARCH=386 and arm, scripts count and reply whole integers with INCR,
+//     INCRBY, DECR and DECRBY. All other commands know only 32 bits, so the server refuses a TTL of more than
+//     24 days.
 //   - The time of a command grows with the number of keys. From some thousands of keys on, tests get slow.
 package rlocktest
