@@ -54,12 +54,14 @@
 //
 // Gauge:
 //
-//		rlock.oldest_wait     s              how long the oldest of rlock.waiting has waited
+//	rlock.oldest_wait     s              how long the oldest of rlock.waiting has waited
 //
-//	  - error.type is the name of an [rlock.FailureReason].
-//	  - rlock.how is released, release_failed, lost, expired, detached or closed.
-//	  - rlock.cache is hit if the client-side cache answered, and miss otherwise.
-//	  - rlock.oldest_wait counts a candidate of Lead only while the server does not answer.
+// The attributes and the special cases:
+//
+//   - error.type is the name of an [rlock.FailureReason].
+//   - rlock.how is released, release_failed, lost, expired, detached or closed.
+//   - rlock.cache is hit if the client-side cache answered, and miss otherwise.
+//   - rlock.oldest_wait counts a candidate of Lead only while the server does not answer.
 //
 // [rlock.Stats] says exactly what each metric counts.
 //

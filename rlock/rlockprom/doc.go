@@ -20,28 +20,30 @@
 //
 // # Metrics of a Locker
 //
-//		rlock_acquired_total                acquisitions that succeeded
-//		rlock_acquire_failed_total{reason}  acquisitions that failed, by [rlock.FailureReason]
-//		rlock_attempts_total                commands to acquire that were sent to the server
-//		rlock_contended_total               acquisitions that found the lock held, or waiters before them
-//		rlock_handed_over_total             acquisitions with a hand-over from the last holder of the process
-//		rlock_attached_total                locks that were taken over from another process
-//		rlock_waiting                       acquisitions that wait now, for others or for the server
-//		rlock_unanswered                    acquisitions that wait for an answer of the server
-//		rlock_oldest_wait_seconds           how long the oldest of rlock_waiting has waited
-//		rlock_polling                       1: all callers poll; 0: callers wait in the queue
-//		rlock_wait_duration_seconds         histogram: how long contended acquisitions took
-//		rlock_held                          locks that are held now
-//		rlock_hold_duration_seconds         histogram: how long locks were held
-//		rlock_extended_total                leases extended
-//		rlock_extend_failed_total{reason}   attempts to extend that got an error or no answer
-//		rlock_release_failed_total{reason}  locks given up without the confirmation of the server
-//		rlock_ended_total{how}              locks that ended
-//		rlock_checks_total{cache}           calls of Check
+//	rlock_acquired_total                acquisitions that succeeded
+//	rlock_acquire_failed_total{reason}  acquisitions that failed, by [rlock.FailureReason]
+//	rlock_attempts_total                commands to acquire that were sent to the server
+//	rlock_contended_total               acquisitions that found the lock held, or waiters before them
+//	rlock_handed_over_total             acquisitions with a hand-over from the last holder of the process
+//	rlock_attached_total                locks that were taken over from another process
+//	rlock_waiting                       acquisitions that wait now, for others or for the server
+//	rlock_unanswered                    acquisitions that wait for an answer of the server
+//	rlock_oldest_wait_seconds           how long the oldest of rlock_waiting has waited
+//	rlock_polling                       1: all callers poll; 0: callers wait in the queue
+//	rlock_wait_duration_seconds         histogram: how long contended acquisitions took
+//	rlock_held                          locks that are held now
+//	rlock_hold_duration_seconds         histogram: how long locks were held
+//	rlock_extended_total                leases extended
+//	rlock_extend_failed_total{reason}   attempts to extend that got an error or no answer
+//	rlock_release_failed_total{reason}  locks given up without the confirmation of the server
+//	rlock_ended_total{how}              locks that ended
+//	rlock_checks_total{cache}           calls of Check
 //
-//	  - how is released, release_failed, lost, expired, detached or closed.
-//	  - cache is hit if the client-side cache answered, and miss otherwise.
-//	  - rlock_oldest_wait_seconds counts a candidate of Lead only while the server does not answer.
+// The labels and the special cases:
+//
+//   - how is released, release_failed, lost, expired, detached or closed.
+//   - cache is hit if the client-side cache answered, and miss otherwise.
+//   - rlock_oldest_wait_seconds counts a candidate of Lead only while the server does not answer.
 //
 // [rlock.Stats] says exactly what each metric counts. The bounds of the histograms are powers of two of a
 // second, from 61 µs to 2 h 16 min.
