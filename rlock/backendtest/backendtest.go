@@ -1,5 +1,5 @@
-// Package backendtest tests whether a rlock.Backend does what its documentation says, for those who write
-// one:
+// Package backendtest tests whether a rlock.Backend keeps the rules of its documentation, for authors of a
+// Backend:
 //
 //	func TestBackend(t *testing.T) {
 //		backendtest.Run(t, func(t *testing.T) rlock.Backend { return mybackend.New(database(t)) })
@@ -22,13 +22,13 @@ import (
 
 const (
 	short = 300 * time.Millisecond // a lease whose end a test waits for
-	long  = time.Hour              // one that does not end meanwhile
-	soon  = time.Minute            // by when something must have happened, on a busy machine too
+	long  = time.Hour              // a lease that does not end during the test
+	soon  = time.Minute            // the longest wait, on a busy machine too
 )
 
-// Run tests a Backend. open returns one; all that it returns must have the same locks, as processes have that
-// use one database. The keys are new in each run, so the store need not be empty. Run takes a few seconds.
-// What only a Fencer or a Notifier does is tested of those.
+// Run tests a Backend. open returns a Backend. All Backends of open must share their locks, like processes
+// with one database. Each run uses new keys, so the store need not be empty. Run takes a few seconds. It
+// tests Fence and Notify only if the Backend has them.
 func Run(t *testing.T, open func(t *testing.T) rlock.Backend) {
 	tests := map[string]func(s *suite){
 		"Exclusion":        (*suite).exclusion,
@@ -62,13 +62,13 @@ func Run(t *testing.T, open func(t *testing.T) rlock.Backend) {
 	}
 }
 
-// suite is one test, with two Backends of the same locks.
+// suite is one test with two Backends of the same locks.
 type suite struct {
 	*testing.T
 	one, other rlock.Backend
 }
 
-// key returns one that nothing else has.
+// key returns a new key.
 func (s *suite) key() string { return "backendtest:" + rand.Text() }
 
 func (s *suite) must(err error) {
@@ -78,7 +78,7 @@ func (s *suite) must(err error) {
 	}
 }
 
-// acquire wants Acquire to return that.
+// acquire calls Acquire and expects these results.
 func (s *suite) acquire(
 	b rlock.Backend, key, token string, ttl time.Duration, want bool,
 ) (left time.Duration) {
@@ -122,7 +122,7 @@ func (s *suite) holder(b rlock.Backend, key, want string) (left time.Duration) {
 	return left
 }
 
-// isLeft wants what is left of a lease of ttl, which may last a little longer.
+// isLeft checks the time left of a lease of ttl, which may last a little longer.
 func (s *suite) isLeft(left, ttl time.Duration) {
 	s.Helper()
 	if left <= 0 || left > ttl+soon {
@@ -130,7 +130,7 @@ func (s *suite) isLeft(left, ttl time.Duration) {
 	}
 }
 
-// eventually calls is until it is true.
+// eventually calls is until it returns true.
 func (s *suite) eventually(what string, is func() bool) {
 	s.Helper()
 	for began := time.Now(); !is(); time.Sleep(5 * time.Millisecond) {
@@ -153,12 +153,12 @@ func (s *suite) exclusion() {
 	s.extend(s.other, key, "b", long, false)
 	s.release(s.other, key, "b", false)
 	s.holder(s.one, key, "a")
-	s.release(s.other, key, "a", true) // the token counts, and not the process
+	s.release(s.other, key, "a", true) // the token decides, not the process
 	s.holder(s.one, key, "")
 	s.acquire(s.other, key, "b", long, true)
 }
 
-// lease says that a lease does not end before its time, and does end.
+// lease checks that a lease does not end too early, and that it ends.
 func (s *suite) lease() {
 	key := s.key()
 	began := time.Now()
@@ -210,7 +210,7 @@ func (s *suite) repetition() {
 	s.holder(s.one, key, "")
 }
 
-// lateCalls are of one who has the key no longer, after somebody else got it.
+// lateCalls makes calls of a former holder, after another token has got the key.
 func (s *suite) lateCalls() {
 	key := s.key()
 	s.acquire(s.one, key, "a", long, true)
@@ -223,7 +223,7 @@ func (s *suite) lateCalls() {
 	s.acquire(s.one, key, "a", long, false)
 	s.isLeft(s.holder(s.one, key, "b"), long)
 
-	// The lease of a key that nobody asks for meanwhile ends too.
+	// The lease of a key ends even if no call asks for the key.
 	s.acquire(s.one, s.key(), "a", long, true)
 	expires := s.key()
 	s.acquire(s.one, expires, "a", short, true)
@@ -291,7 +291,7 @@ func (s *suite) endedContext() {
 	}
 }
 
-// contention has many take a key in turn.
+// contention lets many tokens take a key in turn.
 func (s *suite) contention() {
 	const workers, turns = 8, 10
 	var (
@@ -320,7 +320,7 @@ func (s *suite) contention() {
 				if inside.Add(1) != 1 {
 					s.Error("two have the key")
 				}
-				time.Sleep(time.Millisecond) // so that another would meet it
+				time.Sleep(time.Millisecond) // time for another holder to collide
 				inside.Add(-1)
 				if released, err := b.Release(s.Context(), key, token); err != nil || !released {
 					s.Errorf("Release: %v, %v", released, err)
@@ -332,7 +332,7 @@ func (s *suite) contention() {
 	group.Wait()
 }
 
-// expiryContention has many take a key whose lease is over, of whom one may get it.
+// expiryContention lets many tokens take a key whose lease is over. Only one may get it.
 func (s *suite) expiryContention() {
 	for range 5 {
 		key := s.key()
@@ -346,14 +346,14 @@ func (s *suite) expiryContention() {
 	}
 }
 
-// freshContention has many take a key of which nothing is stored.
+// freshContention lets many tokens take a key without stored data. Only one may get it.
 func (s *suite) freshContention() {
 	for range 20 {
 		s.oneGets(s.key())
 	}
 }
 
-// oneGets has many take a free key at the same time, of whom one may get it.
+// oneGets lets many tokens take a free key at the same time. Only one may get it.
 func (s *suite) oneGets(key string) {
 	s.Helper()
 	var got atomic.Int32
@@ -379,8 +379,8 @@ func (s *suite) oneGets(key string) {
 	}
 }
 
-// takeover has one whose lease ends release it, or extend it for a while, while another takes the key: what
-// the first does must not touch what the other has.
+// takeover lets a token whose lease ends release or extend it while another token takes the key. The calls of
+// the first token must not change the lease of the other.
 func (s *suite) takeover() {
 	for i := range 20 {
 		key := s.key()

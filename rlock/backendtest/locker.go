@@ -17,7 +17,7 @@ func (s *suite) openLocker(b rlock.Backend, opts ...rlock.LockerOption) *rlock.L
 	return l
 }
 
-// locker has two Lockers take a lock in turn, for longer than its lease.
+// locker lets two Lockers hold a lock in turn, for longer than its lease.
 func (s *suite) locker() {
 	key := s.key()
 	var inside atomic.Int32
@@ -48,7 +48,7 @@ func (s *suite) locker() {
 	s.free(key)
 }
 
-// free wants that nobody has a key: soon, as the lease of a lock that has expired may last a little longer.
+// free expects that a key gets free soon. The lease of an expired lock may last a little longer.
 func (s *suite) free(key string) {
 	s.Helper()
 	s.eventually("the key is free", func() bool {
@@ -58,7 +58,7 @@ func (s *suite) free(key string) {
 	})
 }
 
-// lockerSets has two Lockers take overlapping sets.
+// lockerSets lets two Lockers take overlapping sets.
 func (s *suite) lockerSets() {
 	keys := []string{s.key(), s.key(), s.key()}
 	lockers := []*rlock.Locker{s.openLocker(s.one), s.openLocker(s.other)}
@@ -88,7 +88,7 @@ func (s *suite) lockerSets() {
 	}
 }
 
-// lockerLoss takes the key away from a holder, which hears of it or finds it when it extends the lock.
+// lockerLoss takes the key away from a holder. The holder hears of it, or notices when it extends the lock.
 func (s *suite) lockerLoss() {
 	key := s.key()
 	locker := s.openLocker(s.one, rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))

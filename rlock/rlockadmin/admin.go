@@ -13,18 +13,18 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// Admin looks at locks and repairs them. It is safe for concurrent use, keeps nothing open and needs no
+// Admin looks at locks and repairs them. It is safe for concurrent use. It keeps nothing open and needs no
 // Close. The zero Admin refuses every call with an error that matches rlock.ErrInvalid.
 //
-// Errors are an *rlock.LockError, which matches rlock.ErrNoAnswer if the server did not answer while ctx
-// lasted, or an *rlock.ArgumentError for a wrong argument.
+// An error is an *rlock.LockError, or an *rlock.ArgumentError for a wrong argument. It matches
+// rlock.ErrNoAnswer if the server does not answer while ctx lasts.
 type Admin struct {
 	client rueidis.Client
 	wire   *wire.Server
 }
 
-// New returns an Admin that uses client, such as that of Locker.Client, and leaves it open. Make one and keep
-// it: it remembers what the user may not do.
+// New returns an Admin that uses client, such as Locker.Client, and leaves the client open. Make one Admin
+// and keep it: it remembers the rights that the user lacks.
 func New(client rueidis.Client) (*Admin, error) {
 	if client == nil {
 		return nil, invalid("client", "it is nil")
@@ -44,18 +44,19 @@ func (a *Admin) Inspect(ctx context.Context, key string) (State, error) {
 	return stateOf(&found), nil
 }
 
-// ForceRelease frees what a holder has of the lock of key, if its token is still token. Holder.Token has it:
-// it keeps the call from freeing the lock of a later holder. The next who waits gets the lock. The error
-// matches rlock.ErrLost if nobody holds the lock by that token; after any other error the lock may or may not
-// be free.
+// ForceRelease frees what the holder with this token has of the lock of key. It never frees the lock of a
+// later holder with another token. Holder.Token returns the token. The next waiter gets the lock. The error
+// matches rlock.ErrLost if no holder has the token. After any other error the lock may be free or not. If the
+// server does not answer, ForceRelease asks again for 2 seconds, while ctx lasts.
 //
-// The holder learns of its loss as of that of a key which somebody has deleted: at once where the server
-// tells its client, and otherwise, as one of several who share a key always, when it next extends, verifies
-// or releases, which may be never. Until then it may be at work beside the next one: let the resource check
-// the fence. If the holder has handed over what it had within its process, the next one may have the same
-// token and loses it; with rlock.WithUniqueToken it has not.
+// The holder may work on beside the next holder, so let the resource check the fence. The holder learns of
+// the loss like that of a deleted key:
 //
-// If the server does not answer, ForceRelease asks again for 2 seconds, while ctx lasts.
+//   - at once, if it has the whole lock and the server sends invalidations to its client
+//   - otherwise when it next extends, verifies or releases, which may be never
+//
+// After a hand-over within a process, the next holder may have the same token, and then the next holder loses
+// the lock. WithUniqueToken prevents that.
 func (a *Admin) ForceRelease(ctx context.Context, key, token string) error {
 	if err := a.begin(ctx, "force release", key); err != nil {
 		return err
@@ -73,14 +74,13 @@ func (a *Admin) ForceRelease(ctx context.Context, key, token string) error {
 	return nil
 }
 
-// Extend gives a holder, if its token is still token, a lease of ttl, counted from now, in whole
-// milliseconds, or rlock.NoExpiry: for who has the token and no *rlock.Lock, such as a script, and to give a
-// holder more time. A lease that ends later stays as it is. The error matches rlock.ErrLost if nobody holds
-// the lock by that token; after any other error the lease may or may not be extended.
+// Extend gives the holder with this token a lease of ttl, counted from now, in whole milliseconds, or
+// rlock.NoExpiry. It is for a program with a token and no *rlock.Lock, such as a script, and for operators
+// who give a holder more time. If the lease ends later already, Extend leaves it as it is. The error matches
+// rlock.ErrLost if no holder has the token. After any other error the lease may be extended or not. If the
+// server does not answer, Extend asks again for 2 seconds, while ctx lasts.
 //
-// A Lock that has the token does not learn of it, and ends when its own lease does.
-//
-// If the server does not answer, Extend asks again for 2 seconds, while ctx lasts.
+// A Lock with the token does not learn of the extension. It ends with its own lease.
 func (a *Admin) Extend(ctx context.Context, key, token string, ttl time.Duration) error {
 	if err := a.begin(ctx, "extend", key); err != nil {
 		return err
@@ -101,10 +101,10 @@ func (a *Admin) Extend(ctx context.Context, key, token string, ttl time.Duration
 	return nil
 }
 
-// emptyToken says what is wrong with no token.
+// emptyToken says what is wrong with an empty token.
 const emptyToken = "it is empty; Inspect tells those of the holders"
 
-// begin checks the arguments of a call, which is told of as op. A call whose context has ended is not sent.
+// begin checks the arguments of the call op. It refuses a call whose context has ended.
 func (a *Admin) begin(ctx context.Context, op, key string) error {
 	if err := a.usable(ctx); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (a *Admin) usable(ctx context.Context) error {
 	return nil
 }
 
-// ended is the error of a call whose context has ended before.
+// ended is the error of a call whose context has ended before the call.
 func ended(ctx context.Context, op, key string) error {
 	if ctx.Err() != nil {
 		return &rlock.LockError{Op: op, Key: key, Err: clock.ContextError(ctx, nil)}

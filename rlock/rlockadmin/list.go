@@ -20,24 +20,25 @@ import (
 
 // Bounds of a walk through the keys of a server.
 const (
-	scanCount  = 1000             // keys that the server looks at in one step
-	longest    = 400              // bytes that are read of a value: more than a token of rlock has
-	concurrent = 64               // questions under way at once, which the client sends together
-	stepLimit  = 10 * time.Second // for the answers of one step: a client repeats what only reads for ever
+	scanCount  = 1000             // keys that the server scans in one step
+	longest    = 400              // bytes that List reads of a value: more than a token of rlock has
+	concurrent = 64               // questions under way at the same time
+	stepLimit  = 10 * time.Second // for one step: a client repeats reads for ever
 )
 
-// List yields the locks that are held and whose keys match pattern, in the order of their keys. A pattern is
-// that of the command SCAN: * stands for any letters, ? for one, [ab] for one of these.
+// List yields the held locks whose keys match pattern, in the order of their keys. pattern is a pattern of
+// the command SCAN: * stands for any letters, ? for one letter, [ab] for one of these letters.
 //
-// It is no snapshot: a lock that is taken or released meanwhile may be in it or not. List walks through all
-// keys of the server, a thousand at a time, on every primary of a cluster, and reads at most 400 bytes of
-// the strings that match. It takes each string for a lock that looks like a token of rlock: a random UUID,
-// perhaps with a text behind it. So a string of your own that is one is in it, and a lock of another library
-// or WithToken is not: look at those with Inspect.
+// The list is no snapshot: it may have a lock that is taken or released meanwhile, or not. List walks through
+// all keys of the server, a thousand at a time, on every primary of a cluster. It reads at most 400 bytes of
+// each string that matches. A string counts as a lock if it looks like a token of rlock: a random UUID,
+// perhaps with a text after it. So the list has strings of other programs that look like that. It lacks locks
+// of other libraries and locks WithToken: use Inspect for these.
 //
-// An error is yielded with a State that has the Key which it is about, or no Key if a node could not be
-// walked through, whose locks may be missing. The sequence goes on after it, unless ctx has ended, or it
-// matches rlock.ErrNoAnswer: the server has not answered for 10 seconds.
+// With an error List yields a State with the Key of the failed question. The State has no Key if List could
+// not walk through a node, whose locks may then be missing. After an error the sequence goes on, with two
+// exceptions: ctx has ended, or the error matches rlock.ErrNoAnswer, because the server has not answered for
+// 10 seconds.
 func (a *Admin) List(ctx context.Context, pattern string) iter.Seq2[State, error] {
 	return func(yield func(State, error) bool) {
 		if err := a.mayList(ctx, pattern); err != nil {
@@ -85,8 +86,8 @@ func (a *Admin) mayList(ctx context.Context, pattern string) error {
 	return ended(ctx, "list", pattern)
 }
 
-// keys returns the keys that match the pattern and have a token of rlock, in order, and why some nodes could
-// not be walked through.
+// keys returns the keys that match the pattern and have a token of rlock, in order. It also returns the
+// errors of the nodes that it could not walk through.
 func (a *Admin) keys(ctx context.Context, pattern string) (keys []string, errs []error) {
 	found := map[string]struct{}{}
 	nodes := a.client.Nodes()
@@ -129,8 +130,8 @@ func (a *Admin) walk(
 	return nil
 }
 
-// isReplica tells whether a server has nothing but copies. If the server does not tell, it is
-// walked through too, which costs time and finds nothing new.
+// isReplica reports whether a server is a replica. If the server does not say, List walks through it too,
+// which costs time and finds nothing new.
 func isReplica(ctx context.Context, node rueidis.Client) bool {
 	role, err := node.Do(ctx, node.B().Role().Build()).ToArray()
 	if err != nil || len(role) == 0 {
@@ -140,16 +141,15 @@ func isReplica(ctx context.Context, node rueidis.Client) bool {
 	return err == nil && name == "slave"
 }
 
-// token is the form of the values that rlock gives keys: a version 4 UUID, and behind a space what the
-// holder says about itself; that of one who wants a share, to whom the lock has just been passed; or
-// that of a lock which is shared.
+// token is the form of the values that rlock gives keys. There are three forms: a version 4 UUID, with the
+// text of WithOwner after a blank; the same for a share that was just granted; the value of a shared lock.
 var token = regexp.MustCompile(
 	`^(rlock:share:\d+:\d+:)?[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}( .+)?$` +
 		`|^rlock:(readers|permits) \d+$`,
 )
 
-// addLocks adds the keys whose values are tokens. It asks for the beginning of each value only,
-// because the strings of others may be of any size.
+// addLocks adds the keys whose values are tokens. It reads only the beginning of each value, because a string
+// of another program may have any size.
 func addLocks(ctx context.Context, client rueidis.Client, keys []string, found map[string]struct{}) error {
 	if len(keys) == 0 {
 		return nil
@@ -167,7 +167,7 @@ func addLocks(ctx context.Context, client rueidis.Client, keys []string, found m
 		if err != nil {
 			return err
 		}
-		_, wrong := argument.Key("", keys[i]) // such as the keys of the queues
+		_, wrong := argument.Key("", keys[i]) // wrong for the keys of the queues
 		if wrong == nil && len(value) < longest && token.MatchString(value) {
 			found[keys[i]] = struct{}{}
 		}

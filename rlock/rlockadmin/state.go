@@ -7,11 +7,11 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// Mode says how a lock is held, or wanted.
+// Mode says how holders hold a lock, or how a waiter wants it.
 type Mode uint8
 
 const (
-	Free      Mode = iota // nobody holds it
+	Free      Mode = iota // no token holds the lock
 	Exclusive             // one holder has the whole lock
 	Readers               // any number of readers share it
 	Permits               // holders of some of its permits share it
@@ -19,7 +19,7 @@ const (
 
 var modes = [...]string{Free: "free", Exclusive: "exclusive", Readers: "readers", Permits: "permits"}
 
-// String returns the mode in a word, such as "readers".
+// String returns the mode in one word, such as "readers".
 func (m Mode) String() string {
 	if int(m) < len(modes) {
 		return modes[m]
@@ -27,30 +27,30 @@ func (m Mode) String() string {
 	return fmt.Sprintf("Mode(%d)", m)
 }
 
-// State is what the server said about a lock when it was asked.
+// State is the answer of the server about a lock.
 type State struct {
 	Key       string
 	Mode      Mode
-	Remaining time.Duration // what was left of the lease that ends last; rlock.NoExpiry: it never ends
+	Remaining time.Duration // time left of the lease that ends last; rlock.NoExpiry: it never ends
 	Permits   int           // in use
-	Limit     int           // how many permits there are, as a holder says; of several numbers, the highest
-	// Holders are in the order in which their leases end. A lock that is shared may have none: when their
-	// leases have ended, when the user may not read who they are, and while the slot of a cluster moves.
+	Limit     int           // the highest limit among the holders
+	// Holders are in the order in which their leases end. Holders of a shared lock may be missing: their
+	// leases have ended, the user may not read them, or the slot of a cluster moves.
 	Holders []Holder
-	// Waiters are the processes that wait in the queue of the lock, in the order in which they get it, the
-	// first thousand at most. A process with several callers who wait is one Waiter, and so is a set that
-	// waits for this key. One that has died stays until the lock would be passed on to it. Callers of other
-	// libraries, and those who poll, stand in no queue. A user who may not read the queue sees nobody.
+	// Waiters are the processes in the queue of the lock, in the order in which they get it, at most the
+	// first thousand. A process with several waiting callers is one Waiter. A set that waits for this key is
+	// one Waiter. A dead process stays until its turn comes. Callers of other libraries and callers that poll
+	// stand in no queue. Waiters is empty if the user may not read the queue.
 	Waiters []Waiter
 
 	token *string // a pointer, because package fmt would show a string
 }
 
-// Token returns the value of the key, "" if the lock is free: the token of its only holder, or, of a lock
-// that is shared, a value with which ForceRelease frees it for all.
+// Token returns the value of the key, or "" if the lock is free. It is the token of the only holder. For a
+// shared lock it is a value with which ForceRelease frees the lock for all holders.
 func (s State) Token() string { return text(s.token) }
 
-// text is what a pointer points to.
+// text returns the text that a pointer points to.
 func text(s *string) string {
 	if s == nil {
 		return ""
@@ -58,12 +58,12 @@ func text(s *string) string {
 	return *s
 }
 
-// Holder is one who holds a lock.
+// Holder is one holder of a lock.
 type Holder struct {
-	Owner     string        // what it says about itself, see rlock.WithOwner; "" when it says nothing
-	Permits   int           // how many it has; 0: it has no permits
-	Limit     int           // how many there are, as it says; 0: it has no permits
-	Remaining time.Duration // what was left of its lease; rlock.NoExpiry: it never expires
+	Owner     string        // the text of rlock.WithOwner, or ""
+	Permits   int           // permits of the holder; 0: it has a lock or a reader's share
+	Limit     int           // the limit that the holder gave; 0: no permits
+	Remaining time.Duration // time left of the lease; rlock.NoExpiry: it never ends
 
 	token *string // a pointer, because package fmt would show a string
 }
@@ -74,14 +74,14 @@ func (h Holder) Token() string { return text(h.token) }
 
 // Waiter is a process that waits for a lock.
 type Waiter struct {
-	Owner   string    // what it says about itself, see rlock.WithOwner; "" when it says nothing
-	Since   time.Time // when it began to wait, by the clock of the server
-	Mode    Mode      // in which it wants the lock
-	Permits int       // how many it wants; 0: it wants no permits
-	Limit   int       // how many there are, as it says; 0: it wants no permits
+	Owner   string    // the text of rlock.WithOwner, or ""
+	Since   time.Time // the beginning of its wait, by the clock of the server
+	Mode    Mode      // the mode that the waiter wants
+	Permits int       // permits that the waiter wants; 0: no permits
+	Limit   int       // the limit that the waiter gave; 0: no permits
 }
 
-// stateOf is what the server has said of a key.
+// stateOf returns the State for the answer of the server about a key.
 func stateOf(seen *wire.Seen) State {
 	s := State{Key: seen.Key}
 	if !seen.Held {
@@ -108,7 +108,7 @@ func stateOf(seen *wire.Seen) State {
 	return s.waitedFor(seen)
 }
 
-// waitedFor returns s with those who wait.
+// waitedFor returns s with the waiters.
 func (s State) waitedFor(seen *wire.Seen) State {
 	for _, w := range seen.Waiters {
 		mode, permits, limit := wanted(w.Token)
@@ -117,7 +117,7 @@ func (s State) waitedFor(seen *wire.Seen) State {
 	return s
 }
 
-// wanted tells what a token is for.
+// wanted returns what a token stands for.
 func wanted(token string) (mode Mode, permits, limit int) {
 	share, _, is := wire.ShareOf(token)
 	switch {

@@ -1,5 +1,5 @@
-// Package rlockmem keeps locks in the memory of the process: for unit tests, and for programs that are one
-// process. Its clock is that of package time, and so that of a bubble of testing/synctest.
+// Package rlockmem keeps locks in the memory of the process, for unit tests and for programs of one process.
+// It uses the clock of package time, and so the clock of a bubble of testing/synctest.
 //
 //	locker, err := rlock.NewWithBackend(rlockmem.New())
 package rlockmem
@@ -12,15 +12,15 @@ import (
 	"github.com/rlock-go/toolkit/rlock"
 )
 
-// Backend is a rlock.Backend, with fences and notifications. All Lockers of one Backend share its locks. The
+// Backend is a rlock.Backend with fences and notifications. All Lockers of one Backend share its locks. The
 // zero Backend is not usable.
 type Backend struct {
 	mu       sync.Mutex
 	held     map[string]lease
-	full     int // how many there are when those that are over are forgotten
+	full     int // number of leases at which forget drops old ones
 	fence    uint64
 	changes  map[int]func(key string) // of Notify
-	watchers int                      // how many there have been
+	watchers int                      // number of watchers so far
 }
 
 type lease struct {
@@ -34,12 +34,12 @@ var (
 	_ rlock.Notifier = (*Backend)(nil)
 )
 
-// New returns a Backend with no locks.
+// New returns a Backend without locks.
 func New() *Backend {
 	return &Backend{held: map[string]lease{}, changes: map[int]func(string){}}
 }
 
-// has returns the lease of a key; false: nobody has it. The caller holds mu.
+// has returns the lease of a key, or false if no token has the key. The caller holds mu.
 func (b *Backend) has(key string) (lease, bool) {
 	l, is := b.held[key]
 	if is && !l.end.IsZero() && !time.Now().Before(l.end) {
@@ -61,7 +61,7 @@ func (b *Backend) forget() {
 	b.full = 2*len(b.held) + 64
 }
 
-// grow gives token a lease of ttl, unless it has one that ends later. The caller holds mu.
+// grow gives token a lease of ttl, unless it has a lease that ends later. The caller holds mu.
 func (b *Backend) grow(key, token string, ttl time.Duration) {
 	l, is := b.has(key)
 	switch end := time.Now().Add(ttl); {
@@ -158,7 +158,7 @@ func (b *Backend) Notify(ctx context.Context, changed func(key string)) {
 	b.watchers++
 	number := b.watchers
 	b.changes[number] = changed
-	changed("") // it hears of everything from now on
+	changed("") // from now on it hears of every change
 	context.AfterFunc(ctx, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -166,14 +166,15 @@ func (b *Backend) Notify(ctx context.Context, changed func(key string)) {
 	})
 }
 
-// changed tells all who watch. The caller holds mu.
+// changed calls each watcher. The caller holds mu.
 func (b *Backend) changed(key string) {
 	for _, f := range b.changes {
 		f(key)
 	}
 }
 
-// Delete frees a key whoever has it, as somebody might who repairs a system: the holder loses the lock.
+// Delete frees a key whichever token has it, like an operator who repairs a system. The holder loses the
+// lock.
 func (b *Backend) Delete(key string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

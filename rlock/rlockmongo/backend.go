@@ -17,7 +17,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock"
 )
 
-// Backend is a rlock.Backend and a rlock.Fencer. Get one from New.
+// Backend is a rlock.Backend and a rlock.Fencer. New returns one.
 type Backend struct {
 	leases *mongo.Collection
 	clock  *clock
@@ -28,21 +28,21 @@ var (
 	_ rlock.Fencer  = (*Backend)(nil)
 )
 
-// kept is for how many seconds the server keeps the document of a lease that is over. Nothing relies on its
-// deletion. An hour keeps a server whose clock is wrong from deleting leases that are not over.
+// kept is how many seconds the server keeps the document of a lease that is over. No call relies on the
+// deletion. In an hour, even a server with a wrong clock deletes no lease that is not over.
 const kept = 3600
 
-// never is the end of a lease without one: so $max, by which leases grow, does for all. It is a date that a
-// shell can show, and later than any that a TTL makes.
+// never is the end of a lease without an end, so leases can always grow by $max. A shell can show this date,
+// and it is later than the end of any TTL.
 var never = time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC)
 
-// counter is the _id of the document that counts fences. It is no string, so it is no key.
+// counter is the _id of the document that counts fences. It is no string, so no key can equal it.
 var counter = bson.D{{Key: "counter", Value: "fence"}}
 
-// New returns a Backend whose locks are the documents of a collection that has nothing else in it. It makes
-// an index, by which the server deletes leases that nobody has released. So it finds out whether the server
-// answers and lets the user write there. The client stays the caller's. Whatever concerns and preferences the
-// collection has, locks are read from the primary, and written to a majority.
+// New returns a Backend that keeps its locks in a collection. The collection must have nothing else in it.
+// New makes an index by which the server deletes old leases, so New fails if the server does not answer or
+// refuses writes. The client stays open. The Backend reads from the primary and writes to a majority,
+// whatever concerns and preferences the collection has.
 func New(ctx context.Context, collection *mongo.Collection) (*Backend, error) {
 	if collection == nil {
 		return nil, rlock.Refused(errors.New("rlockmongo: the collection is nil"))
@@ -66,11 +66,10 @@ func New(ctx context.Context, collection *mongo.Collection) (*Backend, error) {
 	return b, nil
 }
 
-// alone takes the session out of a context: a lock that is taken in a transaction would be nobody's until
-// that is committed.
+// alone removes the session from a context. A lock from a transaction would have no holder until the commit.
 func alone(ctx context.Context) context.Context { return mongo.NewSessionContext(ctx, nil) }
 
-// hello asks the primary, or a mongos, what time it is.
+// hello asks the primary, or a mongos, for the time.
 func (b *Backend) hello(ctx context.Context) (time.Time, error) {
 	answer, err := b.leases.Database().RunCommand(ctx, bson.D{{Key: "hello", Value: 1}},
 		options.RunCmd().SetReadPreference(readpref.Primary())).Raw()
@@ -84,7 +83,7 @@ func (b *Backend) hello(ctx context.Context) (time.Time, error) {
 	return at, nil
 }
 
-// check refuses what BSON has no string for: a server may take it, and change it.
+// check refuses text that is no BSON string. A server may accept the text and change it.
 func check(strings ...string) error {
 	for _, s := range strings {
 		if !utf8.ValidString(s) {
@@ -94,7 +93,7 @@ func check(strings ...string) error {
 	return nil
 }
 
-// end is when a lease of ttl ends that begins now, by the server's clock: in whole milliseconds, rounded up.
+// end returns when a lease of ttl from now ends by the server's clock, in whole milliseconds, rounded up.
 func end(latest time.Time, ttl time.Duration) bson.DateTime {
 	if ttl == rlock.NoExpiry {
 		return bson.NewDateTimeFromTime(never)
@@ -102,13 +101,13 @@ func end(latest time.Time, ttl time.Duration) bson.DateTime {
 	return bson.NewDateTimeFromTime(latest.Add(time.Millisecond - 1).Add(ttl))
 }
 
-// lease is what a document says.
+// lease is the content of a document.
 type lease struct {
 	token string
 	left  time.Duration
 }
 
-// find returns the lease of a key; the zero lease: nobody has it.
+// find returns the lease of a key, or the zero lease if no token has the key.
 func (b *Backend) find(ctx context.Context, key string, over time.Time) (lease, error) {
 	document, err := b.leases.FindOne(ctx, bson.D{{Key: "_id", Value: key}}).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
@@ -214,8 +213,8 @@ func (b *Backend) Release(ctx context.Context, key, token string) (released bool
 	return result.DeletedCount > 0, nil
 }
 
-// Holder implements rlock.Backend. While a network is parted, a primary that is none any more may answer, for
-// as long as it takes itself for one, which is seconds.
+// Holder implements rlock.Backend. In a network partition, a former primary may answer for some seconds,
+// until it notices that it is no primary.
 func (b *Backend) Holder(ctx context.Context, key string) (token string, left time.Duration, err error) {
 	if err := check(key); err != nil {
 		return "", 0, err
@@ -232,7 +231,8 @@ func (b *Backend) Holder(ctx context.Context, key string) (token string, left ti
 	return l.token, l.left, nil
 }
 
-// Fence implements rlock.Fencer, with one document for all keys: a counter for each could never be deleted.
+// Fence implements rlock.Fencer with one document for all keys. A counter for each key could never be
+// deleted.
 func (b *Backend) Fence(ctx context.Context, _ string) (uint64, error) {
 	ctx = alone(ctx)
 	for {

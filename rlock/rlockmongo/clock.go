@@ -7,29 +7,29 @@ import (
 )
 
 const (
-	// apart is by how much the clocks of two servers may differ. A lease counts as over only that long after
-	// its end, so one that was written by the clock of one server is safe under that of another. NTP holds
-	// servers of one network within a few milliseconds.
+	// apart is how much the clocks of two servers may differ. A lease counts as over only this long after its
+	// end. So a lease that was written by the clock of one server is safe under the clock of another. NTP
+	// keeps the servers of one network within a few milliseconds.
 	apart = 100 * time.Millisecond
-	// fresh is for how long a reading serves. NTP slews a clock by at most 500 ppm, but chrony by a twelfth, by
-	// default, while it makes up for an offset. So in this time the process's clock and the server's drift apart
-	// by half a second at most, which drift allows for.
+	// fresh is how long a reading is valid. NTP slews a clock by at most 500 ppm. By default, chrony slews by
+	// up to a twelfth while it corrects an offset. So in this time the clocks of process and server drift
+	// apart by at most half a second, and drift allows for that.
 	fresh = 5 * time.Second
 	drift = 10 // one part of so many, for both clocks together
-	// jump is by how much the wall clock and the monotonic one may differ since a reading. More says that the
-	// machine was suspended, while the monotonic clock may stand still.
+	// jump is how much the wall clock and the monotonic clock may differ after a reading. More means that the
+	// machine was suspended, when the monotonic clock may stand still.
 	jump = 10 * time.Millisecond
-	// narrow is a round trip that is short enough not to ask again, and tries how often to ask at most: what a
-	// slow one leaves unknown makes leases longer for as long.
+	// narrow is a round trip short enough for a reading, and tries is how often to ask at most. What a slow
+	// round trip leaves unknown makes leases longer.
 	narrow = 10 * time.Millisecond
 	tries  = 3
 )
 
-// reading is an answer to hello: server is what the server's clock showed, cut to milliseconds, at some
-// instant between sent and received.
+// reading is an answer to hello. server is the server's clock, cut to milliseconds, at some instant between
+// sent and received.
 type reading struct{ sent, received, server time.Time }
 
-// bounds returns between which times the server's clock is now.
+// bounds returns the earliest and the latest possible time of the server's clock now.
 func (r reading) bounds(now time.Time) (earliest, latest time.Time) {
 	unknown := now.Sub(r.sent) / drift
 	earliest = r.server.Add(now.Sub(r.received) - unknown)
@@ -37,13 +37,14 @@ func (r reading) bounds(now time.Time) (earliest, latest time.Time) {
 	return earliest, latest
 }
 
-// stale says whether a reading serves no longer, that was made so long ago by either clock of the process.
+// stale reports whether a reading of that age, by either clock of the process, is no longer valid.
 func stale(monotonic, wall time.Duration) bool {
 	return monotonic > fresh || (wall-monotonic).Abs() > jump
 }
 
-// clock knows the server's clock. All servers tell it in the answer to hello. MongoDB could compare with its
-// own clock in an update ($$NOW), but others that speak its protocol do not know that: so there is one way.
+// clock knows the server's clock from the answers to hello, which every server gives. MongoDB could compare
+// with its own clock in an update ($$NOW), but other servers with its protocol cannot. So there is one way
+// for all.
 type clock struct {
 	hello func(ctx context.Context) (time.Time, error)
 	turn  chan struct{} // has room for one: who asks the server
@@ -56,7 +57,7 @@ func newClock(hello func(ctx context.Context) (time.Time, error)) *clock {
 	return &clock{hello: hello, turn: make(chan struct{}, 1)}
 }
 
-// forget has the next call ask the server.
+// forget makes the next call ask the server.
 func (c *clock) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,7 +77,8 @@ func (c *clock) known() (reading, bool) {
 	return *c.last, true
 }
 
-// read returns by when leases must have ended to be over, and what the server's clock shows at most.
+// read returns over and latest. A lease that ended by over is over. latest is the latest possible time of the
+// server's clock.
 func (c *clock) read(ctx context.Context) (over, latest time.Time, err error) {
 	r, known := c.known()
 	if !known {
@@ -88,7 +90,7 @@ func (c *clock) read(ctx context.Context) (over, latest time.Time, err error) {
 	return earliest.Add(-apart), latest, nil
 }
 
-// learn asks the server, or waits for another call that does.
+// learn asks the server, or waits for another call that asks.
 func (c *clock) learn(ctx context.Context) (reading, error) {
 	select {
 	case c.turn <- struct{}{}:

@@ -11,8 +11,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock"
 )
 
-// passing are the codes with which a server says that a command might succeed later, or was interrupted. Most
-// are those after which drivers repeat a write (MongoDB's specification of retryable writes). All others say
+// passing has the codes of commands that may succeed later, or were interrupted. Most of them are the codes
+// after which drivers repeat a write (MongoDB's specification of retryable writes). Every other code means
 // that the server has refused the command.
 var passing = []int{
 	0,     // none: the driver made the error, not the server
@@ -53,7 +53,7 @@ var passing = []int{
 	16500, // of Cosmos DB: too many requests
 }
 
-// refused says whether a server has refused a command, so that it has done nothing.
+// refused reports whether the server has refused a command, so the command has done nothing.
 func refused(err error) bool {
 	var answer mongo.ServerError
 	if !errors.As(err, &answer) || mongo.IsNetworkError(err) || mongo.IsTimeout(err) ||
@@ -69,8 +69,8 @@ func refused(err error) bool {
 	return !slices.ContainsFunc(answer.ErrorCodes(), passes)
 }
 
-// failed is an error as rlock knows it. The next call asks the server for its clock again: it may be another.
-// If only the time of a call is over, the server may have too much to do, and is not asked for more.
+// failed returns an error in the form that rlock needs. The next call reads the server's clock again, because
+// another server may answer. After a time-out alone it does not, because the server may be overloaded.
 func (b *Backend) failed(ctx context.Context, err error) error {
 	if err == nil {
 		return nil

@@ -10,20 +10,21 @@ import (
 	"github.com/rlock-go/toolkit/rlock"
 )
 
-// errorType is OpenTelemetry's attribute for why something has failed.
+// errorType is OpenTelemetry's attribute for the reason of a failure.
 const errorType = "error.type"
 
 var errNoMeters = errors.New("rlockotel: the MeterProvider is nil; " +
 	"pass the one that the program has set up, or otel.GetMeterProvider()")
 
-// NewObserver makes the metrics of classes with a meter of the provider, and returns what counts them, for
-// [rlock.WithObserver]; [rlock.Observers] puts another one beside it, such as that of [NewTracer].
+// NewObserver makes the metrics of classes with a meter of the provider, and returns an Observer that counts
+// them, for [rlock.WithObserver]. To use a second Observer, such as [NewTracer], combine both with
+// [rlock.Observers].
 //
-// class returns what a key, prefix included, counts as; of a set, the first key, or the one that stood in
-// the way. It must be quick, safe for concurrent use and, above all, have few answers: after the
-// first 100, each further one counts as "other". If it is nil, there is no class.
+// class returns the class of a key. The key has its prefix. For a set, it is the key in the way or the first
+// key. class must be quick, safe for concurrent use, and have few results: after the first 100 classes, each
+// further one counts as "other". If class is nil, there are no classes.
 //
-// The error is that of the meter.
+// The error comes from the meter.
 func NewObserver(provider metric.MeterProvider, class func(key string) string) (rlock.Observer, error) {
 	if provider == nil {
 		return nil, errNoMeters
@@ -44,7 +45,7 @@ func NewObserver(provider metric.MeterProvider, class func(key string) string) (
 	return &observer{classes: classes{of: class}, events: events, waits: waits, holds: holds}, nil
 }
 
-// bounds are every other bound of the histograms of a Locker, because there is one histogram for each class.
+// bounds has every other bound of the histograms of a Locker, because there is one histogram for each class.
 func bounds() (bounds []float64) {
 	var h rlock.Histogram
 	for i := 0; i < len(h.Counts)-1; i += 2 {

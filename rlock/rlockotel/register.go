@@ -14,19 +14,19 @@ import (
 // scope is the name of the instrumentation.
 const scope = "github.com/rlock-go/toolkit/rlock/rlockotel"
 
-// Source has counts. A *[rlock.Locker] is one.
+// Source has counts. A *[rlock.Locker] is a Source.
 type Source interface {
 	Stats() rlock.Stats
 }
 
-// Register has a meter of the provider observe the counts of a Locker. Each time that a reader collects,
-// it calls Stats once, which asks no server. It goes on after the Close of the Locker, until the
-// Registration that it returns is told to Unregister.
+// Register makes a meter of the provider that observes the counts of a Locker. Each collection calls Stats
+// once, which asks no server. It goes on after Close of the Locker, until the caller calls Unregister on the
+// Registration.
 //
-// Each of attributes is one of all these metrics: where a program has several Lockers, it tells them
-// apart, and without it their counts take each other's place.
+// All these metrics have the attributes. A program with several Lockers needs different attributes for each
+// Locker. Otherwise the counts of one Locker replace those of another.
 //
-// The error is that of the meter; nothing is observed then.
+// The error comes from the meter. After an error the meter observes nothing.
 func Register(provider metric.MeterProvider, locker Source,
 	attributes ...attribute.KeyValue) (metric.Registration, error) {
 	if provider == nil {
@@ -97,7 +97,7 @@ func polling(s *rlock.Stats) int64 {
 	return 0
 }
 
-// registering makes instruments, as long as all can be made, and what observes them.
+// registering makes the instruments and their observation, and stops at the first error.
 type registering struct {
 	meter      metric.Meter
 	attributes []attribute.KeyValue
@@ -106,12 +106,12 @@ type registering struct {
 	err        error
 }
 
-// add notes an instrument, or why there is none, and what observes it.
+// add notes an instrument with its observation, or the error.
 func (r *registering) add(made metric.Observable, err error, observe func(metric.Observer, *rlock.Stats)) {
 	r.made, r.observe, r.err = append(r.made, made), append(r.observe, observe), errors.Join(r.err, err)
 }
 
-// with has the attributes of all metrics, and more.
+// with returns the attributes of all metrics, and more.
 func (r *registering) with(more ...attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(append(more, r.attributes...)...))
 }
@@ -122,7 +122,7 @@ func (r *registering) counter(name, unit, help string, value func(*rlock.Stats) 
 	r.add(c, err, func(o metric.Observer, s *rlock.Stats) { o.ObserveInt64(c, int64(value(s)), with) })
 }
 
-// counters makes one whose values differ in an attribute.
+// counters makes one counter whose values differ in an attribute.
 func (r *registering) counters(name, unit, help, key string, values map[string]func(*rlock.Stats) uint64) {
 	c, err := r.meter.Int64ObservableCounter("rlock."+name, metric.WithUnit(unit), metric.WithDescription(help))
 	with := map[string]metric.MeasurementOption{}
@@ -136,7 +136,7 @@ func (r *registering) counters(name, unit, help, key string, values map[string]f
 	})
 }
 
-// failures makes a counter with a value for each reason, also if there was none so far.
+// failures makes a counter with a value for each reason, also for a reason with the count 0.
 func (r *registering) failures(name, unit, help string, of func(*rlock.Stats) rlock.Failures) {
 	values := map[string]func(*rlock.Stats) uint64{}
 	for reason := 1; reason < len(rlock.Failures{}); reason++ {

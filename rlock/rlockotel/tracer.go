@@ -12,8 +12,9 @@ import (
 	"github.com/rlock-go/toolkit/rlock"
 )
 
-// NewTracer returns an observer for [rlock.WithObserver] that records each acquisition that waits as a span
-// of a tracer of the provider; [rlock.Observers] puts another one beside it. class is as in [NewObserver].
+// NewTracer returns an Observer for [rlock.WithObserver] that records a span for each acquisition that waits,
+// with a tracer of the provider. To use a second Observer, combine both with [rlock.Observers]. class is the
+// same as in [NewObserver].
 func NewTracer(provider trace.TracerProvider, class func(key string) string) (rlock.Observer, error) {
 	if provider == nil {
 		return nil, errors.New("rlockotel: the TracerProvider is nil; pass the one that the program has set up, " +
@@ -27,8 +28,8 @@ type tracer struct {
 	tracer  trace.Tracer
 }
 
-// Observe records the span of an acquisition that has ended. Its text is never that of the error, which has
-// the key in it.
+// Observe records the span of an acquisition that has ended. The span never has the text of the error,
+// because that text has the key.
 func (t *tracer) Observe(ctx context.Context, e rlock.Event) {
 	reason := e.Reason()
 	if e.Kind != rlock.EventAcquired && e.Kind != rlock.EventAcquireFailed || reason == rlock.ReasonHeld ||

@@ -5,21 +5,21 @@ import (
 	"sync"
 )
 
-// mostClasses is how many classes an observer tells apart. Each is some 50 time series.
+// mostClasses is the largest number of classes of an observer. Each class is some 50 time series.
 const mostClasses = 100
 
-// other is the class of keys for which there is no class of their own any more.
+// other is the class of all keys after the first 100 classes.
 const other = "other"
 
-// classes tells classes of keys apart.
+// classes assigns keys to classes.
 type classes struct {
-	of func(key string) string // nil: there are none
+	of func(key string) string // nil: there are no classes
 
 	mu    sync.RWMutex
-	known map[string]bool // those so far
+	known map[string]bool // the classes so far
 }
 
-// class returns the class of a key: a label that Prometheus accepts, and one of the first.
+// class returns the class of a key: a label that Prometheus accepts, and one of the first 100.
 func (c *classes) class(key string) string {
 	if c.of == nil {
 		return "" // to Prometheus that is no label

@@ -6,7 +6,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock"
 )
 
-// Source has counts. A *[rlock.Locker] is one.
+// Source has counts. A *[rlock.Locker] is a Source.
 type Source interface {
 	Stats() rlock.Stats
 }
@@ -15,10 +15,10 @@ type Source interface {
 //
 //	err := registry.Register(rlockprom.NewCollector(locker))
 //
-// Each time that it collects, it calls Stats once, which asks no server. It may be registered before the
-// Locker is used, and go on after its Close.
+// Each collection calls Stats once, which asks no server. A program may register the Collector before it uses
+// the Locker, and keep it after Close.
 //
-// A second Locker has metrics of the same names, which the Registerer refuses. Give each a label, with
+// A second Locker has metrics of the same names, which the Registerer refuses. Give each Locker a label with
 // [prometheus.WrapRegistererWith]:
 //
 //	jobs := prometheus.WrapRegistererWith(prometheus.Labels{"locker": "jobs"}, registry)
@@ -28,7 +28,7 @@ func NewCollector(locker Source) prometheus.Collector { return collector{locker}
 // collector needs no mutex, because Stats needs none.
 type collector struct{ source Source }
 
-// metric is a metric with one value for each Stats.
+// metric has one value in each Stats.
 type metric struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
@@ -57,7 +57,7 @@ func gauge(name, help string, value func(*rlock.Stats) float64) metric {
 	return metric{describe(name, help), prometheus.GaugeValue, "", value}
 }
 
-// labelled is a counter that is one of several with the same name.
+// labelled is one of several counters with the same name.
 func labelled(desc *prometheus.Desc, label string, value func(*rlock.Stats) uint64) metric {
 	return metric{desc, prometheus.CounterValue, label,
 		func(s *rlock.Stats) float64 { return float64(value(s)) }}
@@ -122,7 +122,7 @@ var (
 	}
 )
 
-// Describe sends the metrics that Collect sends, as a Collector does.
+// Describe sends the description of each metric that Collect sends.
 func (collector) Describe(to chan<- *prometheus.Desc) {
 	for _, m := range metrics {
 		to <- m.desc
@@ -135,7 +135,7 @@ func (collector) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect sends the counts as they are now. Waited is not among them, as the sum of the waits is.
+// Collect sends the present counts. It leaves Waited out, because the histogram of the waits has the sum.
 func (c collector) Collect(to chan<- prometheus.Metric) {
 	s := c.source.Stats()
 	for _, m := range metrics {
@@ -147,7 +147,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 	for _, f := range failures {
 		for reason, n := range f.of(&s) {
-			if reason > 0 { // also if there was none so far: Prometheus does not see that a counter begins at 1
+			if reason > 0 { // also with 0: Prometheus misses a counter that begins at 1
 				why := rlock.FailureReason(reason).String()
 				to <- prometheus.MustNewConstMetric(f.desc, prometheus.CounterValue, float64(n), why)
 			}
@@ -159,7 +159,8 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// cumulative returns how many are at or below each bound, but for the last, which Prometheus adds.
+// cumulative returns the number of durations up to each bound. It leaves out the last bound, which Prometheus
+// adds.
 func cumulative(h rlock.Histogram) map[float64]uint64 {
 	last := len(h.Counts) - 1
 	buckets := make(map[float64]uint64, last)

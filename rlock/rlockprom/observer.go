@@ -9,15 +9,15 @@ import (
 	"github.com/rlock-go/toolkit/rlock"
 )
 
-// NewObserver registers the metrics of classes with reg, and returns what counts them, for
-// [rlock.WithObserver]; [rlock.Observers] puts another one beside it.
+// NewObserver registers the metrics of classes with reg, and returns an Observer that counts them, for
+// [rlock.WithObserver]. To use a second Observer, combine both with [rlock.Observers].
 //
-// class returns what a key, prefix included, counts as; of a set, the first key, or the one that stood in
-// the way. It must be quick, safe for concurrent use and, above all, have few answers: after the
-// first 100, each further one counts as "other". If it is nil, there is no class.
+// class returns the class of a key. The key has its prefix. For a set, it is the key in the way or the first
+// key. class must be quick, safe for concurrent use, and have few results: after the first 100 classes, each
+// further one counts as "other". If class is nil, there are no classes.
 //
-// The error is that of the Registerer, such as a [prometheus.AlreadyRegisteredError] when reg has these
-// metrics already; nothing is registered then. For a second observer use [prometheus.WrapRegistererWith].
+// The error comes from the Registerer, such as a [prometheus.AlreadyRegisteredError] if reg already has these
+// metrics. After an error nothing is registered. For a second observer use [prometheus.WrapRegistererWith].
 func NewObserver(reg prometheus.Registerer, class func(key string) string) (rlock.Observer, error) {
 	if reg == nil {
 		return nil, errors.New("rlockprom: the Registerer is nil; pass the registry that the program serves")
@@ -50,7 +50,7 @@ func NewObserver(reg prometheus.Registerer, class func(key string) string) (rloc
 	return o, nil
 }
 
-// bounds are every other bound of the histograms of a Locker, because there is one histogram for each class.
+// bounds has every other bound of the histograms of a Locker, because there is one histogram for each class.
 func bounds() (bounds []float64) {
 	var h rlock.Histogram
 	for i := 0; i < len(h.Counts)-1; i += 2 {
@@ -68,7 +68,7 @@ type observer struct {
 // Observe counts an event.
 func (o *observer) Observe(_ context.Context, e rlock.Event) {
 	class := o.classes.class(e.Key)
-	why := "" // to Prometheus that is no label
+	why := "" // to Prometheus, "" is no label
 	if reason := e.Reason(); reason != 0 {
 		why = reason.String()
 	}
