@@ -8,7 +8,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// usable refuses a Lock that no acquisition has made.
+// usable refuses a Lock that did not come from an acquisition.
 func (l *Lock) usable() error {
 	if l == nil || l.lease == nil {
 		return invalid("lock", "it is nil or the zero Lock; use one that an acquisition or Attach has returned")
@@ -16,7 +16,7 @@ func (l *Lock) usable() error {
 	return nil
 }
 
-// usable refuses a Locker that no function has made.
+// usable refuses a Locker that did not come from New, Open or NewWithBackend.
 func (l *Locker) usable() error {
 	if l == nil || l.wire == nil {
 		return invalid("locker", "it is nil or the zero Locker; make one with New, Open or NewWithBackend")
@@ -24,8 +24,8 @@ func (l *Locker) usable() error {
 	return nil
 }
 
-// checkContext refuses a nil context. One whose methods panic does so here, before anything
-// has begun: in the midst of a call it would leave the client's connection unusable.
+// checkContext refuses a nil context. If the methods of a context panic, they panic here, before the call
+// begins. In the middle of a call they would leave the client's connection unusable.
 func checkContext(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("ctx", "it is nil; use context.Background()")
@@ -43,7 +43,7 @@ func checkCall(ctx context.Context, of interface{ usable() error }) error {
 	return checkContext(ctx)
 }
 
-// begin checks what every call has and returns its settings.
+// begin checks the arguments that every call has, and returns the settings of the call.
 func (l *Locker) begin(ctx context.Context, opts []Option) (*settings, error) {
 	if err := checkCall(ctx, l); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (l *Locker) begin(ctx context.Context, opts []Option) (*settings, error) {
 	return set, nil
 }
 
-// needsRedis refuses what no Backend has.
+// needsRedis refuses an argument that no Backend supports.
 func needsRedis(argument string) error {
 	return invalid(argument, "it needs Redis, and the Locker has a Backend; leave it out")
 }
@@ -81,8 +81,7 @@ func (l *Locker) beginKey(
 	return set, full, err
 }
 
-// begun checks the arguments of a call about a key and returns the Redis key. The call is
-// told of as op.
+// begun checks the arguments of the call op about a key, and returns the Redis key.
 func (l *Locker) begun(ctx context.Context, op, key string) (string, error) {
 	_, full, err := l.beginKey(ctx, key, nil)
 	if err == nil && l.isClosed() {
@@ -91,7 +90,7 @@ func (l *Locker) begun(ctx context.Context, op, key string) (string, error) {
 	return full, err
 }
 
-// asking is begun for a call that only asks: it is not sent if ctx has ended.
+// asking is begun for a call that only asks. It refuses a context that has ended.
 func (l *Locker) asking(ctx context.Context, op, key string) (string, error) {
 	full, err := l.begun(ctx, op, key)
 	if err == nil && ctx.Err() != nil {
@@ -100,13 +99,13 @@ func (l *Locker) asking(ctx context.Context, op, key string) (string, error) {
 	return full, err
 }
 
-// redisKeys returns a set's keys as Redis has them, after checking that they can be one set.
+// redisKeys returns the Redis keys of a set, after it has checked that they can be one set.
 func (l *Locker) redisKeys(s *settings, keys []string) ([]string, error) {
 	full, wrong := argument.Set(s.prefix, keys, l.cluster && !s.crossSlot)
 	return full, refused(wrong)
 }
 
-// checkLocks returns, in the order of locks, an error for each lock that ReleaseEach and ExtendEach refuse.
+// checkLocks returns an error for each lock that ReleaseEach and ExtendEach refuse, in the order of locks.
 func (l *Locker) checkLocks(ctx context.Context, locks []*Lock) []error {
 	errs := make([]error, len(locks))
 	wrong := checkCall(ctx, l)

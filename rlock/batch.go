@@ -166,9 +166,10 @@ func (b *batch) deliver() {
 	events.Each(locks, func(l *Lock) { l.events.tell(false) })
 }
 
-// ReleaseEach is Release for many locks of this Locker, in one round trip for each 8,192 keys. It returns an
-// error for each lock, in their order: nil, or what Release would have returned. A lock that fails does not
-// affect the others. A nil Lock, one of another Locker, and one that was named before get an *ArgumentError.
+// ReleaseEach is Release for many locks of this Locker, in one round trip for each 8,192 keys. It returns one
+// error for each lock, in the order of locks: the error that Release would return. An error of one lock does
+// not affect the others. A nil Lock, a Lock of another Locker, and a second entry of a Lock get an
+// *ArgumentError.
 func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 	errs := l.checkLocks(ctx, locks)
 	defer events.Each(locks, (*Lock).deliver)
@@ -194,8 +195,8 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 		r := &releasing{lock: lock, at: i}
 		switch {
 		case busy != nil:
-			// It must not wait for that Release before the other locks are released: that one may
-			// be waiting for one of them.
+			// It must not wait for that Release before it releases the other locks: that Release may wait for
+			// one of them.
 			later = append(later, i)
 		case err != nil:
 			errs[i] = notEntered(lock.claim.Key(), err)
@@ -218,7 +219,7 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 	return errs
 }
 
-// releaseTogether makes the calls of releases, and takes their outcomes.
+// releaseTogether makes the calls of several releases, and takes their outcomes.
 func (l *Locker) releaseTogether(ctx context.Context, some []*releasing) {
 	var (
 		freeing    []*wire.Freeing

@@ -7,8 +7,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/histogram"
 )
 
-// counters are what Stats shows. Padding keeps the counters that every acquisition or check
-// writes off the cache lines that every goroutine reads.
+// counters has the counts of Stats. Padding separates counters that every acquisition or check writes from
+// the cache lines that every goroutine reads.
 type counters struct {
 	_          [64]byte
 	events     [eventKinds]atomic.Uint64
@@ -42,7 +42,7 @@ func (c *counters) failures(kind EventKind) (f Failures) {
 	return f
 }
 
-// addWait counts a contended acquisition that has ended after d, and whether it would have waited.
+// addWait counts a contended acquisition that has ended after d. waits says whether the call waits.
 func (c *counters) addWait(d time.Duration, waits bool) {
 	c.waited.Add(int64(d))
 	if waits {

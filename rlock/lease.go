@@ -10,8 +10,9 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
 
-// unlock ends a critical section of mu. The contexts of the Locks that have ended in it end after it, because
-// that calls methods of their callers' contexts, which may panic, or ask these very Locks.
+// unlock ends a critical section of mu, and then ends the contexts of the Locks that have ended in it. The
+// contexts come after mu, because that calls methods of the callers' contexts, which may panic or use these
+// Locks.
 func (s *lease) unlock() {
 	ended := s.ended
 	s.ended = nil
@@ -22,7 +23,7 @@ func (s *lease) unlock() {
 // used reports whether a Lock has the lease. The caller holds mu.
 func (s *lease) used() bool { return s.user != nil || s.joint != nil && len(s.joint.users) > 0 }
 
-// users are the Locks that have the lease. They may end meanwhile. The caller holds mu.
+// users returns the Locks that use the lease. They may end during the loop. The caller holds mu.
 func (s *lease) users() iter.Seq[*Lock] {
 	return func(yield func(*Lock) bool) {
 		if s.joint == nil {
@@ -31,7 +32,7 @@ func (s *lease) users() iter.Seq[*Lock] {
 			}
 			return
 		}
-		for _, u := range slices.Backward(s.joint.users) { // because removeUser moves the last one into the gap
+		for _, u := range slices.Backward(s.joint.users) { // because removeUser moves the last user into the gap
 			if !yield(u) {
 				return
 			}
@@ -39,7 +40,7 @@ func (s *lease) users() iter.Seq[*Lock] {
 	}
 }
 
-// extenders are those who want the lease extended, and may have it longer than it is. The caller holds mu.
+// extenders returns the users that want an automatic extension and may still get one. The caller holds mu.
 func (s *lease) extenders() iter.Seq[*Lock] {
 	return func(yield func(*Lock) bool) {
 		for u := range s.users() {
@@ -50,7 +51,7 @@ func (s *lease) extenders() iter.Seq[*Lock] {
 	}
 }
 
-// hasUser reports whether l is one of those who have the lease. The caller holds mu.
+// hasUser reports whether l uses the lease. The caller holds mu.
 func (s *lease) hasUser(l *Lock) bool {
 	if s.joint == nil {
 		return s.user == l
@@ -84,7 +85,7 @@ func (s *lease) removeUser(l *Lock) {
 	s.joint.users = users[:end]
 }
 
-// share has other readers join the lease from now on. The caller, who has it, holds mu.
+// share lets other readers join the lease from now on. The caller has the lease, and holds mu.
 func (s *lease) share() {
 	l := s.user
 	s.user, s.joint = nil, &joint{}
@@ -92,8 +93,8 @@ func (s *lease) share() {
 	s.addUser(l)
 }
 
-// alone gives the lease to the only one who has it, if no other can join any more. It reports whether the
-// caller, who has it, has it alone. The caller holds mu.
+// alone makes a shared lease the lease of its only user, if no other reader can join any more. It reports
+// whether the caller is the only user. The caller holds mu.
 func (s *lease) alone() bool {
 	switch {
 	case s.joint == nil:
@@ -118,7 +119,7 @@ func (s *lease) valid() bool {
 	return s.state == leaseLive && s.terms.Deadline() > clock.Now()
 }
 
-// renewed reports whether the lease is extended automatically, which one without an end is not.
+// renewed reports whether the lease is extended automatically. A lease without an end is not.
 func (s *lease) renewed() bool {
 	s.mu.Lock()
 	defer s.unlock()
@@ -128,12 +129,13 @@ func (s *lease) renewed() bool {
 	return false
 }
 
-// done ends one use of the lease: by a caller who wanted it as `as` says. If it was the last use, the lease
-// goes to the first who waits in this process, unless plain is true. If nobody takes it, back is true, and
-// the caller gives it back. The caller holds mu, and sends next after that.
+// done ends one use of the lease. as is the request of that user. After the last use, the lease goes to the
+// first waiter of this process, unless plain is true. If there is none, back is true, and the caller must
+// give the lease back. The caller holds mu, and sends next after that.
 func (s *lease) done(now clock.Instant, as line.Want, plain bool) (back bool, next *clock.Signal) {
 	e := line.Event{Now: now, Plain: true}
-	// A command without an answer may take the key for the token later. Whoever gives that up must know.
+	// A command without an answer may take the key for the token later. The code that gives the token up must
+	// know.
 	if !plain && s.state == leaseLive && s.claim.Settled() && len(s.terms.Former()) == 0 {
 		server := s.locker.wire
 		e.Plain, e.Blind = false, !server.Queues().Used()
@@ -144,8 +146,8 @@ func (s *lease) done(now clock.Instant, as line.Want, plain bool) (back bool, ne
 	return s.handle().Done(e)
 }
 
-// leave gives a lease that somebody was given, and does not use, to the next, or back. The caller does not
-// hold mu.
+// leave hands a lease that an acquisition has been given, and does not use, to the next waiter, or gives it
+// back. The caller does not hold mu.
 func (s *lease) leave(as line.Want) {
 	s.mu.Lock()
 	back, next := s.done(clock.Now(), as, false)
@@ -156,7 +158,7 @@ func (s *lease) leave(as line.Want) {
 	}
 }
 
-// retire ends the lease: nobody joins it, and nothing renews or watches it any more. The first end counts.
+// retire ends the lease: no Lock joins it, and no goroutine renews or watches it. Only the first end counts.
 // The caller holds mu.
 func (s *lease) retire(to leaseState) {
 	if s.state > leaseLive {
@@ -175,7 +177,7 @@ func (s *lease) retire(to leaseState) {
 	}
 }
 
-// giveBack gives back a lease that nobody has, in the background. The caller does not hold mu.
+// giveBack gives back a lease without users, in the background. The caller does not hold mu.
 func (s *lease) giveBack() {
 	s.mu.Lock()
 	defer s.unlock()
@@ -192,9 +194,9 @@ func (s *lease) version() terms.Version {
 	return s.terms.Version()
 }
 
-// tokenOver notes that nobody has the tokens of a lease any more. With away, the keys may go on with them,
-// and are given away. A token that the caller has chosen has not waited with this lock: if it has with
-// another one, it is that one's. The caller holds mu.
+// tokenOver notes that no Lock has the tokens of a lease any more. With away, the keys may keep the tokens
+// for another holder. A token of WithToken stays out: it has not waited with this lock, and may belong to
+// another. The caller holds mu.
 func (s *lease) tokenOver(away bool) {
 	if s.claim.Chosen() {
 		return
@@ -209,8 +211,8 @@ func (s *lease) tokenOver(away bool) {
 	over(s.terms.Token())
 }
 
-// schedule puts the lease on the schedule of renewals, which extends it, or only ends its users on time, and
-// has the monitor look after it if the server tells of changed keys. It reports false if the Locker is
+// schedule puts the lease on the schedule of renewals, which extends it, or only ends its users on time. If
+// the server sends invalidations, the monitor watches the lease too. schedule returns false if the Locker is
 // closed. The caller holds mu.
 func (s *lease) schedule() bool {
 	if s.watch == nil {
@@ -225,7 +227,7 @@ func (s *lease) schedule() bool {
 	return true
 }
 
-// firstEnd is when the first of the users ends, or its Context. The caller holds mu.
+// firstEnd returns the first end of a user or of its Context. The caller holds mu.
 func (s *lease) firstEnd() clock.Instant {
 	end := s.terms.Deadline()
 	for u := range s.users() {
@@ -234,8 +236,8 @@ func (s *lease) firstEnd() clock.Instant {
 	return end
 }
 
-// nextRenewal returns when to extend the lease, counted from the instant from: a joint one as soon as one of
-// those who want it extended needs it. The caller holds mu.
+// nextRenewal returns when to extend the lease, counted from the instant from. A shared lease is extended
+// when the first of its extenders needs it. The caller holds mu.
 func (s *lease) nextRenewal(from clock.Instant) clock.Instant {
 	next := clock.Never
 	for u := range s.extenders() {
@@ -249,16 +251,15 @@ func (s *lease) nextRenewal(from clock.Instant) clock.Instant {
 	return next
 }
 
-// plan plans the next renewal after an extension that was sent at from and is confirmed. The
-// caller holds mu.
+// plan plans the next renewal after a confirmed extension that was sent at from. The caller holds mu.
 func (s *lease) plan(from clock.Instant) {
 	if s.watch != nil {
 		s.locker.renewals.Set((*scheduled)(s), s.nextRenewal(from), s.firstEnd())
 	}
 }
 
-// advance passes the present deadline to the schedule, and plans the next extension for at. An
-// extension that is planned for earlier stays. The caller holds mu.
+// advance gives the present deadline to the schedule, and plans the next extension for at. An extension that
+// is planned earlier stays. The caller holds mu.
 func (s *lease) advance(at clock.Instant) {
 	if s.watch == nil {
 		return

@@ -6,11 +6,11 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// stopGrace is for how long a lock is extended for a function whose context has ended: as long as most
-// platforms let a process end in, twice.
+// stopGrace is how long the Locker extends a lock for a function whose context has ended. It is twice the
+// time in which most platforms let a process end.
 const stopGrace = time.Minute
 
-// limit ends the lock at an instant, unless it ends before. The caller holds mu.
+// limit ends the lock at an instant, unless the lock ends earlier. The caller holds mu.
 func (l *Lock) limit(at clock.Instant) {
 	if at < l.limited() {
 		l.needExtras()
@@ -19,7 +19,7 @@ func (l *Lock) limit(at clock.Instant) {
 	}
 }
 
-// limited is when the lock ends at the latest, however often it is extended. The caller holds mu.
+// limited returns the latest end of the lock, however often it is extended. The caller holds mu.
 func (l *Lock) limited() clock.Instant {
 	if l.extras == nil || l.limitedTo == 0 {
 		return clock.Never
@@ -30,16 +30,16 @@ func (l *Lock) limited() clock.Instant {
 // setEnd sets the lock's own end. The caller holds mu.
 func (l *Lock) setEnd(end clock.Instant) { l.until.Store(int64(min(end, l.limited()))) }
 
-// limitStopped limits a lock whose function goes on after its context has ended. The lease that it has stays.
-// The caller holds mu.
+// limitStopped limits a lock whose function goes on after its context has ended. The present lease stays. The
+// caller holds mu.
 func (l *Lock) limitStopped(now clock.Instant) {
 	if l.by.do && l.extras != nil && l.ctx != nil && l.ctx.Err() != nil {
 		l.limit(max(now.After(stopGrace), l.deadline()))
 	}
 }
 
-// longestRenewal is the lease with which the lock would end at its limit, NoExpiry if it has none. The caller
-// holds mu.
+// longestRenewal returns the lease with which the lock would end at its limit, or NoExpiry without a limit.
+// The caller holds mu.
 func (l *Lock) longestRenewal(now clock.Instant) time.Duration {
 	end := l.limited()
 	if end == clock.Never {
@@ -48,7 +48,7 @@ func (l *Lock) longestRenewal(now clock.Instant) time.Duration {
 	return clock.LeaseFor(time.Duration(end - now))
 }
 
-// stopsAt is when the Context ends, if that is before the lock does; Never: it does not. The caller holds mu.
+// stopsAt returns when the Context ends before the lock, or Never. The caller holds mu.
 func (l *Lock) stopsAt() clock.Instant {
 	if l.set.stopBefore == 0 || l.extras == nil || l.ctx == nil || l.ctx.over != nil {
 		return clock.Never
@@ -60,7 +60,8 @@ func (l *Lock) stopsAt() clock.Instant {
 	return end - clock.Instant(l.set.stopBefore)
 }
 
-// endContext has the Context end with the critical section. Its first end counts. The caller holds mu.
+// endContext ends the Context at the end of the critical section. Only its first end counts. The caller holds
+// mu.
 func (l *Lock) endContext(why *reason) {
 	if l.extras == nil || l.ctx == nil || l.ctx.over != nil {
 		return

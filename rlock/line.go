@@ -9,12 +9,13 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/line"
 )
 
-// kind returns in which line of this process the acquisition has a place. It reports false if in none:
-//   - a set, or a token that the caller has chosen;
-//   - a call that does not wait, unless it is a reader's, who may share what others have;
+// kind returns the kind of line in which the acquisition has a place. It returns false for these, which have
+// no line:
+//   - a set, or a token of WithToken;
+//   - a call that does not wait, except a reader, who may join the share of other readers;
 //   - a share WithUniqueToken;
-//   - all permits at once, whose holder has a fence of its own, permits that never end, and those of a Locker
-//     without turns.
+//   - all permits at once, which have a fence of their own;
+//   - permits that never expire, and permits of a Locker without turns.
 func (a *acquisition) kind() (k line.Kind, has bool) {
 	l := a.lock
 	share, is := l.claim.Share()
@@ -35,7 +36,7 @@ func (a *acquisition) kind() (k line.Kind, has bool) {
 	return k, !l.set.uniqueToken
 }
 
-// enter gives the acquisition its place among the callers of this process, and says what it has to do.
+// enter puts the acquisition into the line, and sets its role.
 func (a *acquisition) enter(wait bool, now clock.Instant) {
 	l := a.lock
 	kind, has := a.kind()
@@ -47,9 +48,9 @@ func (a *acquisition) enter(wait bool, now clock.Instant) {
 	a.role, a.given, a.caller, a.left = in.Role, in.Grant, in.Caller, in.Left
 }
 
-// places is how many of those who want permits should stand in the queue of the server while others wait: so
-// many that they can take what goes back to the server at the end of each turn. From one grant to the next,
-// a caller and the one who asks after it need two round trips.
+// places returns how many waiters for permits should stand in the queue of the server while others wait. They
+// must be able to take the permits that go back to the server at the end of each turn. From one grant to the
+// next, a caller and its successor need two round trips.
 func (a *acquisition) places(k *line.Kind) int {
 	if k.Mode != line.Permits {
 		return 1
@@ -59,7 +60,7 @@ func (a *acquisition) places(k *line.Kind) int {
 	return max(1, int(min(n, most)))
 }
 
-// waitInLine waits behind other callers of this process, for as long as a pause of the policy.
+// waitInLine waits in the line for one pause of the policy.
 func (a *acquisition) waitInLine() noLock {
 	now := a.start
 	if a.asked > 0 { // otherwise the call has just begun
@@ -82,7 +83,7 @@ func (a *acquisition) waitInLine() noLock {
 	return noLock{}
 }
 
-// setRole takes what the acquisition has to do now.
+// setRole sets the next role of the acquisition.
 func (a *acquisition) setRole(role line.Role, g line.Grant) {
 	a.role, a.given = role, g
 	if role != line.Waits {
@@ -93,8 +94,8 @@ func (a *acquisition) setRole(role line.Role, g line.Grant) {
 	}
 }
 
-// quit ends the wait in line and returns why. If another caller has given up a lease for this one meanwhile,
-// the acquisition goes on with that, as if it had ended a moment later.
+// quit ends the wait in the line and returns why. If another caller has handed a lease to this one meanwhile,
+// the acquisition goes on with the lease.
 func (a *acquisition) quit(why noLock) noLock {
 	if a.caller == nil {
 		return why
@@ -107,10 +108,10 @@ func (a *acquisition) quit(why noLock) noLock {
 	return why
 }
 
-// lastLook asks the server once, because the policy gives up and so far only this process has said that the
-// key is held. A reader, or one who wants permits, tries to get a share of its own. For others, if the
-// holder has lost the key, the next in line is called, which may be this acquisition. Otherwise the
-// acquisition ends with ErrGaveUp.
+// lastLook asks the server once before the acquisition gives up, because so far only this process has said
+// that the key is held. A reader and a caller for permits try to get a share of their own. For other callers,
+// if the holder has lost the key, the line calls its next caller, which may be this acquisition. Otherwise
+// the acquisition ends with ErrGaveUp.
 func (a *acquisition) lastLook() noLock {
 	l := a.lock
 	if l.claim.IsShare() {
@@ -134,7 +135,7 @@ func (a *acquisition) lastLook() noLock {
 	switch {
 	case a.ctx.Err() != nil:
 		return a.quit(waitEnded(clock.ContextError(a.ctx, nil)))
-	case err == nil && seen.Held: // otherwise those before it stand in the way all the same
+	case err == nil && seen.Held: // otherwise the callers before it still stand in the way
 		a.tries.Blocker.Sees(seen.End)
 	}
 	if err == nil {
@@ -146,9 +147,9 @@ func (a *acquisition) lastLook() noLock {
 	return a.quit(noLock{err: ErrGaveUp})
 }
 
-// await waits until the acquisition has something to do, or until end, which is no later than last, the end
-// of the policy. If it waits for long, it has the lease in its way watched: those who wait rely on somebody
-// who notices its end, and send nothing.
+// await waits until the acquisition has a new role, or until end. end is no later than last, the end of the
+// policy. After a long wait, it has the lease in the way watched: waiters send nothing, so the watch must
+// notice the end of the lease.
 func (a *acquisition) await(now, end, last clock.Instant) (role line.Role, g line.Grant, err error) {
 	l := a.lock.locker
 	look := now.After(lookPause)
@@ -184,14 +185,13 @@ func (a *acquisition) await(now, end, last clock.Instant) (role line.Role, g lin
 	}
 }
 
-// lookPause is how often a caller who waits asks the server about the lease before it, where the server does
-// not tell that the key is gone. It asks whatever its policy is, because those who wait behind it rely on
-// it.
+// lookPause is how often a waiting caller asks the server about the lease before it, if the server does not
+// report changes. The caller asks whatever its policy is, because the callers behind it rely on that.
 const lookPause = time.Second
 
-// look asks the server about the lease before the acquisition, in the background, and does what await does
-// until there is an answer: the acquisition may be called before, and the server may be silent. At the end
-// of a pause it has lookTimeout, or until the end of the policy.
+// look asks the server about the lease in the way, in the background, and meanwhile waits like await. The
+// line may call the acquisition before the answer, and the server may be silent. At the end of a pause, look
+// waits for lookTimeout, or until the end of the policy.
 func (a *acquisition) look(now, end, last clock.Instant) (role line.Role, g line.Grant, err error) {
 	l := a.lock.locker
 	limit := min(now.After(lookTimeout), last)
@@ -202,15 +202,16 @@ func (a *acquisition) look(now, end, last clock.Instant) (role line.Role, g line
 	if s == nil || s.renewed() { // its extensions notice the loss
 		return line.Waits, g, nil
 	}
-	// Its end calls no method of the caller's context, which may panic: it comes after the lease was given.
+	// The end of ctx calls no method of the caller's context, which may panic. It comes after the hand-over
+	// of the lease.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), limit.From(now))
 	defer cancel()
-	var cause any // of a panic of the client or of an observer, if not nil
+	var cause any // of a panic of the client or of an observer; nil: none
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)
-		// The waiter panics, as if it had asked itself. One that has gone on does not: what it has got or given up
-		// is done, and a program does not end because of what a call asked that has returned.
+		// The waiter panics, as if it had asked itself. A waiter that has gone on does not panic: its call
+		// may have returned, and a program must not end because of a question of that call.
 		defer func() { cause = recover() }()
 		_, _, _ = l.lookFor(ctx, &s.claim, s)
 	}()
@@ -228,9 +229,9 @@ func (a *acquisition) look(now, end, last clock.Instant) (role line.Role, g line
 	return line.Waits, g, nil
 }
 
-// receive goes on with the lease that another caller of this process has given up, or shares. With has, the
-// acquisition is at its end, and has the lock if why is none. Otherwise it asks the server, unless why says
-// that it ends.
+// receive goes on with a lease that another caller of this process has handed over, or shares. With has, the
+// acquisition is complete: it has the lock if why is none. Otherwise it asks the server, unless why says that
+// it ends.
 func (a *acquisition) receive() (has bool, why noLock) {
 	from := leaseOf(a.given.Lease)
 	switch {
@@ -266,28 +267,28 @@ func (a *acquisition) goOn(s *lease) noLock {
 	return noLock{}
 }
 
-// passBy gives a lease that the acquisition was given, and does not hold, to the next caller of this
-// process, or back.
+// passBy hands a lease that the acquisition has been given, and does not hold, to the next caller of this
+// process, or gives it back.
 func (a *acquisition) passBy() {
 	s := leaseOf(a.given.Lease)
 	if s == nil {
 		return
 	}
 	as := a.tries.Want
-	as.Own = as.Own || a.given.Do != line.GoOn // then the lease may be as somebody else wanted it
+	as.Own = as.Own || a.given.Do != line.GoOn // the lease may have the properties of another request
 	a.given = line.Grant{}
 	s.leave(as)
 }
 
 // askMeanwhile asks the server whether another process waits, and reserves fences, while callers of this
-// process go on with the lease. If the key has another token by then, the next hand-over learns it from the
+// process go on with the lease. If the key has another token by then, the next hand-over learns that from the
 // server.
 func askMeanwhile(s *lease, g line.Grant, set *settings) {
 	q := s.handle().Question(g.Ask)
 	l, key, token := s.locker, s.claim.Key(), s.terms.Token()
 	go func() {
 		defer func() {
-			_ = recover() // the client's hooks may panic: they do so again in the next hand-over
+			_ = recover() // a hook of the client that panics panics again in the next hand-over
 			q.Unheard()
 		}()
 		said, err := l.wire.AskHeld(l.background, key, token, !set.unfenced, g.Reserve)
@@ -297,7 +298,7 @@ func askMeanwhile(s *lease, g line.Grant, set *settings) {
 	}()
 }
 
-// handOver has the server give the key of a lease to the acquisition's own.
+// handOver lets the server move the key of a lease to the lease of this acquisition.
 func (a *acquisition) handOver(from *lease) (has bool, why noLock) {
 	l := a.lock
 	a.tries.Outage.Ask()
@@ -314,8 +315,8 @@ func (a *acquisition) handOver(from *lease) (has bool, why noLock) {
 	return true, a.hold(grant, true)
 }
 
-// passOn gives the key of a lease to the process that has waited longest, and takes a place behind all
-// others.
+// passOn gives the key of a lease to the process that has waited longest, and takes the last place in the
+// queue.
 func (a *acquisition) passOn(from *lease) (has bool, why noLock) {
 	l, server := a.lock, a.lock.locker.wire
 	if !server.Queues().Used() {
@@ -340,13 +341,14 @@ func (a *acquisition) passOn(from *lease) (has bool, why noLock) {
 	return false, noLock{}
 }
 
-// asksInPlaceOf has the acquisition ask the server, because the key of a lease goes to another, or back.
+// asksInPlaceOf makes the acquisition ask the server, because the key of a lease goes to another process, or
+// back.
 func (a *acquisition) asksInPlaceOf(from *lease) {
 	a.lock.own.handle().PassedOn(from.handle(), clock.Now())
 	a.setRole(line.Asks, line.Grant{})
 }
 
-// gone notes that the key of a lease is another's.
+// gone notes that the key of a lease has another token.
 func (a *acquisition) gone(from *lease) {
 	a.given = line.Grant{}
 	from.mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// Version returns the version of the lock's lease, and false once the lock has ended.
+// Version returns the version of the lock's lease, or false after the end of the lock.
 func (l *monitored) Version() (terms.Version, bool) {
 	l.mu.Lock()
 	defer (*lease)(l).unlock()
@@ -34,9 +34,8 @@ func (l *monitored) Owners(owners []string, v terms.Version) (held, again bool) 
 	return true, false
 }
 
-// Left takes the server's answer about a lease that somebody else may have shortened. If the
-// lease is shorter, the deadline comes nearer, and a lock that is extended automatically is
-// extended at once.
+// Left takes the server's answer about a lease that another program may have shortened. If the lease is
+// shorter, the deadline comes nearer. A lock with automatic extension is then extended at once.
 func (l *monitored) Left(left time.Duration, v terms.Version, sent, received clock.Instant) terms.Verdict {
 	l.mu.Lock()
 	defer (*lease)(l).unlock()
@@ -65,11 +64,11 @@ func (l *Locker) newWait() *notify.Wait {
 	return &notify.Wait{Listener: l.listener, Look: l.look, Stop: l.underway.Stopped()}
 }
 
-// lookTimeout is how long the server has to answer a question about a key while the call goes on without.
+// lookTimeout is how long a call waits for an answer about a key before it goes on without.
 const lookTimeout = 2 * time.Second
 
-// peek reads a key through the cache. It has a time limit, because rueidis repeats a cached
-// read for as long as its context lasts if the server is gone.
+// peek reads a key through the cache. It has a time limit, because rueidis repeats a cached read until its
+// context ends if the server is gone.
 func (l *Locker) peek(ctx context.Context, key string) (notify.Seen, error) {
 	ctx, end := clock.EndsWith(ctx, l.background)
 	defer end()
@@ -90,7 +89,7 @@ func (l *Locker) holds(key string) bool {
 }
 
 // lookFor asks the server who has the key of a claim. holder is the lease by which this Locker seems to hold
-// it, or nil: if it has lost the key, it ends, and lookFor reports that.
+// the key, or nil. If the lease has lost the key, the lease ends, and lookFor reports that.
 func (l *Locker) lookFor(
 	ctx context.Context, claim *wire.Claim, holder *lease,
 ) (seen wire.Holder, lost bool, err error) {
@@ -108,9 +107,9 @@ func (l *Locker) lookFor(
 	return holders[0], lost, nil
 }
 
-// asOwner returns the token that the value of a key stands for. A shared key has no token. To a lock that
-// is a share of it, asOwner returns the lock's own token as long as the phase in which the share was
-// granted lasts. Whether the lock still has its share then, only the server knows.
+// asOwner returns the token that the value of a key stands for. A shared key has no token. For a lock with a
+// share of it, asOwner returns the lock's own token while the phase of that share lasts. Only the server
+// knows whether the lock still has its share.
 func asOwner(t *lease, value string) string {
 	if phase, _, shared := wire.SharedValue(value); shared && t.claim.IsShare() && phase == t.fence {
 		return t.terms.Token()

@@ -9,9 +9,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/events"
 )
 
-// observe returns what a Lock keeps for an observer of a call that began at start. Until that
-// call returns, the caller's goroutine alone tells the events: a panic must not end up in
-// another one.
+// observe returns the data of a Lock for the observer of a call that began at start. Until the call returns,
+// only the goroutine of the caller tells the events: a panic must not occur in another goroutine.
 func observe(ctx context.Context, o Observer, start clock.Instant) *observed {
 	if o == nil {
 		return nil
@@ -21,8 +20,8 @@ func observe(ctx context.Context, o Observer, start clock.Instant) *observed {
 	return observed
 }
 
-// emit counts an event and puts it on the list, with what the lock knows of it. The caller holds
-// mu, or is the acquisition or the Release that has ended the lock.
+// emit counts an event and puts it on the list, with the facts that the lock knows. The caller holds mu, or
+// is the acquisition, or the Release that has ended the lock.
 func (l *Lock) emit(e *Event) {
 	l.locker.counters.count(e)
 	o := l.events
@@ -53,8 +52,8 @@ func (l *Lock) emit(e *Event) {
 	}
 }
 
-// emitOnce emits what is told once for a Locker, of the first lock with an observer for which it is so. The
-// caller holds mu.
+// emitOnce emits the events that come once for a Locker, with the first lock that has an observer and the
+// condition. The caller holds mu.
 func (l *Lock) emitOnce() {
 	s := l.locker
 	if l.extends() && !s.toldShort.Load() {
@@ -70,11 +69,11 @@ func (l *Lock) emitOnce() {
 	}
 }
 
-// deliver tells the observer what has happened to the lock, unless another goroutine is at it, which then
-// tells this too. Observers of others who have the lease are told by another goroutine, as one of them may
-// take long. The caller holds no mutex.
+// deliver tells the observer the events of the lock. If another goroutine is telling, that goroutine tells
+// them. Another goroutine tells the observers of other users of the lease, because one of them may take long.
+// The caller holds no mutex.
 func (l *Lock) deliver() {
-	if l == nil || l.lease == nil || l.events == nil && !l.claim.IsShare() { // only shares have others
+	if l == nil || l.lease == nil || l.events == nil && !l.claim.IsShare() { // only a share has other users
 		return
 	}
 	others := slices.DeleteFunc(l.toTell(), func(o *observed) bool { return o == l.events })
@@ -84,31 +83,31 @@ func (l *Lock) deliver() {
 	l.events.deliver()
 }
 
-// deliver tells the observer, unless another goroutine is at it.
+// deliver tells the observer, unless another goroutine is telling.
 func (o *observed) deliver() {
 	if o != nil {
 		o.list.Deliver()
 	}
 }
 
-// tell tells the observer of a call that is under way; with keep, the caller goes on telling.
+// tell tells the observer of a call under way. With keep, the caller goes on telling.
 func (o *observed) tell(keep bool) {
 	if o != nil {
 		o.list.Tell(keep)
 	}
 }
 
-// deliver tells the observers of all Locks about which something has happened. The caller holds no mutex.
+// deliver tells the observers of all Locks with new events. The caller holds no mutex.
 func (s *lease) deliver() { events.Each(s.toTell(), (*observed).deliver) }
 
-// mustTell notes that an observer is to be told. A lock that has one is watched. The caller holds mu.
+// mustTell notes that an observer has new events. A lock with an observer is watched. The caller holds mu.
 func (s *lease) mustTell(o *observed) {
 	if !o.listed {
 		o.listed, o.next, s.observers = true, s.observers, o
 	}
 }
 
-// toTell takes those that are to be told.
+// toTell takes the observers with new events.
 func (s *lease) toTell() (told []*observed) {
 	s.mu.Lock()
 	defer s.unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// Begin starts an automatic extension, and returns what to ask the server for. It reports false if
-// nobody is left who wants it.
+// Begin starts an automatic extension, and returns the request to the server. It returns false if no user
+// wants an extension any more.
 func (s *scheduled) Begin() (sent terms.Extension, ask wire.Extension, ok bool) {
 	lease := (*lease)(s)
 	lease.mu.Lock()
@@ -28,7 +28,7 @@ func (s *scheduled) Begin() (sent terms.Extension, ask wire.Extension, ok bool) 
 		ttl = max(ttl, min(u.ttl(), most))
 	}
 	switch {
-	case ttl == 0: // those who wanted it have left
+	case ttl == 0: // the users that wanted it have left
 		if lease.used() {
 			lease.plan(now)
 		}
@@ -41,8 +41,8 @@ func (s *scheduled) Begin() (sent terms.Extension, ask wire.Extension, ok bool) 
 	return sent, lease.extension(sent), true
 }
 
-// Settle takes the answer of an automatic extension. One that got an error or no answer is tried
-// again soon, until the lease ends.
+// Settle takes the answer to an automatic extension. After an error or no answer, the schedule tries again
+// soon, until the lease ends.
 func (s *scheduled) Settle(sent terms.Extension, answer wire.Extended) {
 	lease := (*lease)(s)
 	lease.mu.Lock()
@@ -52,8 +52,8 @@ func (s *scheduled) Settle(sent terms.Extension, answer wire.Extended) {
 	}
 }
 
-// Expire ends the locks whose time is over, or all if the Locker is closed. If some are left, the lease comes
-// back on the schedule.
+// Expire ends the locks whose time is over, or all locks if the Locker is closed. If some locks are left, the
+// lease returns to the schedule.
 func (s *scheduled) Expire() {
 	lease := (*lease)(s)
 	lease.mu.Lock()
@@ -64,19 +64,19 @@ func (s *scheduled) Expire() {
 	}
 }
 
-// deliverScheduled tells the observers of those who have leases on the schedule.
+// deliverScheduled tells the observers of the leases on the schedule.
 func deliverScheduled(some []*scheduled) {
 	events.Each(some, func(s *scheduled) { (*lease)(s).deliver() })
 }
 
-// extension returns what the server is asked for.
+// extension returns the request to the server.
 func (l *lease) extension(sent terms.Extension) wire.Extension {
 	return wire.Extension{Parts: l.claim.BySlot(), Token: sent.Token, Former: sent.Former, TTL: sent.TTL}
 }
 
-// settle takes the answer to an extension, which the lock by has asked for, or the schedule if by is nil. It
-// returns nil if the lease is extended, and plans the next renewal then. open reports that the outcome is
-// unknown, so that another try is worth it. The caller holds mu.
+// settle takes the answer to an extension for the lock by, or for the schedule if by is nil. It returns nil
+// if the lease is extended, and then plans the next renewal. With open, the outcome is unknown, so another
+// try makes sense. The caller holds mu.
 func (s *lease) settle(by *Lock, sent terms.Extension, answer wire.Extended) (err error, open bool) {
 	s.endOverdue(clock.Now()) // an answer that comes after the deadline revives nothing
 	deadline := s.terms.Deadline()
@@ -94,7 +94,7 @@ func (s *lease) settle(by *Lock, sent terms.Extension, answer wire.Extended) (er
 	s.endOverdue(clock.Now()) // a lease that was over when its answer came stays over
 	if cause := s.endOf(by); cause != nil {
 		if errors.Is(cause, expired) && by != nil && !s.used() && !by.leaseGone {
-			by.freeExpired(sent.TTL) // the keys now have a whole lease that nobody uses
+			by.freeExpired(sent.TTL) // the keys now have a whole lease that no lock uses
 		}
 		return &LockError{"extend", s.claim.Key(), cause}, false
 	}
@@ -108,8 +108,8 @@ func (s *lease) settle(by *Lock, sent terms.Extension, answer wire.Extended) (er
 	return nil, false
 }
 
-// endOf returns why the lock by has ended, or nobody has the lease any more if by is nil; nil if that is not
-// so. The caller holds mu.
+// endOf returns why the lock by has ended, or nil. If by is nil, it returns why no Lock has the lease any
+// more. The caller holds mu.
 func (s *lease) endOf(by *Lock) *reason {
 	switch {
 	case by != nil:
@@ -120,12 +120,11 @@ func (s *lease) endOf(by *Lock) *reason {
 	return nil
 }
 
-// lengthen moves the ends of those for whom a confirmed extension was, and tells their observers. Where
-// others share the lease, that is the lock by, or each that wants to be extended, for as long as it wants.
-// The caller holds mu.
+// lengthen moves the ends of the locks of a confirmed extension, and tells their observers. These are the
+// lock by, or the extenders of a shared lease, each by its own TTL. The caller holds mu.
 func (s *lease) lengthen(by *Lock, sent terms.Extension) {
 	if s.joint == nil {
-		s.user.setEnd(clock.Never) // others may have shared it
+		s.user.setEnd(clock.Never) // other readers may have shared it
 		s.user.emit(&Event{Kind: EventExtended})
 		return
 	}
@@ -143,8 +142,7 @@ func (s *lease) lengthen(by *Lock, sent terms.Extension) {
 	}
 }
 
-// tell adds an event for the lock by, or for each that wants to be extended if by is nil. The caller holds
-// mu.
+// tell adds an event for the lock by, or for each extender if by is nil. The caller holds mu.
 func (s *lease) tell(by *Lock, e *Event) {
 	if by != nil {
 		by.emit(e)
@@ -156,11 +154,11 @@ func (s *lease) tell(by *Lock, e *Event) {
 	}
 }
 
-// failed is settle for an extension that was refused or got no answer, which may have moved the
-// deadline. The caller holds mu.
+// failed is settle for an extension with an error or no answer, which may have moved the deadline. The caller
+// holds mu.
 func (s *lease) failed(by *Lock, err error, moved bool) (_ error, open bool) {
 	if s.terms.Unsure() && s.used() && s.watch == nil && !s.claim.Chosen() {
-		s.watchOrEnd() // the keys must be freed when the lock expires; see ended
+		s.watchOrEnd() // the Locker must free the keys when the lock expires; see ended
 	}
 	if moved {
 		s.advance(clock.Never)

@@ -14,7 +14,7 @@ import (
 // during a hand-over, so WaitFree also waits for all waiters. Only WithRetry has an effect. The error is an
 // *AcquireError, as from Acquire.
 func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error {
-	opts = append(slices.Clip(opts), WithMinHold(0)) // for it no lease is too short
+	opts = append(slices.Clip(opts), WithMinHold(0)) // WaitFree has no lease that could be too short
 	set, full, err := l.beginKey(ctx, key, opts)
 	if err != nil {
 		return err
@@ -38,7 +38,7 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 	var pause time.Duration
 	w := l.newWait()
 	defer w.Leave()
-	var s State // as last seen
+	var s State // by the last answer
 	claim, outage := wire.One(full), l.wire.Outage(new(clock.Silence))
 	call, end := clock.EndsWith(ctx, l.background)
 	defer end()
@@ -48,12 +48,12 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 		passes := outage.Record(err)
 		switch {
 		case err != nil:
-			s.until = clock.Now() // nobody knows any more
+			s.until = clock.Now() // unknown from now on
 		case !holders[0].Held:
 			return nil
 		default:
 			s = stateOf(holders[0])
-			// it is held; nothing left would mean that nobody knows
+			// The key is held. No time left would mean that the time is unknown.
 			s.until = max(s.until, clock.Now().After(time.Millisecond))
 		}
 		fail := func(err, cause error) error {
@@ -73,7 +73,7 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 		if ctx.Err() != nil {
 			return fail(ErrGaveUp, clock.ContextError(ctx, err))
 		}
-		if err != nil && l.isClosed() { // which may be what has ended the look
+		if err != nil && l.isClosed() { // Close may have ended the look
 			return fail(ErrClosed, nil)
 		}
 		if err != nil && !passes {

@@ -5,18 +5,17 @@ import (
 	"time"
 )
 
-// Advance lets d pass in the bubble of testing/synctest that the server and the caller are in. It
-// returns when everything has been done that was due: keys have expired at the server, leases
-// are over for their Lockers, or were renewed in time, and who waits for a lock has got it. So what the test
-// looks at next is the same in every run. It takes as long as that work does, not as long as d.
+// Advance lets d pass in the bubble of testing/synctest of the server and the caller. It returns when all due
+// work is done: keys have expired at the server, leases have ended or were extended, and waiters have their
+// locks. So the test sees the same state in every run. Advance takes as long as that work, not as long as d.
 //
-// The clock is that of the bubble, so each Locker of it that uses the server moves along,
-// and so does the time of the test's own code. Advance(0) only waits until
-// there is nothing to do before the time moves on. What [Server.Delay] holds up is still on its way.
+// The clock is the clock of the bubble. It also moves each Locker of the bubble and the test itself.
+// Advance(0) only waits until there is no work before the next move of the clock. Answers under
+// [Server.Delay] are still on their way.
 //
-// Advance panics if the server is not one of [StartInMemory], if it was started outside of the bubble,
-// or if the caller is in none, because the server and the Lockers have no clock in common then.
-// Only one goroutine of a bubble may call it at a time.
+// Advance panics if [StartInMemory] has not made the server, if the server started outside of the bubble, or
+// if the caller is in no bubble. The server and the Lockers then have no common clock. Only one goroutine of
+// a bubble may call Advance at a time.
 func (s *Server) Advance(d time.Duration) {
 	switch {
 	case s.Addr() != inMemory:
@@ -26,7 +25,7 @@ func (s *Server) Advance(d time.Duration) {
 		panic("rlocktest: Advance: the server was started outside of the bubble, so it has another clock; call " +
 			"StartInMemory within synctest.Test")
 	}
-	synctest.Wait() // what has begun is done before the time moves on
+	synctest.Wait() // work under way ends before the clock moves
 	time.Sleep(d)
 	synctest.Wait()
 }

@@ -6,8 +6,7 @@ import (
 
 const errSyntax = "ERR syntax error"
 
-// client runs those subcommands of CLIENT that miniredis lacks. It reports
-// false for the others.
+// client runs the subcommands of CLIENT that miniredis lacks. It returns false for others.
 func (t *tracker) client(c *conn, args []string) bool {
 	if len(args) == 0 {
 		return false
@@ -30,7 +29,7 @@ func (t *tracker) client(c *conn, args []string) bool {
 	return true
 }
 
-// setTracking is CLIENT TRACKING. It returns the error, or nothing.
+// setTracking is CLIENT TRACKING. It returns the error, or "".
 func (t *tracker) setTracking(c *conn, args []string) string {
 	m, fault := parseMode(args)
 	if fault != "" {
@@ -95,7 +94,7 @@ func parseMode(args []string) (m mode, fault string) {
 	return m, ""
 }
 
-// setCaching is CLIENT CACHING. It returns the error, or nothing.
+// setCaching is CLIENT CACHING. It returns the error, or "".
 func (t *tracker) setCaching(c *conn, args []string) string {
 	if len(args) != 1 {
 		return "ERR wrong number of arguments for 'client|caching' command"

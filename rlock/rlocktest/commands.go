@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// keysOf returns the keys among the arguments of a command. Commands that have
-// keys but neither read nor write their values, such as WATCH, have none here.
+// keysOf returns the keys among the arguments of a command. It returns none for commands that neither read
+// nor write the values of their keys, such as WATCH.
 func keysOf(argv []string) []string {
 	cmd, args := argv[0], argv[1:]
 	switch cmd {
@@ -46,7 +46,7 @@ func keysOf(argv []string) []string {
 	}
 }
 
-// from is args[n:] for arguments of which there may be too few.
+// from is args[n:], also if there are too few arguments.
 func from(args []string, n int) []string {
 	return args[min(n, len(args)):]
 }
@@ -90,8 +90,8 @@ func isScript(argv []string) bool {
 	return false
 }
 
-// mayBlock reports whether a command may wait for others to be run. None of these sets
-// the lease of a key.
+// mayBlock reports whether a command may wait for other commands. None of these commands sets the lease of a
+// key.
 func mayBlock(argv []string) bool {
 	switch argv[0] {
 	case "BLMOVE", "BLMPOP", "BLPOP", "BRPOP", "BRPOPLPUSH", "BZMPOP", "BZPOPMAX", "BZPOPMIN",
@@ -109,8 +109,8 @@ func isFlush(argv []string) bool {
 	return false
 }
 
-// isConditional tells whether a write may have changed nothing in a way that
-// its reply shows. None of these commands blocks or keeps its peer.
+// isConditional reports whether the reply of a write shows that the write changed nothing. None of these
+// commands blocks or keeps its peer.
 func isConditional(argv []string) bool {
 	switch argv[0] {
 	case "GETDEL", "GETEX", "LMPOP", "LPOP", "RPOP", "RPOPLPUSH", "LMOVE", "SET",
@@ -120,7 +120,7 @@ func isConditional(argv []string) bool {
 	return zeroIsNoop(argv[0])
 }
 
-// changed tells whether a write that got this reply may have changed its keys.
+// changed reports whether a write with this reply may have changed its keys.
 func changed(argv []string, reply string) bool {
 	switch {
 	case strings.HasPrefix(reply, "-"):
@@ -130,7 +130,7 @@ func changed(argv []string, reply string) bool {
 	case reply == "*0\r\n":
 		return false
 	case reply == "$-1\r\n", reply == "*-1\r\n", reply == "_\r\n":
-		// With GET the reply is the old value, of which there may be none.
+		// With GET the reply is the old value, if there was one.
 		return argv[0] == "GETSET" ||
 			argv[0] == "SET" && slices.ContainsFunc(from(argv, 3),
 				func(a string) bool { return strings.EqualFold(a, "GET") })
@@ -139,7 +139,7 @@ func changed(argv []string, reply string) bool {
 	}
 }
 
-// zeroIsNoop tells whether a command that replies 0 changed nothing.
+// zeroIsNoop reports whether a command that replies 0 changed nothing.
 func zeroIsNoop(cmd string) bool {
 	switch cmd {
 	case "COPY", "DEL", "DELEX", "EXPIRE", "EXPIREAT", "HDEL", "HSETNX", "LPUSHX", "LREM", "MOVE",

@@ -7,29 +7,27 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// conn is what is known of one client connection.
+// conn is the state of one client connection.
 type conn struct {
 	peer *server.Peer
-	// busy is held while a command runs and while pushes are written, so that
-	// a push comes between two replies and never inside one.
+	// busy is held while a command runs and while pushes are written. So a push comes between two replies and
+	// never inside a reply.
 	busy sync.Mutex
 
 	// Used only by the goroutine that serves the connection.
 	db      int
-	caching string // the argument of CLIENT CACHING, in force for the next command
+	caching string // the argument of CLIENT CACHING, for the next command
 	multi   bool
 	queued  [][]string // the commands since MULTI
-	broken  bool       // one of them was refused
-	// unsettled is set when miniredis may hold a transaction that the client
-	// takes to be over.
+	broken  bool       // one of these commands was refused
+	// unsettled is set when miniredis may hold a transaction that has ended for the client.
 	unsettled bool
 
 	// Guarded by tracker.mu.
 	mode     mode
-	channels []string // sharded ones, on which it listens
+	channels []string // the sharded channels of its subscriptions
 	pending  []push
-	// What the script that runs now has done, and whether the hook that
-	// notices it was called at all.
+	// The effect of the running script, and whether the server called the hook that notices it.
 	script  effect
 	noticed bool
 }
@@ -41,8 +39,7 @@ type mode struct {
 	prefixes []string
 }
 
-// broadcasts tells whether changes of the key are announced without it having
-// been read.
+// broadcasts reports whether the server announces changes of a key that the client has not read.
 func (m mode) broadcasts(key string) bool {
 	if !m.on || !m.broadcast {
 		return false
@@ -55,7 +52,7 @@ func (m mode) broadcasts(key string) bool {
 	return len(m.prefixes) == 0
 }
 
-// remembers tells whether the keys of a command that reads are to be tracked.
+// remembers reports whether the server tracks the keys of a command that reads.
 func (m mode) remembers(caching string) bool {
 	switch {
 	case !m.on || m.broadcast:
@@ -67,18 +64,18 @@ func (m mode) remembers(caching string) bool {
 	}
 }
 
-// push is an invalidation of one key or of all, or a message.
+// push is a message, or an invalidation of one key or of all keys.
 type push struct {
 	key     string
 	all     bool
 	message []string
 }
 
-// effect is what a command changed.
+// effect is the changes of a command.
 type effect struct {
 	keys  []string
 	flush bool
-	heard []*conn // have messages to be sent
+	heard []*conn // connections with messages to send
 }
 
 func (e *effect) add(argv []string) {

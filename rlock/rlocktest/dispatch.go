@@ -24,7 +24,7 @@ func (t *tracker) serve(p *server.Peer, argv []string) {
 	t.deliver([]*conn{c})
 }
 
-// refuse answers one command of a client with an error instead of running it.
+// refuse answers one command of a client with an error, and does not run the command.
 func (t *tracker) refuse(p *server.Peer, argv []string, text string) {
 	c := t.conn(p)
 	c.busy.Lock()
@@ -44,7 +44,7 @@ func (t *tracker) refuse(p *server.Peer, argv []string, text string) {
 	t.deliver([]*conn{c})
 }
 
-// command runs one command of a client that nobody has, and returns its refusal.
+// command runs one command without a client, and returns its refusal.
 func (t *tracker) command(argv ...string) error {
 	var reply bytes.Buffer
 	p := server.NewPeer(bufio.NewWriter(&reply))
@@ -71,16 +71,16 @@ func (t *tracker) run(c *conn, argv []string) {
 	}
 	switch argv[0] {
 	case "CLIENT":
-		// CLIENT leaves CACHING in force: it is for the command after it.
+		// CLIENT leaves CACHING in force, because CACHING is for the command after it.
 		if !t.client(c, argv[1:]) {
 			t.backend.Dispatch(c.peer, argv)
 		}
 		return
 	case "CLUSTER":
-		// miniredis would name itself as the node to connect to.
+		// miniredis would name itself as the node for connections.
 		c.peer.WriteError("ERR This instance has cluster support disabled")
 	case "MULTI":
-		// As does MULTI, up to and including EXEC.
+		// MULTI leaves CACHING in force too, up to and including EXEC.
 		if c.multi = t.capture(c.peer, argv) == replyOK; c.multi {
 			return
 		}
@@ -100,8 +100,7 @@ func (c *conn) selected(argv []string) {
 	}
 }
 
-// execute runs argv, which makes the commands of batch take effect: itself, or
-// those that EXEC executes.
+// execute runs argv. The commands of batch take effect: argv itself, or the commands that EXEC executes.
 func (t *tracker) execute(c *conn, argv []string, batch [][]string) {
 	t.rememberReads(c, batch)
 	scripts := slices.ContainsFunc(batch, isScript)
@@ -159,13 +158,12 @@ func (t *tracker) writes(cmd string) bool {
 	return t.backend.IsRegisteredCommand(cmd) && !t.backend.IsReadOnlyCommand(cmd)
 }
 
-// ask runs a command as if p had sent it and returns the reply instead of
-// sending it.
+// ask runs a command as if p had sent it, and returns the reply without sending it.
 func (t *tracker) ask(p *server.Peer, argv []string) string {
 	return t.askFor(nil, p, argv)
 }
 
-// askFor is ask for a command that counts as noticed for c, unless c is nil.
+// askFor is ask for a command that c notices, unless c is nil.
 func (t *tracker) askFor(c *conn, p *server.Peer, argv []string) string {
 	var reply bytes.Buffer
 	w := bufio.NewWriterSize(&reply, 64)
@@ -179,7 +177,7 @@ func (t *tracker) askFor(c *conn, p *server.Peer, argv []string) string {
 	return reply.String()
 }
 
-// capture runs a command of p and returns the reply it sent.
+// capture runs a command of p and returns the reply.
 func (t *tracker) capture(p *server.Peer, argv []string) string {
 	reply := t.ask(p, argv)
 	p.WriteRaw(reply)

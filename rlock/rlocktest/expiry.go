@@ -8,7 +8,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// sweepInterval is how often keys are looked at for having expired.
+// sweepInterval is how often the sweep looks for expired keys.
 const sweepInterval = 10 * time.Millisecond
 
 type dbKey struct {
@@ -16,7 +16,7 @@ type dbKey struct {
 	key string
 }
 
-// expect watches for the expiry of those keys that have a TTL.
+// expect watches the keys that have a TTL.
 func (t *tracker) expect(db int, keys []string) {
 	if len(keys) == 0 {
 		return
@@ -34,8 +34,7 @@ func (t *tracker) expect(db int, keys []string) {
 	}
 }
 
-// expectBroadcast watches for the expiry of those keys that are announced
-// without having been read.
+// expectBroadcast watches the keys whose changes are announced even to clients that have not read them.
 func (t *tracker) expectBroadcast(db int, keys []string) {
 	var found []string
 	t.mu.Lock()
@@ -43,7 +42,7 @@ func (t *tracker) expectBroadcast(db int, keys []string) {
 		for _, c := range t.conns {
 			if c.mode.broadcasts(key) {
 				found = append(found, key)
-				// A key that was deleted is not to be announced as expired.
+				// A deleted key must not be announced as expired.
 				delete(t.expiring, dbKey{db, key})
 				break
 			}
@@ -53,7 +52,7 @@ func (t *tracker) expectBroadcast(db int, keys []string) {
 	t.expect(db, found)
 }
 
-// sweep announces expired keys until there are none left to wait for.
+// sweep announces expired keys until no watched key is left.
 func (t *tracker) sweep() {
 	pause := sweepInterval
 	for {
@@ -66,15 +65,15 @@ func (t *tracker) sweep() {
 		if !t.sweepOnce() {
 			return
 		}
-		// With very many keys a sweep takes long; commands have to get through.
+		// With very many keys a sweep takes long, so it lets commands through.
 		pause = max(sweepInterval, 4*time.Since(start))
 	}
 }
 
-// sweepOnce reports whether there is anything left to wait for.
+// sweepOnce reports whether watched keys are left.
 func (t *tracker) sweepOnce() bool {
-	// The keys are taken out first and put back if they live, and not removed
-	// if they are dead: meanwhile one may be set and expected again.
+	// sweepOnce takes the keys out first, and puts back keys that live. Meanwhile a command may set a key,
+	// and expect watches it again.
 	t.mu.Lock()
 	taken := t.expiring
 	t.expiring = map[dbKey]struct{}{}
@@ -83,8 +82,7 @@ func (t *tracker) sweepOnce() bool {
 	var gone []string
 	dbs := map[int]*miniredis.RedisDB{}
 	maps.DeleteFunc(taken, func(k dbKey, _ struct{}) bool {
-		// Once for all keys, as this is what makes miniredis expire them, for
-		// which it goes through all there are.
+		// Once for all keys, because this call makes miniredis expire them, and it goes through all its keys.
 		r := dbs[k.db]
 		if r == nil {
 			r = t.redis.DB(k.db)
@@ -111,8 +109,7 @@ func (t *tracker) sweepOnce() bool {
 	return t.sweeping
 }
 
-// isWatched tells whether anyone would want to know of a change. The caller
-// holds mu.
+// isWatched reports whether a client wants to know of a change. The caller holds mu.
 func (t *tracker) isWatched(key string) bool {
 	if len(t.readers[key]) > 0 {
 		return true
@@ -125,7 +122,7 @@ func (t *tracker) isWatched(key string) bool {
 	return false
 }
 
-// close ends the sweeping. No command may run any more.
+// close ends the sweep. The caller makes sure that no command runs any more.
 func (t *tracker) close() {
 	t.mu.Lock()
 	t.closed = true

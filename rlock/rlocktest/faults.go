@@ -2,7 +2,7 @@ package rlocktest
 
 import (
 	"bytes"
-	"crypto/sha1" // that is how Redis names scripts
+	"crypto/sha1" // Redis names scripts by their SHA-1
 	"encoding/hex"
 	"errors"
 	"slices"
@@ -15,28 +15,27 @@ import (
 	"github.com/rlock-go/toolkit/gen"
 )
 
-// Match says which commands a fault is for. It is given the words of a command, the
-// name in capital letters and the rest as the client sent them, and is called while the
-// command waits, so it must not use the server.
+// Match reports whether a fault applies to a command. words has the name in capital letters, and then the
+// words as the client sent them. The command waits during the call, so Match must not use the server.
 type Match func(words []string) bool
 
-// Command matches commands of that name, such as "EXEC".
+// Command matches commands with that name, such as "EXEC".
 func Command(name string) Match {
 	return func(words []string) bool { return strings.EqualFold(words[0], name) }
 }
 
-// Acquires matches calls that ask for a lock of one key, or for a place among those who wait for it.
+// Acquires matches calls that ask for a lock of one key, or for a place in its queue.
 func Acquires(words []string) bool {
 	return Script(gen.AcquireSHA1)(words) || Script(gen.WaitSHA1)(words) || Script(gen.AcquireManySHA1)(words)
 }
 
-// Releases matches calls that release locks, or give up a place among those who wait.
+// Releases matches calls that release locks, or give up a place in a queue.
 func Releases(words []string) bool {
 	return Script(gen.ReleaseSHA1)(words) || Script(gen.ReleaseManySHA1)(words) || Script(gen.RequeueSHA1)(words)
 }
 
-// Script matches calls of the script with that SHA-1, by its text or by the SHA-1. The
-// bindings of package gen have the SHA-1 of each script, such as gen.ExtendSHA1.
+// Script matches calls of the script with that SHA-1, by its text or by the SHA-1. Package gen has the SHA-1
+// of each script, such as gen.ExtendSHA1.
 func Script(sha string) Match {
 	return func(words []string) bool {
 		switch {
@@ -52,15 +51,14 @@ func Script(sha string) Match {
 	}
 }
 
-// Key matches commands and scripts that are given the key as one of theirs.
+// Key matches commands and scripts that have the key among their keys.
 func Key(key string) Match {
 	return func(words []string) bool { return slices.Contains(keysOf(words), key) }
 }
 
-// FailNext refuses the next command that matches: the server does not run it, and
-// answers with an error of that text, such as "LOADING Redis is loading the dataset in
-// memory". Each call refuses one command. The channel is closed when that has happened.
-// A command of a transaction that is refused makes EXEC fail, as in Redis. FailNext panics if
+// FailNext refuses the next command that matches. The server does not run it, and answers with the error
+// text, such as "LOADING Redis is loading the dataset in memory". Each call refuses one command, and closes
+// the channel after that. A refused command of a transaction makes EXEC fail, as in Redis. FailNext panics if
 // match is nil or the text is empty.
 func (s *Server) FailNext(match Match, text string) (failed <-chan struct{}) {
 	switch {
@@ -72,11 +70,11 @@ func (s *Server) FailNext(match Match, text string) (failed <-chan struct{}) {
 	return s.faults.add(match, text)
 }
 
-// LoseReply loses the reply to the next command that matches: the server runs it and
-// cuts the connection before it answers, so the client cannot know whether it ran. The
-// answer NOSCRIPT to a script's SHA-1 is passed on, because nothing was run; the reply
-// to the script's text is lost then. Of a transaction, match EXEC. Each call loses one
-// reply. The channel is closed when that has happened. LoseReply panics if match is nil.
+// LoseReply loses the reply to the next command that matches. The server runs the command and cuts the
+// connection before the answer, so the client cannot know whether the command ran. The answer NOSCRIPT to a
+// script's SHA-1 gets through, because nothing ran; then the reply to the script's text is lost. For a
+// transaction, match EXEC. Each call loses one reply, and closes the channel after that. LoseReply panics if
+// match is nil.
 func (s *Server) LoseReply(match Match) (lost <-chan struct{}) {
 	if match == nil {
 		panic("rlocktest: LoseReply: the match is nil")
@@ -84,12 +82,11 @@ func (s *Server) LoseReply(match Match) (lost <-chan struct{}) {
 	return s.faults.add(match, "")
 }
 
-// Silence makes the network swallow everything in both directions until lift is called:
-// commands do not run, nothing is answered or pushed, and no connection is closed. New
-// connections are accepted, and silent too. When it is lifted, the connections that have
-// lost something are closed, because what follows a gap would be taken for something
-// else; the others go on. Silence may be called several times, and ends with the last
-// lift; a lift may be called again.
+// Silence makes the network swallow everything in both directions, until a call of lift. No command runs, no
+// answer or push arrives, and no connection closes. The network accepts new connections, which are silent
+// too. lift closes each connection that has lost data, because the client would misread the data after a gap.
+// Other connections go on. A test may call Silence several times: the last lift ends it. A second call of the
+// same lift does nothing.
 func (s *Server) Silence() (lift func()) {
 	s.network.mu.Lock()
 	defer s.network.mu.Unlock()
@@ -105,30 +102,29 @@ func (s *Server) Silence() (lift func()) {
 	})
 }
 
-// Delay makes everything that clients send from now on arrive d later, so that each
-// answer takes d longer. The order is kept, and any number of commands can be on their
-// way at once. Delay(0) ends it.
+// Delay delays everything that clients send from now on by d, so each answer takes d longer. The order stays,
+// and any number of commands can be on their way at the same time. Delay(0) ends the delay.
 func (s *Server) Delay(d time.Duration) {
 	s.network.mu.Lock()
 	defer s.network.mu.Unlock()
 	s.network.delay = d
 }
 
-// Stop ends the server as a crash does: connections break, and no new one is accepted
-// until Restart. TTLs go on running down.
+// Stop ends the server like a crash: connections break, and the server accepts no new ones until Restart.
+// TTLs run down meanwhile.
 func (s *Server) Stop() { s.network.stop() }
 
-// Data says what a server that is restarted has of what it had.
+// Data says which data a restarted server has.
 type Data int
 
 const (
-	KeepData Data = iota // all of it, as with an append-only file
-	LoseData             // nothing, as without persistence
+	KeepData Data = iota // all data, as with an append-only file
+	LoseData             // no data, as without persistence
 )
 
-// Restart stops the server if it runs, and starts it again on the same address. Like
-// every Redis server it has forgotten the scripts. The error is that the address is not
-// free any more, or that the server was told to refuse everybody.
+// Restart stops the server if it runs, and starts it again on the same address. Like every Redis server it
+// has forgotten the scripts. Restart returns an error if the address is in use, or if SetError makes the
+// server refuse every command.
 func (s *Server) Restart(data Data) error {
 	s.network.stop()
 	err := s.tracker.command("SCRIPT", "FLUSH")
@@ -138,7 +134,7 @@ func (s *Server) Restart(data Data) error {
 	return errors.Join(err, s.network.start())
 }
 
-// faults are those that wait for a command.
+// faults has the faults that wait for a command.
 type faults struct {
 	mu    sync.Mutex
 	queue []*fault
@@ -158,7 +154,7 @@ func (f *faults) add(match Match, refusal string) <-chan struct{} {
 	return one.happened
 }
 
-// take returns the first fault that is for a command, nil if there is none.
+// take returns the first fault that applies to a command, or nil.
 func (f *faults) take(argv []string) *fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -171,14 +167,14 @@ func (f *faults) take(argv []string) *fault {
 	return one
 }
 
-// putBack has a fault wait for another command, before all others.
+// putBack puts a fault back, before all others.
 func (f *faults) putBack(one *fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.queue = slices.Insert(f.queue, 0, one)
 }
 
-// serve runs one command of a client, unless a fault keeps it from that.
+// serve runs one command of a client, unless a fault prevents that.
 func (s *Server) serve(w *wire, p *server.Peer, argv []string) {
 	one := s.faults.take(argv)
 	switch {
@@ -188,7 +184,7 @@ func (s *Server) serve(w *wire, p *server.Peer, argv []string) {
 	case one.refusal != "":
 		s.tracker.refuse(p, argv, one.refusal)
 	default:
-		p.Flush() // what comes before it arrives
+		p.Flush() // earlier answers arrive
 		w.keep()
 		s.tracker.serve(p, argv)
 		p.Flush()
@@ -197,7 +193,7 @@ func (s *Server) serve(w *wire, p *server.Peer, argv []string) {
 			p.WriteRaw(string(reply))
 			return
 		}
-		close(one.happened) // before the client can know
+		close(one.happened) // before the client can notice
 		_ = w.Close()
 		return
 	}

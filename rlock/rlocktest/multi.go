@@ -2,7 +2,7 @@ package rlocktest
 
 import "strings"
 
-// runInMulti runs a command of a connection that has sent MULTI.
+// runInMulti runs a command of a connection after MULTI.
 func (t *tracker) runInMulti(c *conn, argv []string) {
 	switch argv[0] {
 	case "EXEC", "DISCARD":
@@ -32,8 +32,8 @@ func (t *tracker) runInMulti(c *conn, argv []string) {
 	c.multi, c.broken, c.queued, c.caching = false, false, nil, ""
 }
 
-// enqueue has a command wait for EXEC. One that cannot makes EXEC fail, also if
-// it is by miniredis.SetError, to which miniredis gives no thought.
+// enqueue queues a command for EXEC. A command that cannot be queued makes EXEC fail, also after
+// miniredis.SetError, where miniredis itself does not.
 func (t *tracker) enqueue(c *conn, argv []string) {
 	if isSharded(argv) {
 		c.peer.WriteError("ERR sharded channels are not supported in MULTI by this server")
@@ -41,8 +41,7 @@ func (t *tracker) enqueue(c *conn, argv []string) {
 		return
 	}
 	if argv[0] == "HEXPIRE" {
-		// Alone among the commands, it replies to the peer that queued it,
-		// which cannot be a temporary one then.
+		// This command alone replies to the peer that queued it, so that peer cannot be a temporary one.
 		c.queued = append(c.queued, argv)
 		t.backend.Dispatch(c.peer, argv)
 		return
@@ -57,12 +56,12 @@ func (t *tracker) enqueue(c *conn, argv []string) {
 func (t *tracker) exec(c *conn, argv []string) {
 	t.setNoticed(c, false)
 	t.execute(c, argv, c.queued)
-	// With miniredis.SetError, nothing was executed and all is still queued.
+	// After miniredis.SetError, EXEC has executed nothing, and all commands are still queued.
 	c.unsettled = !t.setNoticed(c, true)
 }
 
-// discard leaves the transaction that the connection may be in. If that is not
-// possible now, it will be tried again before the next command.
+// discard leaves the transaction of the connection, if there is one. If that is not possible now, the server
+// tries again before the next command.
 func (t *tracker) discard(c *conn) string {
 	reply := t.ask(c.peer, []string{"DISCARD"})
 	c.unsettled = reply != replyOK && !strings.Contains(reply, "without MULTI")

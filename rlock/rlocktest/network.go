@@ -14,8 +14,8 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// network is what is between the clients and the server. Each connection has a front of
-// its own, so that the server knows whose command it runs.
+// network is between the clients and the server. Each connection has a front of its own, so the server knows
+// whose command it runs.
 type network struct {
 	addr  string
 	serve func(w *wire, p *server.Peer, argv []string)
@@ -24,13 +24,13 @@ type network struct {
 
 	mu       sync.Mutex
 	listener net.Listener // nil: the server is stopped, or in memory
-	down     bool         // nobody can connect
+	down     bool         // no client can connect
 	wires    map[*wire]struct{}
-	silences int // the network is silent while there are any
+	silences int // the network is silent while this is above 0
 	delay    time.Duration
 }
 
-// inMemory is the address of a server that has no listener.
+// inMemory is the address of a server without a listener.
 const inMemory = "in-memory"
 
 func newNetwork(memory bool, serve func(w *wire, p *server.Peer, argv []string)) (*network, error) {
@@ -47,8 +47,7 @@ func newNetwork(memory bool, serve func(w *wire, p *server.Peer, argv []string))
 	return n, nil
 }
 
-// start has clients connect again after stop. The port may be in use for a moment by a
-// connection of another program.
+// start lets clients connect again after stop. A connection of another program may use the port for a moment.
 func (n *network) start() error {
 	if n.addr == inMemory {
 		n.open(nil)
@@ -66,7 +65,7 @@ func (n *network) start() error {
 	}
 }
 
-// open has clients connect, through the listener if there is one.
+// open lets clients connect, through the listener if there is one.
 func (n *network) open(listener net.Listener) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -80,12 +79,12 @@ func (n *network) open(listener net.Listener) {
 			if err != nil {
 				return
 			}
-			_ = n.connect(conn) // a client that comes too late sees it closed
+			_ = n.connect(conn) // a client that comes too late sees a closed connection
 		}
 	})
 }
 
-// dial connects a client that is in the same process.
+// dial connects a client of the same process.
 func (n *network) dial(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
 	client, conn := net.Pipe()
 	if err := n.connect(conn); err != nil {
@@ -145,8 +144,7 @@ func (n *network) cut(which func(*wire) bool) {
 	}
 }
 
-// swallows reports whether the network is silent now, and notes that the connection has
-// lost something by it.
+// swallows reports whether the network is silent now, and notes the loss for the connection.
 func (n *network) swallows(w *wire) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -154,14 +152,14 @@ func (n *network) swallows(w *wire) bool {
 	return w.lost
 }
 
-// due is when arrives what comes now.
+// due returns when data that comes now arrives.
 func (n *network) due() time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return time.Now().Add(n.delay)
 }
 
-// chunk is what one read from a client returned.
+// chunk is the result of one read from a client.
 type chunk struct {
 	data []byte
 	due  time.Time
@@ -172,7 +170,7 @@ type wire struct {
 	net.Conn
 	network *network
 	arrived chan chunk
-	rest    []byte // of the chunk that is being read
+	rest    []byte // the unread rest of the present chunk
 	closing sync.Once
 	done    chan struct{}
 
@@ -183,7 +181,7 @@ type wire struct {
 	withheld []byte
 }
 
-// receive takes in what the client sends, as fast as it does.
+// receive reads from the client as fast as the client sends.
 func (w *wire) receive() {
 	defer close(w.arrived)
 	buf := make([]byte, 1<<14)
@@ -220,7 +218,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// wait reports false if the connection is closed meanwhile.
+// wait returns false if the connection closes meanwhile.
 func (w *wire) wait(d time.Duration) bool {
 	if d <= 0 {
 		return true
@@ -247,14 +245,14 @@ func (w *wire) Write(p []byte) (int, error) {
 	return w.Conn.Write(p)
 }
 
-// keep withholds what is written from now on.
+// keep withholds all writes from now on.
 func (w *wire) keep() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.withhold = true
 }
 
-// kept returns what was withheld, and passes on what is written from now on.
+// kept returns the withheld writes, and lets later writes through.
 func (w *wire) kept() []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -263,7 +261,7 @@ func (w *wire) kept() []byte {
 	return kept
 }
 
-// Close is called by the front too.
+// The front calls Close too.
 func (w *wire) Close() error {
 	err := net.ErrClosed
 	w.closing.Do(func() {

@@ -6,8 +6,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// enterScript notes that what scripts do from now on is the doing of c, and stops the
-// clock that leases run down by.
+// enterScript notes that all changes of scripts from now on belong to c, and stops the clock of the leases.
 func (t *tracker) enterScript(c *conn) {
 	t.scripting.Lock()
 	t.stopClock()
@@ -16,23 +15,22 @@ func (t *tracker) enterScript(c *conn) {
 	t.script, c.script, c.noticed = c, effect{}, false
 }
 
-// stopClock keeps keys from expiring between two commands of a script, as Redis does:
-// otherwise SET NX could find a key that GET does not find any more. The caller holds
-// scripting.
+// stopClock keeps keys from expiring between two commands of a script, as in Redis. Otherwise SET NX could
+// find a key that a later GET does not find. The caller holds scripting.
 func (t *tracker) stopClock() {
-	t.redis.DB(0) // what is over expires now
+	t.redis.DB(0) // leases that are over expire now
 	t.stopped = time.Now()
 	t.redis.ClockTTL(false)
 }
 
-// startClock counts the time of the script from all leases, those included that the
-// script has set: they began when it began.
+// startClock counts the time of the script from all leases, also from leases that the script has set: they
+// begin with the script.
 func (t *tracker) startClock() {
 	t.redis.ClockTTL(true)
 	t.redis.FastForward(time.Since(t.stopped))
 }
 
-// setNoticed returns what it was.
+// setNoticed returns the former value.
 func (t *tracker) setNoticed(c *conn, noticed bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -41,7 +39,7 @@ func (t *tracker) setNoticed(c *conn, noticed bool) bool {
 	return old
 }
 
-// leaveScript returns what the scripts of the batch did.
+// leaveScript returns the changes of the scripts of the batch.
 func (t *tracker) leaveScript(c *conn, batch [][]string) effect {
 	t.mu.Lock()
 	t.script = nil
@@ -60,9 +58,9 @@ func (t *tracker) leaveScript(c *conn, batch [][]string) effect {
 	return e
 }
 
-// notice is called before every command that miniredis runs, those that a
-// script calls included. Such a command runs with everything locked, so it can
-// be noted when done and announced when the script is.
+// notice is called before every command that miniredis runs, also for commands of a script. A command of a
+// script runs with everything locked, so notice notes its change after the command, and the announcement
+// follows after the script.
 func (t *tracker) notice(p *server.Peer, cmd string, args ...string) bool {
 	if inner, ok := t.inner.Load(p); ok {
 		if c := inner.(*conn); c != nil {

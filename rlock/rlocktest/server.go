@@ -25,17 +25,16 @@ type Server struct {
 	started time.Time // by the wall clock, which is behind it in a bubble that the server is not in
 }
 
-// Start returns a running server that is closed when the test and its subtests
-// are done. It fails the test if the server cannot be started.
+// Start returns a running server, and closes it when the test and its subtests are done. If the server cannot
+// start, the test fails.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
 	return started(tb, Open)
 }
 
-// StartInMemory is Start for a server that is reached without the machine's network:
-// [Server.Option] has clients connect through memory. So the server, its clients and
-// their locks can be in one bubble of testing/synctest and have its clock, by which a
-// lease of an hour ends at once when there is nothing else to do.
+// StartInMemory is Start for a server without a network: clients with [Server.Option] connect through memory.
+// So the server, its clients and their locks can be in one bubble of testing/synctest and have its clock.
+// There a lease of an hour ends at once when no other work is left.
 func StartInMemory(tb testing.TB) *Server {
 	tb.Helper()
 	return started(tb, OpenInMemory)
@@ -51,9 +50,8 @@ func started(tb testing.TB, open func() (*Server, error)) *Server {
 	return s
 }
 
-// Client returns a client of a server of its own. Both are closed when the test
-// and its subtests are done, the client first. It fails the test if either
-// cannot be had.
+// Client returns a client of a server of its own. When the test and its subtests are done, it closes the
+// client and then the server. If either cannot start, the test fails.
 func Client(tb testing.TB) rueidis.Client {
 	tb.Helper()
 	c, err := Start(tb).Client()
@@ -64,19 +62,17 @@ func Client(tb testing.TB) rueidis.Client {
 	return c
 }
 
-// Open returns a running server, for programs that are not tests. The caller
-// closes it.
+// Open returns a running server for a program that is no test. The caller closes it.
 func Open() (*Server, error) { return open(false) }
 
-// OpenInMemory is Open for a server as that of StartInMemory.
+// OpenInMemory is Open for a server like that of StartInMemory.
 func OpenInMemory() (*Server, error) { return open(true) }
 
 func open(memory bool) (*Server, error) {
 	m := miniredis.NewMiniRedis()
 	m.ClockTTL(true)
-	// Connections are served in front of miniredis, and not by miniredis itself, because
-	// tracking has to see every command and miniredis.SetError replaces the only hook
-	// that a server has. Dial starts miniredis without a listener.
+	// The server serves connections in front of miniredis, because tracking has to see every command, and
+	// miniredis.SetError replaces the only hook of a server. Dial starts miniredis without a listener.
 	conn, err := m.Dial()
 	if err != nil {
 		return nil, fmt.Errorf("rlocktest: %w", err)
@@ -92,15 +88,14 @@ func open(memory bool) (*Server, error) {
 	return s, nil
 }
 
-// Addr returns the address the server listens on, as host:port. It stays the
-// same after Restart and Close. A server in memory has none to connect to: use Option.
+// Addr returns the address of the server, as host:port. It stays the same after Restart and Close. A server
+// in memory has no address for a connection: use Option.
 func (s *Server) Addr() string {
 	return s.network.addr
 }
 
-// Option returns the options of a client that fits this server: one connection
-// with small buffers, no attempt to find a cluster, client-side caching
-// enabled. Other options work as well, the rueidis defaults included.
+// Option returns options of a client that fit this server: one connection with small buffers, no search for a
+// cluster, and client-side caching. Other options work too, also the defaults of rueidis.
 func (s *Server) Option() rueidis.ClientOption {
 	o := rueidis.ClientOption{
 		InitAddress:         []string{s.Addr()},
@@ -116,8 +111,8 @@ func (s *Server) Option() rueidis.ClientOption {
 	return o
 }
 
-// Client returns a new client with the options of [Server.Option]. The caller
-// closes it. After Close there is none: another server may have the address by then.
+// Client returns a new client with the options of [Server.Option]. The caller closes it. After Close of the
+// server, Client returns an error, because another server may have the address.
 func (s *Server) Client() (rueidis.Client, error) {
 	if s.closed.Load() {
 		return nil, errors.New("rlocktest: the server is closed")
@@ -129,29 +124,26 @@ func (s *Server) Client() (rueidis.Client, error) {
 	return c, nil
 }
 
-// Redis returns the miniredis behind the server, to look at the data without a
-// client, to move time with FastForward, or to make commands fail with
-// SetError. FastForward announces the keys it expires; other changes made
-// through it are not announced to clients that cached the key.
+// Redis returns the miniredis behind the server. Use it to look at the data without a client, to move time
+// with FastForward, or to make commands fail with SetError. FastForward announces the keys that it expires.
+// Clients that cached a key do not hear of other changes through miniredis.
 //
-// It has no listener and no connections of its own: Addr is empty, Host and
-// Port must not be called, and CurrentConnectionCount is zero. Start, Restart
-// and Close are for the Server to call.
+// It has no listener and no connections of its own: Addr is empty, Host and Port must not be called, and
+// CurrentConnectionCount is zero. Only the Server may call Start, Restart and Close.
 func (s *Server) Redis() *miniredis.Miniredis {
 	return s.redis
 }
 
-// Close disconnects all clients, stops the server, and returns when everything
-// it started has ended. Calls after the first do nothing.
+// Close disconnects all clients, stops the server, and returns when everything that it started has ended. A
+// second Close does nothing.
 func (s *Server) Close() {
 	s.close()
 }
 
 func (s *Server) shutdown() {
 	s.closed.Store(true)
-	// A connection ends only after its command did, so the blocking ones have
-	// to give up first. They look at the context after being woken, and any
-	// command wakes them, one that needs no authentication in particular.
+	// A connection ends after its command, so blocked commands must give up first. They look at the context
+	// when a command wakes them. Any command does, also one that needs no authentication.
 	s.redis.CtxCancel()
 	s.tracker.ask(&server.Peer{}, []string{"CLIENT", "GETNAME"})
 	s.network.stop()

@@ -7,18 +7,18 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// Sharded channels, of which miniredis has none. A connection hears a message when the command
-// or the script that has published it is over, and not in the middle of a reply.
+// Sharded channels, which miniredis lacks. A connection hears a message after the command or the script that
+// published it, and not in the middle of a reply.
 
-// registerSharded makes SPUBLISH a command that read-only scripts refuse. What runs it comes
-// before miniredis, unless SetError was used.
+// registerSharded makes SPUBLISH a command that read-only scripts refuse. The tracker runs it before
+// miniredis, unless SetError was used.
 func (t *tracker) registerSharded() {
 	_ = t.backend.Register("SPUBLISH", func(p *server.Peer, _ string, _ []string) {
 		p.WriteError("ERR SPUBLISH is not supported in scripts by this server after SetError")
 	})
 }
 
-// sharded runs a command on sharded channels that a client has sent. It reports false for any other.
+// sharded runs a command of a client on sharded channels. It returns false for any other command.
 func (t *tracker) sharded(c *conn, argv []string) bool {
 	least, most := 0, len(argv)
 	switch argv[0] {
@@ -34,7 +34,7 @@ func (t *tracker) sharded(c *conn, argv []string) bool {
 		c.peer.WriteError("ERR wrong number of arguments for '" + strings.ToLower(argv[0]) + "' command")
 		return true
 	}
-	// miniredis refuses this if the client has to give a password first.
+	// miniredis refuses this if the client has to send a password first.
 	if reply := t.ask(c.peer, []string{"PUBSUB", "NUMPAT"}); strings.HasPrefix(reply, "-") {
 		c.peer.WriteRaw(reply)
 		return true
@@ -96,7 +96,7 @@ func (c *conn) confirm(kind, channel string, n int) {
 	})
 }
 
-// publish has a message wait for those who listen, whom it returns.
+// publish queues a message for the listeners, and returns them.
 func (t *tracker) publish(channel, message string) (heard []*conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -109,8 +109,8 @@ func (t *tracker) publish(channel, message string) (heard []*conn) {
 	return heard
 }
 
-// shardedCall runs a command on sharded channels that a script calls, and PUBSUB SHARDNUMSUB
-// whoever sends it. It reports false for any other. c is whose script runs, or nil.
+// shardedCall runs a command of a script on sharded channels, and PUBSUB SHARDNUMSUB of any sender. It
+// returns false for any other command. c is the connection of the script, or nil.
 func (t *tracker) shardedCall(c *conn, p *server.Peer, cmd string, args []string) bool {
 	switch {
 	case cmd == "SPUBLISH" && c != nil && len(args) == 2:
@@ -147,7 +147,7 @@ func (t *tracker) listeners(channel string) (n int) {
 	return n
 }
 
-// isSharded reports whether a command is one on sharded channels, none of which runs in MULTI.
+// isSharded reports whether a command is about sharded channels. None of these runs in MULTI.
 func isSharded(argv []string) bool {
 	switch argv[0] {
 	case "SSUBSCRIBE", "SUNSUBSCRIBE", "SPUBLISH":

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Take gives a key to a stranger, whoever holds it: a free key is held by somebody else
-// then, and who held it has lost it. The lease is a whole number of milliseconds; 0
-// stands for none. The server pushes what it does as it pushes the work of any client.
+// Take gives a key to a stranger. If the key is free, the stranger holds it. If a holder has the key, the
+// holder loses it. ttl is a whole number of milliseconds, and 0 means no lease. The server pushes the change
+// like a change of any client.
 //
-// Keys are those of database 0, as Redis has them: with the prefix of the Locker. Take,
-// Free and Shorten panic if the lease is wrong or the server was told to refuse everybody.
+// Keys are keys of database 0, with the prefix of the Locker. Take, Free and Shorten panic if ttl is wrong,
+// or if SetError makes the server refuse every command.
 func (s *Server) Take(key string, ttl time.Duration) {
 	argv := []string{"SET", key, "stranger"}
 	if ttl != 0 {
@@ -20,11 +20,10 @@ func (s *Server) Take(key string, ttl time.Duration) {
 	s.stranger(argv...)
 }
 
-// Free deletes a key, whoever holds it: a stranger's lock is free then, and one's own is
-// lost.
+// Free deletes a key, whichever token has it: the holder loses the lock.
 func (s *Server) Free(key string) { s.stranger("DEL", key) }
 
-// Shorten gives a held key another lease, counted from now, whoever holds it.
+// Shorten gives a held key another lease, counted from now, whichever token has it.
 func (s *Server) Shorten(key string, ttl time.Duration) {
 	s.stranger("PEXPIRE", key, milliseconds(ttl))
 }
@@ -35,7 +34,7 @@ func (s *Server) stranger(argv ...string) {
 	}
 }
 
-// milliseconds refuses what a server would, or could not be told.
+// milliseconds refuses a TTL that a server would refuse or cannot express.
 func milliseconds(ttl time.Duration) string {
 	switch {
 	case ttl < time.Millisecond:

@@ -11,33 +11,32 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wide"
 )
 
-// tracker adds client-side caching to a miniredis: it runs the commands of all
-// connections, remembers who read what, and announces changes.
+// tracker adds client-side caching to a miniredis: it runs the commands of all connections, remembers the
+// readers of keys, and announces changes.
 //
-// A reader must never be left with an old value and no invalidation to come.
-// Two rules see to that. Keys are remembered before the command that reads them
-// runs, and changes are announced after the command that makes them ran, so a
-// change is either seen by the read or announced to the reader. And a push
-// waits while its connection is running a command, so an announcement made
-// during a read arrives after the reply, never before it, where it would be
-// taken to be about an earlier one.
+// A reader must never keep an old value without an invalidation to come. Two rules prevent that:
+//
+//   - The tracker remembers keys before the command that reads them, and announces changes after the command
+//     that makes them. So the read sees a change, or the reader hears of it.
+//   - A push waits while its connection runs a command. So an announcement during a read arrives after the
+//     reply. Before the reply, the client would take it for an earlier change.
 type tracker struct {
 	redis   *miniredis.Miniredis
 	backend *server.Server
 	scripts wide.Scripts
-	// inner has the peers made by ask, whose commands need no notice, or only one for
-	// the conn that is the value.
+	// inner has the peers from ask. Their commands need no notice, or only a notice for the conn that is the
+	// value.
 	inner sync.Map
-	// scripting lets one script run at a time, which tells whose it is, and no other
-	// command that sets a lease while its clock stands still.
-	// miniredis runs them one at a time anyway.
+	// scripting lets one script run at a time, so the tracker knows whose script runs. It also excludes other
+	// commands that set a lease while the clock of the leases stands still. miniredis runs scripts one at a
+	// time anyway.
 	scripting sync.RWMutex
-	stopped   time.Time // when the running script began; guarded by scripting
+	stopped   time.Time // start of the running script; guarded by scripting
 
 	mu       sync.Mutex
 	conns    map[*server.Peer]*conn
 	readers  map[string]map[*conn]struct{}
-	script   *conn // the connection whose script is running
+	script   *conn // the connection of the running script
 	expiring map[dbKey]struct{}
 	sweeping bool
 	closed   bool
@@ -79,7 +78,7 @@ func (t *tracker) forget(c *conn) {
 	t.unread(c)
 }
 
-// unread drops all that c has read. The caller holds mu.
+// unread drops all keys that c has read. The caller holds mu.
 func (t *tracker) unread(c *conn) {
 	for key, readers := range t.readers {
 		if delete(readers, c); len(readers) == 0 {
@@ -88,7 +87,7 @@ func (t *tracker) unread(c *conn) {
 	}
 }
 
-// remember notes that c is about to read keys.
+// remember notes that c is about to read the keys.
 func (t *tracker) remember(c *conn, keys []string) {
 	t.mu.Lock()
 	for _, key := range keys {
@@ -103,7 +102,7 @@ func (t *tracker) remember(c *conn, keys []string) {
 	t.expect(c.db, keys)
 }
 
-// announce tells those concerned what writer changed.
+// announce tells all concerned connections the changes of writer.
 func (t *tracker) announce(writer *conn, e effect) {
 	t.deliver(e.heard)
 	if e.flush {
@@ -114,14 +113,12 @@ func (t *tracker) announce(writer *conn, e effect) {
 	}
 	slices.Sort(e.keys)
 	e.keys = slices.Compact(e.keys)
-	// Before the push and not after it: if the key is gone by now, the push
-	// still to come says so.
+	// This comes before the push: if the key is gone by now, the next push says so.
 	t.expectBroadcast(writer.db, e.keys)
 	t.invalidate(writer, e.keys)
 }
 
-// invalidate announces that keys were changed by writer, or expired if it is
-// nil.
+// invalidate announces that writer changed the keys. With a nil writer the keys expired.
 func (t *tracker) invalidate(writer *conn, keys []string) {
 	var concerned []*conn
 	note := func(c *conn, key string) {
@@ -147,7 +144,7 @@ func (t *tracker) invalidate(writer *conn, keys []string) {
 	t.deliver(concerned)
 }
 
-// invalidateAll announces that everything is gone.
+// invalidateAll announces that all keys are gone.
 func (t *tracker) invalidateAll() {
 	var concerned []*conn
 	t.mu.Lock()
@@ -162,12 +159,12 @@ func (t *tracker) invalidateAll() {
 	t.deliver(concerned)
 }
 
-// deliver writes the pending pushes of connections that are not running a
-// command. Those that are deliver them when the command is done.
+// deliver writes the pending pushes of connections without a running command. A connection with a running
+// command delivers them after the command.
 func (t *tracker) deliver(conns []*conn) {
 	for _, c := range conns {
-		// Whoever holds busy looks for pending pushes once more after letting
-		// it go, so giving up here leaves none behind.
+		// The holder of busy looks for pending pushes again after it gives busy up, so no push is left
+		// behind.
 		for t.hasPending(c) && c.busy.TryLock() {
 			c.write(t.takePending(c))
 			c.busy.Unlock()
