@@ -116,7 +116,7 @@ func (l *Lock) Detach() (Handoff, error) {
 	l.endIfOver()
 	if l.cause() == nil && !l.alone() {
 		return Handoff{}, invalid("WithUniqueToken",
-			"other readers of this process share what the reader has at the server; acquire it WithUniqueToken(true)")
+			"other readers of this process have the same share; acquire the share WithUniqueToken(true)")
 	}
 	if cause := l.finish(stateDetached); cause != detached {
 		return Handoff{}, &LockError{"detach", l.claim.Key(), cause}

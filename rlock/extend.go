@@ -111,15 +111,15 @@ func (x *extending) begin() error {
 	}
 	before, now := l.deadline(), clock.Now()
 	if until := l.keptUntil(); x.ttl < longest && clock.LeaseEnd(now, x.ttl) < until {
-		return invalid("TTL", fmt.Sprintf("%v would end the lease before the time of WithMinHold, of "+
-			"which %v is left; use a longer one, or release the lock", x.ttl, until.From(now)))
+		return invalid("TTL", fmt.Sprintf("%v would end the lease before the time of WithMinHold, which "+
+			"lasts %v more; use a longer TTL, or release the lock", x.ttl, until.From(now)))
 	}
 	if err := l.set.checkLimits(x.ttl); err != nil {
 		return err
 	}
 	if end := l.limited(); x.sent.Sent == 0 && clock.LeaseEnd(now, x.ttl) > end { // a later try may pass it
 		return invalid("TTL", fmt.Sprintf(
-			"%v is more than the lock may still be held, which is %v; use a shorter one",
+			"%v is longer than the lock may still be held, which is %v; use a shorter TTL",
 			x.ttl, end.From(now)))
 	}
 	if l.alone() {

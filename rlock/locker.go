@@ -120,7 +120,7 @@ func Open(option rueidis.ClientOption, opts ...LockerOption) (*Locker, error) {
 	}
 	if option.DisableCache && set.invalidations != nil {
 		return nil, invalid("WithInvalidations",
-			"the server tells a client with DisableCache nothing; leave one of the two out")
+			"the server sends a client with DisableCache no invalidations; leave one of the two out")
 	}
 	if name, reason := clientoption.Refused(&option); name != "" {
 		return nil, invalid(name, reason)

@@ -151,8 +151,9 @@ func WithAutoExtend(on bool) CommonOption {
 	})
 }
 
-// WithFence says whether the lock has a fence. The default is true. With false, Lock.Fence returns 0, the
-// lock uses no counter key (rlock:fence:{…}, without the prefix), and an acquisition costs the server less.
+// WithFence says whether the lock has a fence. The default is true. With false, Lock.Fence returns 0, and an
+// acquisition costs the server less. Such a lock uses no counter key. The name of that key is
+// rlock:fence:{…}, whatever the prefix is.
 //
 // While a slot of a cluster moves, no caller can take a free lock with a fence. TryAcquire then fails with
 // TRYAGAIN, and Acquire waits.
@@ -193,9 +194,9 @@ func WithTurn(turn time.Duration) LockerOption {
 //     queue, calls fail.
 //   - false: callers poll, and the first to come gets the lock. This is for servers and proxies without ZADD
 //     or SPUBLISH, and for users without the rights.
-//   - Without the option, callers wait in the queue until the server refuses that for the lack of a right.
-//     Then the Locker polls, for all keys, until it is closed. Stats.Polling, an EventPolling and Probe
-//     report the polling.
+//   - Without the option, callers wait in the queue. If the server refuses that because the user lacks a
+//     right, the Locker polls from then on, for all keys, until it is closed. Stats.Polling, an EventPolling
+//     and Probe report that.
 func WithQueue(on bool) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.queue = wire.Polling
@@ -206,16 +207,17 @@ func WithQueue(on bool) LockerOption {
 	})
 }
 
-// WithBarging keeps a time at the beginning of each second of the server's clock for callers that stand in no
-// queue, such as other libraries. In that time the first caller to come takes a lock that becomes free. After
-// it, the waiters of rlock take the lock. Without it, a caller outside the queue never finds a key free that
+// WithBarging reserves the first part of each second of the server's clock for callers outside the queue,
+// such as other libraries. In that time a released lock is free for the first caller to come. After that time
+// the waiters of rlock take the lock. Without the option, a caller outside the queue never gets a key that
 // several processes of rlock want all the time.
 //
-// barging is from 0, the default, to 500 ms, in whole milliseconds. All Lockers of the same keys need the same
-// value. A caller outside the queue has the lock within a second on one condition: barging is longer than the
-// sum of the longest pause of that caller, one turn and one hold. For a lock that is wanted all the time,
-// barging costs up to its share of the acquisitions. It costs other locks nothing. A Locker that polls ignores
-// it.
+// barging is the length of that part: from 0, the default, to 500 ms, in whole milliseconds. All Lockers of
+// the same keys need the same value. A caller outside the queue gets the lock within a second on one
+// condition: barging is longer than the sum of the longest pause of that caller, one turn and one hold.
+//
+// If a lock is wanted all the time, barging costs up to its share of the acquisitions. It costs other locks
+// nothing. A Locker that polls ignores it.
 func WithBarging(barging time.Duration) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.barging = barging
@@ -291,8 +293,8 @@ func WithMaxHold(d time.Duration) CommonOption {
 // work stops within d, no other holder begins before. The lock stays held until its lease ends. A later
 // extension does not revive the context.
 //
-// If an operator deletes the key or frees it by force, the Context ends at once, and the next holder may have
-// begun.
+// If an operator deletes the key, or frees it with ForceRelease, the Context ends at once. The next holder
+// may then have begun.
 //
 // d is at most a quarter of the lease, so that extensions may be late. A shorter lease is refused, also by
 // Extend. The default is 0.
@@ -352,8 +354,8 @@ func (s *settings) check() error {
 			"a lock with WithTTL(NoExpiry) has no lease to extend; leave one of the two out")
 	}
 	if s.given.token && s.given.owner {
-		return invalid("WithOwner", "its text is a part of the tokens that the Locker makes; leave it out, or "+
-			"leave WithToken out")
+		return invalid("WithOwner", "its text is a part of a token that the Locker makes; leave out WithOwner or "+
+			"WithToken")
 	}
 	if err := s.checkLimits(s.ttl); err != nil {
 		return err
@@ -366,7 +368,7 @@ func (s *settings) checkLimits(ttl time.Duration) error {
 	switch {
 	case ttl == NoExpiry && s.maxHold > 0:
 		return invalid("WithMaxHold",
-			"a lock WithTTL(NoExpiry) stays if its process dies; use WithTTL with the limit, or with less")
+			"a lock WithTTL(NoExpiry) stays if its process dies; use a WithTTL of the limit or less")
 	case ttl == NoExpiry: // its context ends with the lock
 	case s.maxHold > 0 && s.maxHold < ttl:
 		return invalid("WithMaxHold", fmt.Sprintf(
@@ -390,7 +392,7 @@ func (s *settings) extends(byDefault bool) bool {
 // checkTTL refuses a TTL that no lease can have.
 func checkTTL(ttl time.Duration) error { return refused(argument.TTL(ttl)) }
 
-// redisKey returns the key as Redis has it.
+// redisKey returns the key with the prefix.
 func (s *settings) redisKey(key string) (string, error) {
 	full, wrong := argument.Key(s.prefix, key)
 	return full, refused(wrong)
@@ -448,7 +450,7 @@ func WithMinHold(d time.Duration) CommonOption {
 		switch {
 		case d == NoExpiry:
 			return invalid("WithMinHold", "it must end; "+
-				"a lock that lasts for ever is one with WithTTL(NoExpiry) that nobody releases")
+				"for a lock without an end, use WithTTL(NoExpiry) and do not release the lock")
 		case d < 0:
 			return invalid("WithMinHold", "want 0 or more")
 		case d%time.Millisecond != 0:
@@ -463,7 +465,7 @@ func WithMinHold(d time.Duration) CommonOption {
 func (s *settings) checkMinHold() error {
 	if s.ttl < s.minHold {
 		return invalid("WithMinHold", fmt.Sprintf("%v is longer than the lease of %v, "+
-			"which is all that is left if the process dies; use a WithTTL of %v or more",
+			"and a process that dies leaves only the lease; use a WithTTL of %v or more",
 			s.minHold, s.ttl, s.minHold))
 	}
 	return nil

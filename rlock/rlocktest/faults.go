@@ -123,8 +123,8 @@ const (
 )
 
 // Restart stops the server if it runs, and starts it again on the same address. Like every Redis server it
-// has forgotten the scripts. Restart returns an error if the address is in use, or if SetError makes the
-// server refuse every command.
+// has forgotten the scripts. Restart returns an error if the address is in use, or if the server refuses
+// every command, as after SetError.
 func (s *Server) Restart(data Data) error {
 	s.network.stop()
 	err := s.tracker.command("SCRIPT", "FLUSH")

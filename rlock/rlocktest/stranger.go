@@ -11,7 +11,7 @@ import (
 // like a change of any client.
 //
 // Keys are keys of database 0, with the prefix of the Locker. Take, Free and Shorten panic if ttl is wrong,
-// or if SetError makes the server refuse every command.
+// or if the server refuses every command, as after SetError.
 func (s *Server) Take(key string, ttl time.Duration) {
 	argv := []string{"SET", key, "stranger"}
 	if ttl != 0 {

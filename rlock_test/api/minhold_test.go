@@ -298,9 +298,9 @@ func TestMinHoldIsRefused(t *testing.T) {
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
 		locker := env.NewLocker(t, client)
 		for text, opts := range map[string][]rlock.Option{
-			"rlock: WithMinHold: 11s is longer than the lease of 10s, which is all that is left if the process dies; " +
+			"rlock: WithMinHold: 11s is longer than the lease of 10s, and a process that dies leaves only the lease; " +
 				"use a WithTTL of 11s or more": {rlock.WithMinHold(11 * time.Second)},
-			"rlock: WithMinHold: 2s is longer than the lease of 1s, which is all that is left if the process dies; " +
+			"rlock: WithMinHold: 2s is longer than the lease of 1s, and a process that dies leaves only the lease; " +
 				"use a WithTTL of 2s or more": {rlock.WithMinHold(2 * time.Second), rlock.WithTTL(time.Second)},
 			"rlock: WithMinHold: want 0 or more": {rlock.WithMinHold(
 				-time.Second)},
