@@ -54,8 +54,8 @@ func (a *acquisition) contended(local bool) {
 	}
 }
 
-// behind notes that a lock or another acquisition of this Locker is in the way, and tells the observer. left
-// is the time left of the lease in the way, as far as known. It returns the present time.
+// behind notes that a lock or another acquisition of this Locker is in the way. It tells the observer, and
+// returns the present time. left is the time left of the lease in the way, if known.
 func (a *acquisition) behind(left time.Duration, now clock.Instant) clock.Instant {
 	a.tries.Blocker = attempt.Blocker{Key: a.lock.claim.Key(), Left: left, At: now, Held: true}
 	a.contended(true)

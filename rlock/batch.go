@@ -175,7 +175,7 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 	defer events.Each(locks, (*Lock).deliver)
 	var (
 		asked []*releasing
-		later []int // positions of those of which another Release has no answer yet
+		later []int // positions of locks with another Release under way
 	)
 	settle := func() {
 		for ; len(asked) > 0; asked = asked[1:] {

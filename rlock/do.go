@@ -47,8 +47,8 @@ func (l *Locker) DoAll(ctx context.Context, keys []string, fn func(ctx context.C
 	return err
 }
 
-// TryDo runs fn like Do if no other token holds the lock of key and no caller waits for it. Otherwise it
-// returns false and nil at once.
+// TryDo runs fn like Do, but does not wait. If another token holds the lock of key, or others wait for it,
+// TryDo returns false and nil at once.
 //
 //	ran, err := locker.TryDo(ctx, "cleanup", cleanUp)
 //	switch {

@@ -12,8 +12,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// Errors for errors.Is. The types below carry the facts, for errors.As. Both also find the errors of the
-// server (NOPERM, READONLY, OOM, WRONGTYPE, LOADING …) and of the context.
+// Errors for errors.Is. The types below carry the facts, for errors.As. Both functions also find the errors
+// of the server (NOPERM, READONLY, OOM, WRONGTYPE, LOADING …) and of the context.
 var (
 	// ErrHeld: another token holds the lock, others wait for it, or too few permits are free.
 	ErrHeld = errors.New("rlock: lock is held by another")
@@ -21,16 +21,16 @@ var (
 	ErrGaveUp = errors.New("rlock: gave up waiting")
 	// ErrNoAnswer: when the call ended, the server had not answered, or could not serve yet (LOADING …, see
 	// "Errors" above). Look at the server, not at the holder. Errors of all calls may match it. The error of
-	// an acquisition never matches both ErrNoAnswer and ErrHeld. An error that the server returns for good
-	// does not match. Nor does a call that its caller cancels within a second, unless a try has failed
-	// before.
+	// an acquisition never matches both ErrNoAnswer and ErrHeld. The error of a command that the server
+	// refuses does not match. If the caller cancels a call within a second, the error matches only if a try
+	// has failed before.
 	ErrNoAnswer = wire.ErrNoAnswer
 	// ErrAlreadyHeld: the context belongs to a holder of the same key, so the wait would never end. It
 	// matches ErrHeld too.
 	ErrAlreadyHeld error = &reason{"rlock: this context already holds the key", ErrHeld}
 
 	// ErrNotHeld: the lock has ended. ErrReleased, ErrLost, ErrExpired, ErrMaxHold, ErrDetached and ErrClosed
-	// say why. The error of an ended lock matches both.
+	// say why. The error of an ended lock matches ErrNotHeld and one of these.
 	ErrNotHeld = errors.New("rlock: lock is not held")
 	// ErrReleased: the holder released it.
 	ErrReleased error = released

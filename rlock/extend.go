@@ -127,7 +127,7 @@ func (x *extending) begin() error {
 	} else {
 		x.sent = l.terms.BeginJoint(now, x.ttl)
 		l.setEnd(min(l.deadline(), clock.LeaseEnd(now, x.ttl)))
-		l.watchOrEnd() // the lease may outlive those who have it
+		l.watchOrEnd() // the lease may outlive its users
 	}
 	if l.deadline() < before {
 		l.advance(l.nextRenewal(x.sent.Sent))

@@ -7,10 +7,10 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// noteLeftover notes that the keys of an expired lock may have its token a little longer: for the margin for
-// clock drift, and for the time that the last command about the lease was under way. It does nothing if the
-// token may still matter. That is so if a caller has chosen the token or asked for it, if other users of this
-// process go on with it, or if WithMinHold keeps others out. The caller holds mu.
+// noteLeftover notes that the keys of an expired lock may have its token a little longer. There are two
+// causes: the margin for clock drift, and the time that the last command about the lease was under way.
+// noteLeftover does nothing if the token may still matter: a caller has chosen the token or asked for it,
+// other users of this process go on with it, or WithMinHold keeps others out. The caller holds mu.
 func (l *Lock) noteLeftover() {
 	now := clock.Now()
 	if l.tokenShown || l.claim.Chosen() || l.keptUntil() > now {
@@ -21,9 +21,9 @@ func (l *Lock) noteLeftover() {
 }
 
 // freeExpired lets the reaper free the keys of an expired lock, because the server may still have a lease of
-// ttl. The reaper waits for the end of WithMinHold: the lease may have ended earlier, by the margin for clock
-// drift. freeExpired frees nothing if the token belongs to another holder too: a reader's lock may expire
-// before the locks of other readers with the same share. The caller holds mu.
+// ttl. The reaper waits for the end of WithMinHold. The lease may have ended earlier, by the margin for clock
+// drift. freeExpired frees nothing if another holder has the same token: a reader's lock may expire before
+// the locks of other readers of the share. The caller holds mu.
 func (l *Lock) freeExpired(ttl time.Duration) {
 	if l.leaseGone {
 		return

@@ -24,16 +24,15 @@ import (
 )
 
 // New returns a Locker that uses the client of the caller as it is. Close of the Locker leaves the client
-// open. The options are the defaults of every lock. Every call runs in a goroutine of its own, because New
-// cannot see when the client dials: so each call can end with its context. The first caller that waits takes
-// one connection for blocking commands (BlockingPoolSize) of the client, to hear of grants. On a cluster it
-// takes one connection to each node.
+// open. The options are the defaults of every lock. Every call runs in a goroutine of its own, so the call
+// ends with its context even while the client dials. From the first wait on, the Locker uses one connection
+// for blocking commands (BlockingPoolSize) of the client, to hear of grants. On a cluster it uses one
+// connection to each node.
 //
 // New cannot see the options of the client, so the caller must set them:
 //
 //   - Leave ConnLifetime out. With it rueidis sends commands twice, and two callers may hold a lock.
-//   - Set Dialer.KeepAlive to a tenth of the shortest lease that is extended automatically. The default is 1
-//     s.
+//   - Set Dialer.KeepAlive to a tenth of the shortest lease that is extended. The default is 1 s.
 //   - Set ConnWriteTimeout to a fifth of that lease. The default is 10 s, so a lease of 10 s may end when a
 //     connection dies silently.
 //

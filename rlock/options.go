@@ -213,8 +213,9 @@ func WithQueue(on bool) LockerOption {
 // several processes of rlock want all the time.
 //
 // barging is the length of that part: from 0, the default, to 500 ms, in whole milliseconds. All Lockers of
-// the same keys need the same value. A caller outside the queue gets the lock within a second on one
-// condition: barging is longer than the sum of the longest pause of that caller, one turn and one hold.
+// the same keys need the same value. With a large enough barging, a caller outside the queue gets the lock
+// within a second. barging must then be longer than the sum of that caller's longest pause, one turn and one
+// hold.
 //
 // If a lock is wanted all the time, barging costs up to its share of the acquisitions. It costs other locks
 // nothing. A Locker that polls ignores it.

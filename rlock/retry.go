@@ -30,8 +30,7 @@ type Retry struct {
 type Attempt struct {
 	Number  int           // how often the acquisition found the lock held or got no answer, from 1
 	Elapsed time.Duration // since the start of the call
-	// Previous is the last pause: the answer of the policy, but no longer than Remaining and a year. It is 0
-	// at first.
+	// Previous is the last pause: the answer of the policy, cut to Remaining and to a year. It is 0 at first.
 	Previous time.Duration
 	// Remaining is the time left of the holder's lease: NoExpiry if the lease never ends, and 0 if the time
 	// is unknown, as after an attempt without an answer.

@@ -12,8 +12,8 @@ import (
 // holds the whole lock or permits of the key.
 //
 // A waiter for the whole lock stops later readers. When it has released the lock, all readers that wait by
-// then get in together. A reader cannot turn its share into the whole lock, nor a holder the whole lock into
-// a share. Release the one, acquire the other, and read the data again.
+// then get in together. A share cannot become the whole lock, nor the whole lock a share. Release the lock,
+// acquire it in the other way, and read the data again.
 //
 // AcquireShared refuses WithToken and WithMinHold, and ignores WithFence(false). Other lock libraries see the
 // key as a held lock.
@@ -59,7 +59,8 @@ func (l *Locker) TryAcquireShared(ctx context.Context, key string, opts ...Optio
 
 // AcquirePermits takes n permits of key in one step, or waits for them. There are limit permits. It is a
 // semaphore whose permits have leases: a holder that dies keeps its permits only until its lease ends. n is
-// from 1 to 1000 and at most limit. The permits are one Lock. The options are those of AcquireShared.
+// from 1 to 1000 and at most limit. The permits are one Lock. AcquirePermits takes the options of
+// AcquireShared.
 //
 // Waiters get permits first come, first served. A waiter for several permits waits until all of them are
 // free, and later waiters wait too. During a turn (WithTurn), Release hands permits to the first caller of

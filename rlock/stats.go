@@ -22,9 +22,9 @@ type Stats struct {
 	Attached   uint64 // locks that Attach took over
 
 	// Waiting is the number of acquisitions that wait now: for others, or for a server that does not answer
-	// or has not answered for a second. Unanswered is the number of those that wait for the server. One
-	// caller of a line asks for all. OldestWait is the time that the oldest of them has waited. A candidate
-	// of Lead waits while others lead, so OldestWait counts a candidate only if the server does not answer.
+	// or has not answered for a second. Unanswered is how many of them wait for the server. One caller of a
+	// line asks for all. OldestWait is the time that the oldest of them has waited. A candidate of Lead waits
+	// while others lead, so OldestWait counts a candidate only if the server does not answer.
 	Waiting    int64
 	Unanswered int64
 	OldestWait time.Duration

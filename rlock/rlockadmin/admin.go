@@ -49,14 +49,14 @@ func (a *Admin) Inspect(ctx context.Context, key string) (State, error) {
 // matches rlock.ErrLost if no holder has the token. After any other error the lock may be free or not. If the
 // server does not answer, ForceRelease asks again for 2 seconds, while ctx lasts.
 //
-// The holder may work on beside the next holder, so let the resource check the fence. The holder learns of
-// the loss like that of a deleted key:
+// The former holder may work on beside the next holder, so let the resource check the fence. The former
+// holder learns of the loss as if its key was deleted:
 //
 //   - at once, if it has the whole lock and the server sends invalidations to its client
 //   - otherwise when it next extends, verifies or releases, which may be never
 //
 // After a hand-over within a process, the next holder may have the same token, and then the next holder loses
-// the lock. WithUniqueToken prevents that.
+// the lock. rlock.WithUniqueToken prevents that.
 func (a *Admin) ForceRelease(ctx context.Context, key, token string) error {
 	if err := a.begin(ctx, "force release", key); err != nil {
 		return err

@@ -27,7 +27,7 @@ const (
 )
 
 // List yields the held locks whose keys match pattern, in the order of their keys. pattern is a pattern of
-// the command SCAN: * stands for any letters, ? for one letter, [ab] for one of these letters.
+// the command SCAN. * stands for any letters, ? for one letter, [ab] for one of these letters.
 //
 // The list is no snapshot: it may have a lock that is taken or released meanwhile, or not. List walks through
 // all keys of the server, a thousand at a time, on every primary of a cluster. It reads at most 400 bytes of
@@ -35,10 +35,10 @@ const (
 // perhaps with a text after it. So the list has strings of other programs that look like that. It lacks locks
 // of other libraries and locks WithToken: use Inspect for these.
 //
-// With an error List yields a State with the Key of the failed question. The State has no Key if List could
-// not walk through a node, whose locks may then be missing. After an error the sequence goes on, with two
-// exceptions: ctx has ended, or the error matches rlock.ErrNoAnswer, because the server has not answered for
-// 10 seconds.
+// If List cannot read a key, it yields an error and a State with only that Key. If List cannot walk through a
+// node, it yields an error and a State without a Key. Locks of that node may then be missing. After an error
+// the sequence goes on, with two exceptions: ctx has ended, or the error matches rlock.ErrNoAnswer, because
+// the server has not answered for 10 seconds.
 func (a *Admin) List(ctx context.Context, pattern string) iter.Seq2[State, error] {
 	return func(yield func(State, error) bool) {
 		if err := a.mayList(ctx, pattern); err != nil {
@@ -141,8 +141,9 @@ func isReplica(ctx context.Context, node rueidis.Client) bool {
 	return err == nil && name == "slave"
 }
 
-// token is the form of the values that rlock gives keys. There are three forms: a version 4 UUID, with the
-// text of WithOwner after a blank; the same for a share that was just granted; the value of a shared lock.
+// token is the form of the values that rlock gives keys. A lock has a version 4 UUID, with the text of
+// WithOwner after a blank. A share that was just granted has the same with a prefix. A shared lock has a
+// value of its own.
 var token = regexp.MustCompile(
 	`^(rlock:share:\d+:\d+:)?[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}( .+)?$` +
 		`|^rlock:(readers|permits) \d+$`,

@@ -131,8 +131,9 @@ func (b *Backend) find(ctx context.Context, key string, over time.Time) (lease, 
 	return lease{token, left}, nil
 }
 
-// Acquire implements rlock.Backend. An update with upsert takes a key that has no document, or one whose
-// lease is the token's or over. If it is another's, the upsert would insert a second document of that _id.
+// Acquire implements rlock.Backend. An update with upsert takes a key in three cases: the key has no
+// document, the token has the lease, or the lease is over. If another token has the lease, the upsert would
+// insert a second document with the same _id, and fails.
 func (b *Backend) Acquire(
 	ctx context.Context, key, token string, ttl time.Duration,
 ) (acquired bool, left time.Duration, err error) {

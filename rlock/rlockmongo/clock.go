@@ -37,7 +37,7 @@ func (r reading) bounds(now time.Time) (earliest, latest time.Time) {
 	return earliest, latest
 }
 
-// stale reports whether a reading of that age, by either clock of the process, is no longer valid.
+// stale reports whether a reading of that age, by either clock of the process, is too old.
 func stale(monotonic, wall time.Duration) bool {
 	return monotonic > fresh || (wall-monotonic).Abs() > jump
 }

@@ -21,8 +21,8 @@ var errNoMeters = errors.New("rlockotel: the MeterProvider is nil; " +
 // [rlock.Observers].
 //
 // class returns the class of a key. The key has its prefix. For a set, it is the key in the way or the first
-// key. class must be quick, safe for concurrent use, and have few results: after the first 100 classes, each
-// further one counts as "other". If class is nil, there are no classes.
+// key. class must be quick and safe for concurrent use. It must have few results, because after the first 100
+// classes each further one counts as "other". If class is nil, there are no classes.
 //
 // The error comes from the meter.
 func NewObserver(provider metric.MeterProvider, class func(key string) string) (rlock.Observer, error) {

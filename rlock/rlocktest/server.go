@@ -65,7 +65,7 @@ func Client(tb testing.TB) rueidis.Client {
 // Open returns a running server for a program that is no test. The caller closes it.
 func Open() (*Server, error) { return open(false) }
 
-// OpenInMemory is Open for a server like that of StartInMemory.
+// OpenInMemory is Open for a server in memory; see StartInMemory.
 func OpenInMemory() (*Server, error) { return open(true) }
 
 func open(memory bool) (*Server, error) {
@@ -143,7 +143,7 @@ func (s *Server) Close() {
 func (s *Server) shutdown() {
 	s.closed.Store(true)
 	// A connection ends after its command, so blocked commands must give up first. They look at the context
-	// when a command wakes them. Any command does, also one that needs no authentication.
+	// when a command wakes them. Any command does, even a command without authentication.
 	s.redis.CtxCancel()
 	s.tracker.ask(&server.Peer{}, []string{"CLIENT", "GETNAME"})
 	s.network.stop()
