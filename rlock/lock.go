@@ -65,8 +65,8 @@ func (l *Lock) Token() string {
 // Fence returns a number that is larger than the fence of every earlier holder of any of the keys. It returns
 // 0 for a lock WithFence(false). A holder may lose the lock and not know it yet. A resource is safe from that
 // holder if it refuses every fence below the largest that it has seen. All who share a key at one time have
-// one fence, so a resource cannot refuse only the reader whose share is over. docs/GUARANTEES.md says what
-// fences rely on.
+// one fence. So a resource cannot tell a reader whose share is over from the other readers.
+// docs/GUARANTEES.md says what fences rely on.
 func (l *Lock) Fence() uint64 {
 	if l == nil {
 		return 0
@@ -98,14 +98,14 @@ func (l *Lock) Deadline() time.Time {
 	return end.Time()
 }
 
-// Err returns nil while the lock is held as far as this process knows without asking the server. So no caller
-// has released the lock, the server has not reported a loss, and the lease has not ended by the local clock.
-// After that Err returns why the lock ended: ErrReleased, ErrLost, ErrExpired, ErrMaxHold, ErrDetached or
-// ErrClosed. Each of them matches ErrNotHeld. Err costs nanoseconds. If the observer does not know of the end
-// yet, Err tells the observer.
+// Err returns nil while the lock is held as far as this process knows without asking the server. That means:
+// no caller has released the lock, the server has not reported a loss, and the lease has not ended by the
+// local clock. After that Err returns why the lock ended: ErrReleased, ErrLost, ErrExpired, ErrMaxHold,
+// ErrDetached or ErrClosed. Each of them matches ErrNotHeld. Err costs nanoseconds. If the observer does not
+// know of the end yet, Err tells the observer.
 //
 // If the process pauses after Err, it acts on an old answer. The local clock may stand still while the
-// machine is suspended. Use Fence where that must do no harm, and Verify to ask the server.
+// machine is suspended. Use Fence where an old answer must do no harm, and Verify to ask the server.
 func (l *Lock) Err() error {
 	if wrong := l.usable(); wrong != nil {
 		return wrong
@@ -131,13 +131,13 @@ func (l *Lock) valid() bool {
 // Context returns a context that ends when the lock ends. context.Cause returns why, like Err:
 //
 //   - At the deadline the context ends, whatever the network does.
-//   - If the lock is lost, the context ends at once where the server sends invalidations (see Invalidations),
-//     and elsewhere at the next extension.
+//   - If the lock is lost, the context ends at once if the server sends invalidations (see Invalidations),
+//     and otherwise at the next extension.
 //   - The context ends before the lock with WithStopBefore (ErrLeaseEnding) and when Shutdown begins
 //     (ErrShutdown).
 //
-// The context has the values of the context of the acquisition. Only in the function of Do and its variants
-// does it end with that context. Elsewhere that context may limit the wait only.
+// The context has the values of the context of the acquisition. In the function of Do and its variants it
+// also ends with that context. Elsewhere it does not, because that context may only limit the wait.
 func (l *Lock) Context() context.Context {
 	if wrong := l.usable(); wrong != nil {
 		ctx, cancel := context.WithCancelCause(context.Background())

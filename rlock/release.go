@@ -12,20 +12,20 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// Release ends the lock. The next waiter gets the lock, or the server frees the keys. The Context ends first.
-// Release does its work even if ctx has ended, within 2 seconds, so a caller may defer it. WithMinHold keeps
-// the keys until its time is over. After a hand-over to another caller of this Locker, Release asks the
-// server nothing, and the other caller notices if the lock was lost.
+// Release ends the lock. The Context ends first. Then the next waiter gets the lock, or the server frees the
+// keys. WithMinHold keeps the keys until its time is over. Release does its work even if ctx has ended,
+// within 2 seconds, so a caller may defer it. After a hand-over to another caller of this Locker, Release
+// asks the server nothing, and the other caller notices if the lock was lost.
 //
-// After an error the caller has given up the lock nevertheless. Keys with the token of another holder stay as
-// they are.
+// Even after an error, the caller has given up the lock. Keys with the token of another holder stay as they
+// are.
 //
-//   - ErrReleased: a Release came before. ErrDetached: a Detach came before.
-//   - ErrLost or ErrExpired: the lock ended before the Release. The error also matches the error of the
-//     server if there was one.
-//   - Any other error, or no answer: the Locker frees the keys in the background, for half a minute, and
-//     longer while the server does not answer. A caller may call Release again. If the Locker fails, or the
-//     token is from WithToken, the keys stay until their lease ends.
+//   - ErrReleased means that a Release came before, and ErrDetached that a Detach came before.
+//   - ErrLost or ErrExpired means that the lock ended before the Release. The error also matches the error of
+//     the server, if there was one.
+//   - After any other error, or without an answer, the Locker frees the keys in the background, for half a
+//     minute. It goes on longer while the server does not answer. The caller may call Release again. If all
+//     that fails, or the token is from WithToken, the keys stay until their lease ends.
 func (l *Lock) Release(ctx context.Context) error {
 	if err := checkCall(ctx, l); err != nil {
 		return err

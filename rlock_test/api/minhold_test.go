@@ -306,8 +306,8 @@ func TestMinHoldIsRefused(t *testing.T) {
 				-time.Second)},
 			"rlock: WithMinHold: 1.5ms is not a whole number of milliseconds; truncate it": {rlock.WithMinHold(
 				1500 * time.Microsecond)},
-			"rlock: WithMinHold: it must end; a lock that lasts for ever is one with WithTTL(NoExpiry) that nobody " +
-				"releases": {rlock.WithMinHold(rlock.NoExpiry)},
+			"rlock: WithMinHold: it must end; for a lock without an end, use WithTTL(NoExpiry) and do not " +
+				"release the lock": {rlock.WithMinHold(rlock.NoExpiry)},
 		} {
 			_, err := locker.Acquire(t.Context(), "job", opts...)
 			require.EqualError(t, err, text)
