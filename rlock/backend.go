@@ -13,13 +13,13 @@ import (
 // Locker of a Backend. Package backendtest tests whether a Backend keeps these rules:
 //
 //   - A key has at most one token at a time, with a lease. Keys and tokens are not empty.
-//   - A lease runs by the clock of the Backend. When it is over, the key is free, even if something is still
-//     stored. If the Backend knows the clock only within bounds, a lease may last a little longer, never
-//     shorter.
+//   - A lease runs by the clock of the Backend. When the lease is over, the key is free, even if something is
+//     still stored. If the Backend knows the clock only within bounds, a lease may last a little longer,
+//     never shorter.
 //   - A TTL, and the time left of a lease, is positive and in whole milliseconds, or NoExpiry.
 //   - Many goroutines call a Backend at the same time.
-//   - A Locker may repeat a call after an error. A call that was given up may arrive late, after other calls.
-//     Both must be harmless, as the methods say.
+//   - A Locker may repeat a call after an error. A call that the Locker gave up may arrive late, after other
+//     calls. Repeated and late calls must be harmless, as the methods say.
 //   - A method returns when ctx ends, with an error that matches the error of ctx. ctx ends after 10 seconds
 //     at the latest.
 //   - An error means that the outcome is unknown: the Locker repeats the call, and later frees what the call

@@ -113,7 +113,8 @@ type Observer interface {
 	//
 	// A panic or runtime.Goexit in Observe ends the call that told the event. An acquisition then leaves
 	// nothing locked, and any other call has done its work. In a goroutine of the Locker the panic ends the
-	// program, with one exception: if the goroutine asks for a waiting call, the panic ends that call.
+	// program, with one exception: if the goroutine asks the server for a waiting call, the panic ends that
+	// call.
 	Observe(ctx context.Context, e Event)
 }
 

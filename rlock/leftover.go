@@ -8,9 +8,10 @@ import (
 )
 
 // noteLeftover notes that the keys of an expired lock may have its token a little longer. There are two
-// causes: the margin for clock drift, and the time that the last command about the lease was under way.
-// noteLeftover does nothing if the token may still matter: a caller has chosen the token or asked for it,
-// other users of this process go on with it, or WithMinHold keeps others out. The caller holds mu.
+// causes: the margin for clock drift, and the time that the last command about the lease was under way. The
+// token may still matter, and then noteLeftover does nothing. It matters if a caller has chosen it or asked
+// for it, if other users of this process go on with it, or if WithMinHold keeps others out. The caller holds
+// mu.
 func (l *Lock) noteLeftover() {
 	now := clock.Now()
 	if l.tokenShown || l.claim.Chosen() || l.keptUntil() > now {

@@ -39,7 +39,7 @@ type State struct {
 	Holders []Holder
 	// Waiters are the processes in the queue of the lock, in the order in which they get it, at most the
 	// first thousand. A process with several waiting callers is one Waiter. A set that waits for this key is
-	// one Waiter. A dead process stays until its turn comes. Callers of other libraries and callers that poll
+	// one Waiter. A dead process stays until it is the first. Callers of other libraries and callers that poll
 	// stand in no queue. Waiters is empty if the user may not read the queue.
 	Waiters []Waiter
 

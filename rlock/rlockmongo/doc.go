@@ -20,8 +20,8 @@
 // # Why a key has one holder
 //
 // MongoDB changes a document atomically, and has one document for an _id. One update with upsert takes a key.
-// It matches a document whose lease is over, or that has the same token. If the document is neither, the
-// upsert cannot insert a second one, and the server returns an error.
+// It matches a document whose lease is over, or that has the same token. If neither is true, the upsert
+// cannot insert a second one, and the server returns an error.
 //
 // A write is complete when a majority of the replicas has it, so no failover undoes it. Each call may be
 // repeated, also by the driver's retryable writes. The Backend ignores a session in the context: it takes no

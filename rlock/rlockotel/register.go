@@ -51,7 +51,7 @@ func Register(provider metric.MeterProvider, locker Source,
 		func(s *rlock.Stats) int64 { return s.Unanswered })
 	r.age("oldest_wait", "How long the oldest of rlock.waiting has waited; 0: nobody waits.",
 		func(s *rlock.Stats) time.Duration { return s.OldestWait })
-	r.gauge("polling", "{locker}", "1: nobody waits in the queue of the server; 0: they do.", polling)
+	r.gauge("polling", "{locker}", "1: all callers poll; 0: callers wait in the queue.", polling)
 	r.gauge("held", "{lock}", "Locks that are held now.", func(s *rlock.Stats) int64 { return int64(s.Held) })
 	r.counter("extended", "{lease}", "Leases extended.", func(s *rlock.Stats) uint64 { return s.Extended })
 	r.counters("ended", "{lock}", "Locks that have ended, by how: expired ones count when the process notices.",

@@ -90,7 +90,7 @@ var (
 			func(s *rlock.Stats) float64 { return float64(s.Unanswered) }),
 		gauge("oldest_wait_seconds", "How long the oldest of rlock_waiting has waited; 0: nobody waits.",
 			func(s *rlock.Stats) float64 { return s.OldestWait.Seconds() }),
-		gauge("polling", "1: nobody waits in the queue of the server; 0: they do.", polling),
+		gauge("polling", "1: all callers poll; 0: callers wait in the queue.", polling),
 		gauge("held", "Locks that are held now.", func(s *rlock.Stats) float64 { return float64(s.Held) }),
 		counter("extended_total", "Leases extended.", func(s *rlock.Stats) uint64 { return s.Extended }),
 		labelled(ended, "released", func(s *rlock.Stats) uint64 { return s.Released }),
