@@ -74,7 +74,7 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, b
 	}
 	claim := l.wire.All(full, set.crossSlot)
 	if claim.SpansSlots() && set.token != "" {
-		if err := l.onRedis("WithToken"); err != nil { // only in Redis does a set span slots
+		if err := l.onRedis("WithToken"); err != nil { // a Backend takes a set key by key
 			return nil, err
 		}
 		return nil, invalid("WithToken",
