@@ -15,8 +15,8 @@ import (
 // The sums of attach.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	AttachSHA1   = "84edfd715873736052955945d0b357160440b0a8"
-	AttachSHA256 = "8a8f865dd098b002335f2de31c6e195fbb0fba836abf38190b47ed91c89b7947"
+	AttachSHA1   = "0543f51cff086af12e0803ce331212b00179e882"
+	AttachSHA256 = "8380e5532ced34be481846aea6ed651c18bbed12a9dfe6746d61911456b2266c"
 )
 
 //go:embed attach.lua
@@ -24,10 +24,10 @@ var attachSource string
 
 // AttachParams are the keys and arguments of [Scripts.Attach].
 type AttachParams struct {
-	Keys   []string      // KEYS[1..]: the locks; of a share its lock and the sorted set of those who share it
+	Keys   []string      // KEYS[1..]: the locks; for a share: its lock, then the sorted set of the holders of shares
 	Token  string        // ARGV[1]: the new token
 	Keep   bool          // ARGV[2]: whether the leases stay as they are
-	TTL    time.Duration // ARGV[3]: otherwise the new lease; absent: it never ends (zero: absent)
+	TTL    time.Duration // ARGV[3]: the new lease, unless keep is set; absent: the lease never ends (zero: absent)
 	Former []string      // ARGV[4..]: tokens that may have the locks now
 }
 
@@ -37,13 +37,17 @@ type AttachResult struct {
 	Remaining time.Duration
 }
 
-// Attach gives every lock of a set, or a share of a lock, a new token, if the new token or a former one has each of
-// them. From then on, calls with a former token change nothing. The leases stay as they are, or get exactly
-// the new lease, counted from now, if the token is new to the lock: that is how a lease is made shorter. Of a
-// lock that has the new token already, the lease never gets shorter.
+// Attach gives each lock of a set, or one share of a lock, a new token, if the new token or a former token has it.
 //
-// Otherwise the script changes nothing, and the reply has the position of the first lock that none of these
-// tokens has; 0 means attached. A caller that lost the reply may safely send the same call again.
+// From then on, calls with a former token change nothing. The caller may keep the leases as they are.
+// Otherwise each lock gets the new lease, counted from now, even if its old lease ends later. If a lock has
+// the new token already, the script never shortens its lease.
+//
+// Position 0 means that the new token has all locks. The reply then has the rest of the shortest lease as
+// remaining, or -1 ms if no lease ends. Otherwise the script changes nothing, and position is that of the
+// first lock that none of these tokens has.
+//
+// A caller that lost the reply may safely send the same call again.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) Attach(ctx context.Context, c rueidis.Client, p AttachParams) (AttachResult, error) {

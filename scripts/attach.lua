@@ -1,17 +1,21 @@
--- Gives every lock of a set, or a share of a lock, a new token, if the new token or a former one has each of
--- them. From then on, calls with a former token change nothing. The leases stay as they are, or get exactly
--- the new lease, counted from now, if the token is new to the lock: that is how a lease is made shorter. Of a
--- lock that has the new token already, the lease never gets shorter.
+-- Gives each lock of a set, or one share of a lock, a new token, if the new token or a former token has it.
 --
--- Otherwise the script changes nothing, and the reply has the position of the first lock that none of these
--- tokens has; 0 means attached. A caller that lost the reply may safely send the same call again.
+-- From then on, calls with a former token change nothing. The caller may keep the leases as they are.
+-- Otherwise each lock gets the new lease, counted from now, even if its old lease ends later. If a lock has
+-- the new token already, the script never shortens its lease.
+--
+-- Position 0 means that the new token has all locks. The reply then has the rest of the shortest lease as
+-- remaining, or -1 ms if no lease ends. Otherwise the script changes nothing, and position is that of the
+-- first lock that none of these tokens has.
+--
+-- A caller that lost the reply may safely send the same call again.
 --
 -- name: Attach
 -- mode: write retryable
--- KEYS[1..] keys   key        the locks; of a share its lock and the sorted set of those who share it
+-- KEYS[1..] keys   key        the locks; for a share: its lock, then the sorted set of the holders of shares
 -- ARGV[1]   token  string     the new token
 -- ARGV[2]   keep   bool       whether the leases stay as they are
--- ARGV[3]   ttl    duration?  otherwise the new lease; absent: it never ends
+-- ARGV[3]   ttl    duration?  the new lease, unless keep is set; absent: the lease never ends
 -- ARGV[4..] former string     tokens that may have the locks now
 -- returns: position int, remaining duration
 
@@ -26,7 +30,7 @@ if share_of(token) then
   local s = look(lock, holders, now)
   local _, permits = share_of(token)
   local before = (s.phase or '') .. ' ' .. permits .. ' '
-  -- A former token is looked for first: a call that shortens the lease must find it.
+  -- The script looks for a former token first, because a call that shortens the lease must find it.
   local found
   for i = #ARGV, 4, -1 do
     if not found and s.phase and redis.call('ZSCORE', holders, before .. ARGV[i]) then
@@ -47,8 +51,8 @@ if share_of(token) then
       ends = string.format('%.0f', now + ttl)
     end
   end
-  -- PEXPIRE GT 1 changes nothing. It comes first because a server that is out of memory allows it, and
-  -- allows any command after the first write of a script, so ZADD too.
+  -- PEXPIRE GT 1 changes nothing. It comes first because a server that is out of memory allows PEXPIRE.
+  -- After the first write of a script, that server allows every command, and the script needs ZADD.
   redis.call('PEXPIRE', lock, 1, 'GT')
   if not keeps then
     keep(lock, holders, ends, ttl, now)
@@ -56,7 +60,7 @@ if share_of(token) then
   if found and found ~= token then
     local added = redis.call('ZADD', holders, ends, before .. token)
     redis.call('ZREM', holders, before .. found)
-    if added == 0 and s.used then -- both had their permits, because a call of the former token was late
+    if added == 0 and s.used then -- both tokens had permits: a call of the former was late
       redis.call('ZADD', holders, string.format('%.0f', s.used - permits), s.phase)
     end
   elseif not keeps then
@@ -77,8 +81,8 @@ for i = 4, #ARGV do
   accepted[ARGV[i]] = true
 end
 
--- All reads come before the first write, so that the script attaches the whole set or nothing. remaining is
--- what is left of the shortest lease; -1 ms: no lock expires.
+-- All reads come before the first write, so the script changes the whole set or nothing. remaining is the
+-- rest of the shortest lease; -1 ms: no lease ends.
 local holders, remaining = {}, -1
 for i, lock in ipairs(KEYS) do
   local holder = redis.call('GET', lock)
@@ -93,7 +97,7 @@ for i, lock in ipairs(KEYS) do
 end
 
 for i, lock in ipairs(KEYS) do
-  -- PEXPIRE GT 1 changes nothing. It comes first for the reason above.
+  -- PEXPIRE GT 1 changes nothing. It comes first for the same reason as above.
   redis.call('PEXPIRE', lock, 1, 'GT')
   if keeps and holders[i] ~= token then
     redis.call('SET', lock, token, 'KEEPTTL')

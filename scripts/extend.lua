@@ -1,16 +1,18 @@
--- Gives each of many locks, or a share of a lock, a new lease, counted from now, if its token has it. The
--- reply has the positions of the other locks, which stay as they are. If one token has all of them, they are
--- a set: it is extended whole or not at all. The script never takes a lock whose lease has ended.
+-- Gives each of many locks, or a share of a lock, a new lease, counted from now, if its token has it.
 --
--- A lock keeps its lease if that ends later than the new one, so calls may overlap, arrive late or arrive
--- twice. To shorten a lease, the caller changes the token; see Attach.
+-- The reply has the positions of the locks that their tokens do not have. These locks stay as they are. If
+-- the call has one token for all locks, the locks are a set: the script extends all of them or none. The
+-- script never takes a lock whose lease has ended.
+--
+-- A lock keeps its lease if that lease ends later than the new lease. So calls may overlap, arrive late or
+-- arrive twice. To shorten a lease, the caller changes the token with Attach.
 --
 -- name: Extend
 -- mode: write retryable
--- KEYS[1..] keys   key        the locks; of a share its lock and the sorted set of those
---     who share it
--- ARGV[1]   ttl    duration?  new lease; absent: it never ends
--- ARGV[2..] tokens string     token of each lock, or one of all
+-- KEYS[1..] keys   key        the locks; for a share: its lock, then the sorted set of the holders
+--     of shares
+-- ARGV[1]   ttl    duration?  the new lease; absent: the lease never ends
+-- ARGV[2..] tokens string     the token of each lock, or one token for all
 -- returns: []int
 
 local ttl, lost = ARGV[1], {}
@@ -25,8 +27,8 @@ if #KEYS == 1 then
   return lost
 end
 if string.sub(ARGV[2] or '', 1, 12) ~= 'rlock:share:' then
-  -- All reads come before the first write. MGET answers nil for a key of another type: GET would fail, and so
-  -- keep all other locks from their lease. unpack() fails at about eight thousand values.
+  -- All reads come before the first write. MGET replies nil for a key of another type. GET would fail there,
+  -- and the other locks would get no lease. unpack() fails at about eight thousand values.
   local values = {}
   for first = 1, #KEYS, 1000 do
     for _, value in ipairs(redis.call('MGET', unpack(KEYS, first, math.min(first + 999, #KEYS)))) do
@@ -37,7 +39,7 @@ if string.sub(ARGV[2] or '', 1, 12) ~= 'rlock:share:' then
     if values[i] ~= (ARGV[i + 1] or ARGV[2]) then
       lost[#lost + 1] = i
       if not values[i] and #ARGV == 2 then
-        redis.call('GET', KEYS[i]) -- the key of a set that is of another type is an error
+        redis.call('GET', KEYS[i]) -- fails if the key of a set is of another type
       end
     end
   end
@@ -74,7 +76,7 @@ local score = s.phase and redis.call('ZSCORE', holders, member)
 if not score or score ~= 'inf' and tonumber(score) <= now then
   return {1}
 end
-redis.call('PEXPIRE', lock, 1, 'GT') -- changes nothing: after this write a full memory refuses no other
-keep(lock, holders, ends, ttl, now) -- before the lease, which it must outlast: the user may lack a right
+redis.call('PEXPIRE', lock, 1, 'GT') -- changes nothing; after it, a full memory refuses no write
+keep(lock, holders, ends, ttl, now) -- first: the key must outlast the lease if ZADD fails
 redis.call('ZADD', holders, 'XX', 'GT', ends, member)
 return lost

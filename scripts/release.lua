@@ -1,25 +1,29 @@
--- Gives up what a token has: a lock, a share of it, or a place in the queue. What is free then goes to the
--- process that waits first, and to those behind it as far as that is free too, in one step, so that nobody
--- else gets in between. If nobody waits, or the server can tell nobody, it is free.
+-- Gives up what a token has: a lock, a share of a lock, or a place in the queue.
 --
--- The reply is 1 if the token had the lock or a share of it, and otherwise 0. A waiter that gives up sends
--- this script too, and so does whoever has an unanswered call. All may safely send it again. It never fails
--- because of the queue.
+-- In the same step, the server gives what is free to the first waiter, so no other caller takes it in
+-- between. The waiters behind the first get what they ask for, as far as that is free too. If nobody waits,
+-- or if the server can tell nobody, the lock stays free.
+--
+-- The reply is 1 if the token had the lock or a share of it, and 0 otherwise.
+--
+-- A caller may safely send the same call again. A waiter that gives up sends this script too, and so may a
+-- caller whose earlier call got no answer. The script never fails because of the queue.
 --
 -- name: Release
 -- mode: write retryable
 -- KEYS[1]   lock    key        the lock
--- KEYS[2]   queue   key        the queue of the lock: a sorted set of the tokens that wait
--- KEYS[3]   waiters key        the hash that says who they are
--- KEYS[4]   holders key        the sorted set of those who share the lock
--- KEYS[5]   grants  channels   what the channels of all processes start with
--- KEYS[6..] counter key        fence counter of the lock's slot; none: no fence
--- ARGV[1]   token   string     the token that gives up what it has
--- ARGV[2]   barging duration?  for how long in each second a free lock stays free although others wait
+-- KEYS[2]   queue   key        the queue of the lock, a sorted set of the waiters' tokens
+-- KEYS[3]   waiters key        a hash with one entry for each token of the queue
+-- KEYS[4]   holders key        the sorted set of the holders of shares
+-- KEYS[5]   grants  channels   the prefix of the processes' channels, for messages about grants
+-- KEYS[6..] counter key        the fence counter of the lock's slot; absent: the fence is 0
+-- ARGV[1]   token   string     the token that gives up
+-- ARGV[2]   barging duration?  the time in each second in which a free lock stays free,
+--     even if its queue has waiters
 -- returns: int
 
--- Mostly nobody waits, nothing is left of those who have shared the lock, and this is enough. What is below
--- would do the same, but the server would first have to make all its functions.
+-- Most often there is no queue and no set of holders, and DEL is enough. The code below does the same, but
+-- the server first has to create all its functions.
 local whole = redis.call('GET', KEYS[1]) == ARGV[1]
 if whole and redis.call('EXISTS', KEYS[2], KEYS[4]) == 0 then
   return redis.call('DEL', KEYS[1])

@@ -1,22 +1,28 @@
--- Gives up a lock as Release does, for a process with more callers: it names a second token, which takes the
--- lock if nobody else waits, and joins the queue otherwise, behind all others. Only the call that gives up
--- the lock inserts the second token. A caller that lost the reply may safely send the same call again: a
--- repetition tells where the first call has put the second token. If that is nowhere, the token must not be
--- used any more.
+-- Gives up a lock as Release does, and lets a second token of the same process wait for the lock.
+--
+-- A process that has more callers uses it. If nobody else waits, the second token takes the lock. Otherwise
+-- the second token joins the queue behind all others. Only the call that gives up the lock inserts the
+-- second token.
+--
+-- A caller that lost the reply may safely send the same call again. The second reply tells where the first
+-- call has put the second token. If both granted and score are 0, the second token is nowhere, and the caller
+-- must not use it again.
 --
 -- name: Requeue
 -- mode: write retryable
 -- KEYS[1]   lock    key        the lock
--- KEYS[2]   queue   key        the queue of the lock: a sorted set of the tokens that wait
--- KEYS[3]   waiters key        the hash that says who they are
--- KEYS[4]   holders key        the sorted set of those who share the lock
--- KEYS[5]   grants  channels   what the channels of all processes start with
--- KEYS[6..] counter key        fence counter of the lock's slot; none: no fence
+-- KEYS[2]   queue   key        the queue of the lock, a sorted set of the waiters' tokens
+-- KEYS[3]   waiters key        a hash with one entry for each token of the queue
+-- KEYS[4]   holders key        the sorted set of the holders of shares
+-- KEYS[5]   grants  channels   the prefix of the processes' channels, for messages about grants
+-- KEYS[6..] counter key        the fence counter of the lock's slot; absent: the fence is 0
 -- ARGV[1]   token   string     the token that gives up the lock
--- ARGV[2]   again   string     the second token, which no call had before
--- ARGV[3]   ttl     duration?  lease of the second token; absent: it never ends
--- ARGV[4]   process string     who is told of a grant to the second token; empty: nobody
--- ARGV[5]   barging duration?  for how long in each second a free lock stays free although others wait
+-- ARGV[2]   again   string     the second token, which no earlier call had
+-- ARGV[3]   ttl     duration?  the lease of the second token; absent: the lease never ends
+-- ARGV[4]   process string     the process that the server tells of a grant to the second token;
+--     empty: none
+-- ARGV[5]   barging duration?  the time in each second in which a free lock stays free,
+--     even if its queue has waiters
 -- returns: freed bool, granted bool, fence int, remaining duration, score int
 
 -- include: include/free.lua
@@ -43,7 +49,7 @@ if not free(lock, queue, waiters, holders, grants, counter, token, holder == tok
   return {0, 0, 0, 0, tonumber(redis.call('ZSCORE', queue, again) or 0)}
 end
 
--- After an error the second token is nowhere, and its next call has the error.
+-- After an error the second token is nowhere. The next call for a place meets the same error and reports it.
 local nowhere = {1, 0, 0, 0, 0}
 local time = redis.call('TIME')
 local clock = time[1] * 1000000 + time[2]
@@ -60,7 +66,7 @@ if last.err then
   return nowhere
 end
 local score = math.max(clock, (tonumber(last[2]) or 0) + 1)
--- A place without all that it needs would be in the way of others.
+-- A place that lacks a part blocks other waiters. So the script writes all parts or takes the place away.
 local function place()
   redis.call('ZADD', queue, string.format('%.0f', score), again)
   if not last[2] then

@@ -1,34 +1,44 @@
--- Takes a lock, or a share of it, or waits for that in the queue of all processes that want the lock. Those
--- who share a lock are readers, of whom any number may hold it together, or holders of permits. A join takes
--- what it wants if that is free and nobody else waits, and otherwise gets a place in the queue. A heartbeat
--- keeps the place. A try takes as a join does, and gets no place. Each of the three also gives what is free
--- to those who wait first: so a lock whose lease has ended is passed on by whoever asks next.
+-- Takes a lock or a share of a lock, or waits in the queue of all processes that want the lock.
 --
--- Permits are granted if those in use and its own fit the limit that the token names. Others may name
--- another limit, so that later more may be in use than that. A request for many permits at the head of the
--- queue keeps out those behind it.
+-- A share belongs to a reader or to a holder of permits. Any number of readers may hold a lock together. A
+-- call is one of three kinds:
 --
--- A token joins once, with one script, and is never used again. A heartbeat never inserts: a push about an
--- earlier place of the token could be on its way, and the process would take it for a grant of the new place.
--- A caller that is told neither granted nor queued goes on with a new token and the old score. A caller that
--- lost the reply may send the same call again; it may then have joined late, so it must count the lease of a
--- pushed grant from its first call. So the caller must know of each call that is sent, and the client must
--- not repeat one by itself.
+--   - A join takes what it asks for, if that is free and nobody else waits. Otherwise the token
+--     gets a place in the queue.
+--   - A heartbeat keeps a place, and never inserts one.
+--   - A try takes what a join takes, and never inserts a place.
+--
+-- Each call also gives what is free to the first waiters. So the next call of any kind passes on a lock whose
+-- lease has ended.
+--
+-- The server grants permits if the permits in use and the new permits fit the limit in the token. Other
+-- tokens may name another limit, so more permits may later be in use than this limit. A request for many
+-- permits at the head of the queue keeps out all waiters behind it.
+--
+-- A token joins once, and its caller uses the token for no later wait. A heartbeat inserts nothing for this
+-- reason: a message about an earlier place may still be on its way. The process would take the message for
+-- a grant of the new place. If the reply says neither granted nor queued, the caller goes on with a new token
+-- and the old score.
+--
+-- A caller that lost the reply may send the same call again. Either of the two calls may have inserted the
+-- token. So the caller counts the lease of a pushed grant from its first call. The caller must know of each
+-- call that is sent, so the client must not send a call again by itself.
 --
 -- name: Wait
 -- mode: write
 -- KEYS[1]   lock    key        the lock
--- KEYS[2]   queue   key        the queue of the lock: a sorted set of the tokens that wait
--- KEYS[3]   waiters key        the hash that says who they are
--- KEYS[4]   holders key        the sorted set of those who share the lock
--- KEYS[5]   grants  channels   what the channels of all processes start with
--- KEYS[6..] counter key        fence counter of the lock's slot; none: no fence
--- ARGV[1]   token   string     token of this wait, which no other has
--- ARGV[2]   ttl     duration?  lease; absent: it never ends
--- ARGV[3]   process string     who is told of a grant; empty: nobody, the caller asks
+-- KEYS[2]   queue   key        the queue of the lock, a sorted set of the waiters' tokens
+-- KEYS[3]   waiters key        a hash with one entry for each token of the queue
+-- KEYS[4]   holders key        the sorted set of the holders of shares
+-- KEYS[5]   grants  channels   the prefix of the processes' channels, for messages about grants
+-- KEYS[6..] counter key        the fence counter of the lock's slot; absent: the fence is 0
+-- ARGV[1]   token   string     the token of this wait, which no other wait has
+-- ARGV[2]   ttl     duration?  the lease; absent: the lease never ends
+-- ARGV[3]   process string     the process that the server tells of a grant; empty: none, the caller asks
 -- ARGV[4]   how     enum(join|heartbeat|try)
--- ARGV[5]   since   int        score of an earlier token of this wait; 0: none
--- ARGV[6]   barging duration?  for how long in each second a free lock stays free although others wait
+-- ARGV[5]   since   int        the score of an earlier token of this wait; 0: there is none
+-- ARGV[6]   barging duration?  the time in each second in which a free lock stays free,
+--     even if its queue has waiters
 -- returns: granted bool, fence int, remaining duration, score int, ahead int
 
 -- include: include/serve.lua
@@ -57,9 +67,9 @@ end
 local s = look(lock, holders, now)
 local left = tonumber(ttl) or -1
 
--- What the token has already is confirmed, with the later one of two leases: this call may have been delayed,
--- and another call may have extended the lease since. ZREM is the first write because a server that is out of
--- memory allows it: what a release has granted must be confirmed.
+-- The script confirms what the token already has. The lease ends at the old end or at the new end, whichever
+-- is later. This call may be late, and another call may have extended the lease before it. ZREM is the first
+-- write because a server that is out of memory allows ZREM. The script must confirm a grant even then.
 if s.value == token then
   leave(queue, waiters, token)
   local fence = next_fence(counter, clock)
@@ -89,21 +99,22 @@ end
 
 local score = redis.call('ZSCORE', queue, token)
 local waited = score or redis.call('EXISTS', queue) == 1
-local stood = score -- a call that fails leaves the token its place, and gives it none
+local stood = score -- a call that fails neither takes away a place nor adds one
 local wants = how ~= 'heartbeat' or score
 local free = not s.value or s.phase
 if not wants then
   leave(queue, waiters, token)
 end
 
--- While a free lock stays free, nobody gets a share of it either, so that a lock that is shared becomes free.
+-- While a free lock stays free for callers outside the queue, the script grants no share either. Otherwise a
+-- lock with shares might never become free.
 local open = 0
 if free and (waited or s.phase) then
   open = open_for(barging, now)
 end
 
--- A place comes before what it waits for, so that there is one order for all. A new score is above all
--- others, so the order is kept if the clock goes back or stands still.
+-- The token gets its place before it gets the lock, so one order holds for all waiters. A new score is above
+-- all other scores, so the order also holds if the clock goes back or stands still.
 local ahead = 0
 local function place()
   if not score then
@@ -113,7 +124,7 @@ local function place()
       score = math.max(clock, (tonumber(last[2]) or 0) + 1)
     end
     redis.call('ZADD', queue, string.format('%.0f', score), token)
-    if not waited then -- ZADD is the first write: a server that is out of memory refuses it
+    if not waited then -- after ZADD, which a server out of memory refuses as a first write
       forget(waiters, token)
     end
   end
@@ -121,7 +132,7 @@ local function place()
   heard(waiters, token, ahead, ttl, process, now)
   last_on(queue, waiters)
 end
--- Without all that a place needs, such as the right to any of the commands, there is none.
+-- A place needs each of these commands. If one fails, as without a right, the token gets no place.
 local function stand()
   local placed, failed = pcall(place)
   if placed then
@@ -170,14 +181,14 @@ if not waited and how == 'join' then
   end
 end
 
--- A caller leaves each of those before it a little time to come first. While the first is silent, most of
--- them may be dead too, so only a few count.
+-- A caller lets each waiter before it come first, and so waits a little for each of them. While the first
+-- waiter is silent, most of them may be dead too. So only 11 count.
 if silent > 0 then
   ahead = math.min(ahead, 11)
 end
 
--- What the caller waits for is the end of a lease, of the time in which the lock stays free, or of that in
--- which the first in the queue may be silent.
+-- remaining is the time until the caller may get further. The caller waits for the end of one of three times:
+-- a lease, the time in which the lock stays free, or the time in which the first waiter may be silent.
 local remaining = silent
 if open > 0 then
   remaining = open

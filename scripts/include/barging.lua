@@ -1,8 +1,10 @@
--- Returns for how many milliseconds from now on a free lock stays free although processes wait for it; 0: the
--- first of them gets it. A lock does so for the first barging milliseconds of each second of the server's
--- clock. In that time callers that stand in no queue, such as those of other libraries, can take it, which is
--- called barging. The clock alone says when, so no key has to remember it, and the locks that a process waits
--- for one after the other are open at the same time.
+-- Returns how many more milliseconds a free lock stays free although processes wait for the lock. 0 means
+-- that the first waiter gets the lock now.
+--
+-- A lock stays free in the first barging milliseconds of each second of the server's clock. In that time,
+-- callers outside the queue can take the lock, such as callers of other libraries. This is called barging.
+-- The clock alone decides, so no key stores the time. A process that waits for several locks in turn finds
+-- all of them open at the same time.
 local function open_for(barging, now)
   local length = tonumber(barging) or 0
   if length <= 0 then

@@ -1,15 +1,15 @@
 -- include: serve.lua
 -- include: barging.lua
 
--- Takes from a token what it has, and gives it to those who wait. It reports whether the token had the lock
--- or a share of it. whole tells that it has the whole lock.
+-- Takes from a token what the token has, and gives it to the waiters. The function reports whether the token
+-- had the lock or a share of it. whole tells that the token has the whole lock.
 local function free(lock, queue, waiters, holders, grants, counter, token, whole, barging)
   local time = redis.call('TIME')
   local clock = time[1] * 1000000 + time[2]
   local now = math.floor(clock / 1000)
-  local s, freed = {value = false}, whole -- the key is overwritten, or deleted at the end
+  local s, freed = {value = false}, whole -- a grant overwrites the key, or DEL below removes it
   if not whole then
-    leave(queue, waiters, token) -- before others are served: nothing is granted to a token that gives up
+    leave(queue, waiters, token) -- first, so that serve grants nothing to this token
     s = look(lock, holders, now)
   end
   local limit, permits = share_of(token)
@@ -20,7 +20,7 @@ local function free(lock, queue, waiters, holders, grants, counter, token, whole
       redis.call('ZREM', holders, member)
       freed = true
       local last = redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')
-      -- What is left is only the phase, or also more of the dead than look removes.
+      -- The set has no live holder: only the phase is left, or also more ended leases than look removes.
       if not last[2] or last[2] ~= 'inf' and tonumber(last[2]) <= now then
         redis.call('DEL', holders)
         redis.call('DEL', lock)
@@ -40,7 +40,7 @@ local function free(lock, queue, waiters, holders, grants, counter, token, whole
   if whole and not s.value then
     redis.call('DEL', lock)
   end
-  if not s.phase and not (whole and s.value) then -- whoever has got the whole lock does so when it is free
+  if not s.phase and not (whole and s.value) then -- a new holder of the whole lock sweeps later
     sweep(holders)
   end
   return freed

@@ -1,5 +1,5 @@
--- Notes that a token that stands so far behind the first was heard of. The first five beat once a second,
--- those behind more slowly, and each may miss three beats.
+-- Notes that the token of a waiter sent a call. ahead is the number of waiters before it. The first five
+-- waiters send a heartbeat once a second, and the waiters behind them send fewer. Each may miss three.
 local function heard(waiters, token, ahead, lease, process, now)
   local beat = 2000
   if process ~= '' then

@@ -1,18 +1,25 @@
 -- include: fence.lua
 -- include: holders.lua
 
--- The queue of a lock is a sorted set of tokens, each with the server's clock when it joined, in
--- microseconds. A hash beside it says of each token "<heard> <beat> <lease> <process>": when the token was
--- heard of the last time and for how long that is enough, which lease it asks for, all in milliseconds, and
--- who is told of a grant. If <beat> is odd, the token was asked to beat, and has not done so yet. The lease
--- of a waiter that asks for one without an end is ten seconds, which the waiter makes endless as soon as it
--- knows of the grant: a process that is dead must not get a lock for ever. A waiter that cannot be told has
--- no process, and finds its grant by a heartbeat. Both keys last for half a minute after the last waiter has
--- joined or beaten: what dead processes leave behind ends by itself.
+-- The queue of a lock is a sorted set of tokens. The score of a token is the server's clock in microseconds
+-- at the time when the token joined. A hash beside the queue has "<heard> <beat> <lease> <process>" for each
+-- token:
+--
+--   - <heard> is the clock at the last call of the token, in milliseconds.
+--   - <beat> is how long the token may be silent after it, in milliseconds. An odd number says that the
+--     server has asked the token for a heartbeat, and that the heartbeat has not come yet.
+--   - <lease> is the lease that the token asks for, in milliseconds. If the token asks for a lease without an
+--     end, this lease is ten seconds, so that a dead process does not get a lock for ever. The waiter makes
+--     the lease endless when it knows of the grant.
+--   - <process> is the process that the server tells of a grant. A waiter that the server cannot tell has
+--     no process, and finds its grant by a heartbeat.
+--
+-- Both keys end half a minute after the last join or heartbeat. So what dead processes leave behind goes
+-- away.
 
--- Forgets all who waited in a queue that is gone, because somebody has deleted it: nobody can take their
--- fields out one by one, and each token that joins would have them last for longer. HDEL fails if the key is
--- no hash: then it is not rlock's, and stays.
+-- Removes the hash of a queue that is gone, because a program has deleted it. No script would remove its
+-- fields one by one, and each token that joins would prolong them. HDEL fails if the key is no hash. Such a
+-- key is not rlock's, and stays.
 local function forget(waiters, token)
   redis.call('HDEL', waiters, token)
   redis.call('DEL', waiters)
@@ -28,12 +35,15 @@ local function leave(queue, waiters, token)
   end
 end
 
--- Asks the first 200 and up to 50 of those behind them to beat at once. Those of whom nothing was heard for
--- two seconds count as dead after two more. All are asked together, as soon as the first is silent and
--- however soon it counts as dead, so that 200 dead processes cost the others one time of waiting and not one
--- each: each may be silent for half a second longer than the one before it. Those behind are asked because
--- the 200 may all be dead, and somebody who lives must look then. Those who were heard of lately are asked
--- because they may be about to say nothing for 15 seconds.
+-- Asks the first 200 waiters, and up to 50 waiters behind them, for a heartbeat at once. A waiter that was
+-- silent for two seconds counts as dead after two more.
+--
+-- The script asks all of them together as soon as the first waiter is silent, however soon that one counts as
+-- dead. Each waiter may be silent for half a second longer than the waiter before it. So 200 dead processes
+-- cost the others one wait, and not one wait each.
+--
+-- The script asks the 50 because all of the 200 may be dead, and a live waiter must then look. The script
+-- also asks waiters that it heard of lately, because they may next be silent for 15 seconds.
 local function ask_front(queue, waiters, grants, now)
   local tokens = redis.call('ZRANGE', queue, 0, 199)
   local last = redis.call('ZCARD', queue) - 1
@@ -55,7 +65,7 @@ local function ask_front(queue, waiters, grants, now)
   end
 end
 
--- Does what give does, and ends the script if the user lacks a right.
+-- Does the work of give, and may end the script, as when the user lacks a right.
 local function grant(lock, holders, counter, s, token, lease, clock)
   local limit, permits = share_of(token)
   if not limit then
@@ -89,8 +99,8 @@ local function grant(lock, holders, counter, s, token, lease, clock)
     keep(lock, holders, ends, lease, now)
     return math.floor(tonumber(s.phase) or 0)
   end
-  -- A new phase. The set may be that of a former one, whose members are void. If it is not, somebody else
-  -- uses its name. The key comes last: until it has the value, nobody counts the members.
+  -- A new phase begins. The set may be that of a former phase, whose members are void. Otherwise another
+  -- program uses its name. SET of the key comes last: no script counts the members before.
   local former = redis.pcall('ZRANGE', holders, 0, 0)
   if former.err then
     return former
@@ -116,7 +126,7 @@ local function grant(lock, holders, counter, s, token, lease, clock)
   return fence
 end
 
--- Returns what pcall has caught as an error reply.
+-- Returns an error that pcall has caught, as an error reply.
 local function caught(failure)
   if type(failure) == 'table' then
     return redis.error_reply(failure.err)
@@ -124,9 +134,11 @@ local function caught(failure)
   return redis.error_reply(failure)
 end
 
--- Gives a lock that is free, or a share of it, to a token, and returns the fence. s is what look has read,
--- and what is read next. clock is the server's, in microseconds. If it fails, it returns the error reply, and
--- never ends the script: the user may lack a right, and a waiter whose turn it was must get its place back.
+-- Gives a free lock, or a share of a lock, to a token, and returns the fence. s is the table that look
+-- returns, and give keeps it up to date. clock is the server's clock in microseconds.
+--
+-- If a command fails, give returns the error reply and never ends the script. The user may lack a right, and
+-- the waiter whose turn it was must get its place back.
 local function give(lock, holders, counter, s, token, lease, clock)
   local granted, fence = pcall(grant, lock, holders, counter, s, token, lease, clock)
   if not granted then
@@ -135,21 +147,27 @@ local function give(lock, holders, counter, s, token, lease, clock)
   return fence
 end
 
--- Gives what is free to the first in the queue, and to those behind as far as what they ask for is free too,
--- and tells them. Nobody passes the first. Those who are dead are taken out: nobody listens in their process,
--- or nothing was heard of them for too long. One script looks at 250 at most, so that it can take out all
--- whom another has asked, and serves 100 at most, which costs more. If there may be more to do, the caller or
--- somebody else goes on at once.
+-- Gives what is free to the first waiter in the queue, and tells that waiter. The waiters behind it get what
+-- they ask for as far as that is free too. No waiter passes the first.
 --
--- It returns what own has got: its fence, or the error reply. own is the caller's token, which need not be
--- told; '' is nobody, and no waiter. Then whether the server can tell nobody that there is what the first
--- wants: whoever asks takes what is free then, as if there were no queue. Then for how many milliseconds the
--- first may still be silent, or 1 if there may be more to do: the caller then comes again at once.
+-- The script removes dead waiters. A waiter is dead if its process listens no more, or if the waiter was
+-- silent for too long. One script looks at 250 waiters at most, so it can remove all waiters that another
+-- script has asked. One script serves 100 waiters at most, because a grant costs more than a look. If there
+-- may be more to do, the caller or another process goes on at once.
+--
+-- serve returns three values:
+--
+--   - What own has got: its fence or the error reply. own is the caller's token, which needs no message. The
+--     empty string stands for no waiter.
+--   - Whether the server cannot tell any waiter that the lock is free. Each caller then takes what is free,
+--     as if there were no queue.
+--   - For how many milliseconds the first waiter may still be silent. 1 also says that there may be more to
+--     do, and that the caller calls again at once.
 --
 -- The message of a grant is "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the
--- lease in milliseconds. It names the key, because a process may be granted a lock for a token that it has
--- given up, and must be able to release that lock. It is the last step: a process that gets it counts the
--- lock as held. If the message is lost, a heartbeat finds the grant.
+-- lease in milliseconds. The message has the key because the process may have given up the token. It must
+-- then be able to release the lock. The message is the last step, because the process counts the lock as held
+-- when it gets the message. If the message is lost, a heartbeat finds the grant.
 local function serve(lock, queue, waiters, holders, grants, counter, s, own, own_lease, clock)
   local mine, looked, granted, now = nil, 0, 0, math.floor(clock / 1000)
   while looked < 250 and granted < 100 do
@@ -178,7 +196,7 @@ local function serve(lock, queue, waiters, holders, grants, counter, s, own, own
         local left = math.floor(tonumber(since) + tonumber(beat)) - now
         dead = left <= 0 or listening and listening[2] == 0
         if not dead and (tonumber(since) > now or since + 2000 < now) then
-          -- All who are asked send a heartbeat, which comes here too. It need not look at them all again.
+          -- Each asked waiter sends a heartbeat, which comes here too. That call need not ask them all again.
           if tonumber(since) > now or beat % 2 == 0 then
             ask_front(queue, waiters, grants, now)
           end
@@ -189,8 +207,8 @@ local function serve(lock, queue, waiters, holders, grants, counter, s, own, own
     if not dead and not fits(s, limit, tonumber(permits)) then
       return mine, false, 0
     end
-    -- ZREM is the first write: a server that is out of memory allows it, and allows any command after the
-    -- first write of a script.
+    -- ZREM is the first write, because a server that is out of memory allows ZREM. After the first write of a
+    -- script, that server allows every command.
     local removed = redis.pcall('ZREM', queue, token)
     if type(removed) ~= 'number' then
       return mine, true, 0
@@ -199,7 +217,7 @@ local function serve(lock, queue, waiters, holders, grants, counter, s, own, own
       local fence = give(lock, holders, counter, s, token, lease, clock)
       if type(fence) ~= 'number' then
         redis.pcall('ZADD', queue, head[2], token)
-        redis.pcall('PEXPIRE', queue, 30000) -- if it was the only member, the queue was gone
+        redis.pcall('PEXPIRE', queue, 30000) -- the queue was gone if this was its only member
         if token == own then
           mine = fence
         end
@@ -209,7 +227,7 @@ local function serve(lock, queue, waiters, holders, grants, counter, s, own, own
       if token == own then
         mine = fence
       elseif process ~= '' then
-        -- Key and token may have any bytes. They are not formatted, because %s ends at a NUL.
+        -- Key and token may have any bytes. format does not get them, because %s ends at a NUL.
         local waiting = redis.call('ZCARD', queue)
         redis.pcall('SPUBLISH', grants .. process,
           lease .. string.format(' %.0f %.0f %.0f ', fence, waiting, #lock) .. lock .. ' ' .. token)
@@ -220,7 +238,7 @@ local function serve(lock, queue, waiters, holders, grants, counter, s, own, own
       return mine, false, 0
     end
   end
-  if mine or own == '' then -- the caller does not come again
+  if mine or own == '' then -- the caller does not call again
     pcall(ask_front, queue, waiters, grants, now)
   end
   return mine, false, 1
