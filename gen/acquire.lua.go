@@ -24,8 +24,10 @@ var acquireSource string
 
 // AcquireParams are the keys and arguments of [Scripts.Acquire].
 type AcquireParams struct {
-	Lock    string        // KEYS[1]: the lock
-	Queue   string        // KEYS[2]: the queue of the lock, a sorted set of the waiters' tokens; the lock itself: there is no queue
+	Lock string // KEYS[1]: the lock
+	// KEYS[2]: the queue of the lock, a sorted set of the waiters' tokens; the lock itself: there is
+	// no queue
+	Queue   string
 	Counter []string      // KEYS[3..]: the fence counter of the lock's slot; absent: the fence is 0
 	Token   string        // ARGV[1]: the token of this acquisition, which no other acquisition has
 	TTL     time.Duration // ARGV[2]: the lease; absent: the lease never ends (zero: absent)
@@ -47,8 +49,9 @@ type AcquireResult struct {
 //   - Outcome 0: the script changed nothing, and the caller must call Wait. The script leaves two
 //     kinds of lock to Wait: a lock that has shares, and a free lock that has a queue.
 //
-// A caller that lost the reply may safely send the same call again. A token that already has the lock keeps
-// the lock and gets a new fence. Its lease ends at the old end or at the new end, whichever is later.
+// A caller that lost the reply may safely send the same call again. A token that already has the
+// lock keeps the lock and gets a new fence. Its lease ends at the old end or at the new end,
+// whichever is later.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) Acquire(ctx context.Context, c rueidis.Client, p AcquireParams) (AcquireResult, error) {
@@ -59,7 +62,9 @@ func (s *Scripts) Acquire(ctx context.Context, c rueidis.Client, p AcquireParams
 
 // AcquireBatch calls [Scripts.Acquire] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) AcquireBatch(ctx context.Context, c rueidis.Client, params []AcquireParams) []redislua.Reply[AcquireResult] {
+func (s *Scripts) AcquireBatch(
+	ctx context.Context, c rueidis.Client, params []AcquireParams,
+) []redislua.Reply[AcquireResult] {
 	return luaimpl.Batch(ctx, c, &s.acquireScript, params, AcquireParams.encode, decodeAcquireReply)
 }
 

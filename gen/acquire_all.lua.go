@@ -24,12 +24,15 @@ var acquireAllSource string
 
 // AcquireAllParams are the keys and arguments of [Scripts.AcquireAll].
 type AcquireAllParams struct {
-	Keys    []string      // KEYS[1..]: the locks; then their queues, which may all be absent; then the fence counters of their slots; without counters the fence is 0
-	Token   string        // ARGV[1]: the token of this acquisition, which no other acquisition has
-	TTL     time.Duration // ARGV[2]: the lease of each lock; absent: the leases never end (zero: absent)
-	Locks   int64         // ARGV[3]: the number of locks among the keys
-	Partial bool          // ARGV[4]: whether to take a part: the locks before the first lock that is not available
-	Queued  bool          // ARGV[5]: whether the queues are among the keys
+	// KEYS[1..]: the locks; then their queues, which may all be absent; then the fence counters of
+	// their slots; without counters the fence is 0
+	Keys  []string
+	Token string        // ARGV[1]: the token of this acquisition, which no other acquisition has
+	TTL   time.Duration // ARGV[2]: the lease of each lock; absent: the leases never end (zero: absent)
+	Locks int64         // ARGV[3]: the number of locks among the keys
+	// ARGV[4]: whether to take a part: the locks before the first lock that is not available
+	Partial bool
+	Queued  bool // ARGV[5]: whether the queues are among the keys
 }
 
 // AcquireAllResult is the answer of [Scripts.AcquireAll].
@@ -42,9 +45,10 @@ type AcquireAllResult struct {
 
 // AcquireAll takes all locks of a set, or none of them.
 //
-// The script stops at the first lock that it cannot take. The reply then has the position of that lock as
-// held, and the rest of the holder's lease as remaining. The script changes nothing, unless the caller asks
-// for a part of the set. It then takes the locks before that position, without a fence.
+// The script stops at the first lock that it cannot take. The reply then has the position of that
+// lock as held, and the rest of the holder's lease as remaining. The script changes nothing, unless
+// the caller asks for a part of the set. It then takes the locks before that position, without a
+// fence.
 //
 // The script does not take a free lock that has a queue, because no caller overtakes a queue. Its remaining
 // is -2 ms: the caller calls Wait, which gives the lock to the first waiter.
@@ -52,11 +56,13 @@ type AcquireAllResult struct {
 // A lock that has shares also has -2 ms, if the queues are among the keys and the caller asks for the whole
 // set. The leases of the shares may end before the key does, and only Wait looks at them.
 //
-// A caller that lost the reply may safely send the same call again. The script confirms the locks that this
-// token already has, and never shortens their leases.
+// A caller that lost the reply may safely send the same call again. The script confirms the locks
+// that this token already has, and never shortens their leases.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
-func (s *Scripts) AcquireAll(ctx context.Context, c rueidis.Client, p AcquireAllParams) (AcquireAllResult, error) {
+func (s *Scripts) AcquireAll(
+	ctx context.Context, c rueidis.Client, p AcquireAllParams,
+) (AcquireAllResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeAcquireAllReply(&s.acquireAllScript, s.acquireAllScript.Exec(ctx, c, &call))
@@ -64,7 +70,9 @@ func (s *Scripts) AcquireAll(ctx context.Context, c rueidis.Client, p AcquireAll
 
 // AcquireAllBatch calls [Scripts.AcquireAll] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) AcquireAllBatch(ctx context.Context, c rueidis.Client, params []AcquireAllParams) []redislua.Reply[AcquireAllResult] {
+func (s *Scripts) AcquireAllBatch(
+	ctx context.Context, c rueidis.Client, params []AcquireAllParams,
+) []redislua.Reply[AcquireAllResult] {
 	return luaimpl.Batch(ctx, c, &s.acquireAllScript, params, AcquireAllParams.encode, decodeAcquireAllReply)
 }
 

@@ -23,8 +23,12 @@ var acquireManySource string
 
 // AcquireManyParams are the keys and arguments of [Scripts.AcquireMany].
 type AcquireManyParams struct {
-	Keys  []string // KEYS[1..]: the locks, a thousand at most; then their queues; then the fence counters of the first locks. A lock without a counter gets the fence 0
-	Words []string // ARGV[1..]: the token and the lease of each lock, in the order of the locks. The lease is in milliseconds; empty: the lease never ends
+	// KEYS[1..]: the locks, a thousand at most; then their queues; then the fence counters of the
+	// first locks. A lock without a counter gets the fence 0
+	Keys []string
+	// ARGV[1..]: the token and the lease of each lock, in the order of the locks. The lease is in
+	// milliseconds; empty: the lease never ends
+	Words []string
 }
 
 // AcquireManyItem is one element of the answer of [Scripts.AcquireMany].
@@ -33,7 +37,8 @@ type AcquireManyItem struct {
 	Value   int64
 }
 
-// AcquireMany takes many independent locks, each with its own token, if they are free and nobody waits for them.
+// AcquireMany takes many independent locks, each with its own token, if they are free and nobody
+// waits for them.
 //
 // The reply has an outcome with a value for each lock. No lock depends on another lock:
 //
@@ -43,11 +48,13 @@ type AcquireManyItem struct {
 //   - Outcome 0: the script did not take the lock, and the caller must call Acquire or Wait. The
 //     lock has a queue or shares, or the token already has the lock, or the server replied an error.
 //
-// The script takes a lock once, even if the call names the lock twice. A caller that lost the reply may send
-// the same call again. It gets outcome 0 for the locks that it has.
+// The script takes a lock once, even if the call names the lock twice. A caller that lost the reply
+// may send the same call again. It gets outcome 0 for the locks that it has.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) AcquireMany(ctx context.Context, c rueidis.Client, p AcquireManyParams) ([]AcquireManyItem, error) {
+func (s *Scripts) AcquireMany(
+	ctx context.Context, c rueidis.Client, p AcquireManyParams,
+) ([]AcquireManyItem, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeAcquireManyReply(&s.acquireManyScript, s.acquireManyScript.Exec(ctx, c, &call))
@@ -55,7 +62,9 @@ func (s *Scripts) AcquireMany(ctx context.Context, c rueidis.Client, p AcquireMa
 
 // AcquireManyBatch calls [Scripts.AcquireMany] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) AcquireManyBatch(ctx context.Context, c rueidis.Client, params []AcquireManyParams) []redislua.Reply[[]AcquireManyItem] {
+func (s *Scripts) AcquireManyBatch(
+	ctx context.Context, c rueidis.Client, params []AcquireManyParams,
+) []redislua.Reply[[]AcquireManyItem] {
 	return luaimpl.Batch(ctx, c, &s.acquireManyScript, params, AcquireManyParams.encode, decodeAcquireManyReply)
 }
 

@@ -29,8 +29,8 @@ type CheckParams struct {
 
 // Check reads the token of the lock's holder. If the lock is free, the reply is nil.
 //
-// The script reads its one key and nothing else. So a client may cache the reply until the server reports
-// a change of the key.
+// The script reads its one key and nothing else. So a client may cache the reply until the server
+// reports a change of the key.
 //
 // It only reads, on the primary.
 func (s *Scripts) Check(ctx context.Context, c rueidis.Client, p CheckParams) (redislua.Null[string], error) {
@@ -41,7 +41,9 @@ func (s *Scripts) Check(ctx context.Context, c rueidis.Client, p CheckParams) (r
 
 // CheckBatch calls [Scripts.Check] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) CheckBatch(ctx context.Context, c rueidis.Client, params []CheckParams) []redislua.Reply[redislua.Null[string]] {
+func (s *Scripts) CheckBatch(
+	ctx context.Context, c rueidis.Client, params []CheckParams,
+) []redislua.Reply[redislua.Null[string]] {
 	return luaimpl.Batch(ctx, c, &s.checkScript, params, CheckParams.encode, decodeCheckReply)
 }
 
@@ -51,7 +53,9 @@ func (s *Scripts) CheckBatch(ctx context.Context, c rueidis.Client, params []Che
 // right +client|caching.
 //
 // It sends GET in place of the script, which does nothing else.
-func (s *Scripts) CheckCached(ctx context.Context, c rueidis.Client, p CheckParams, ttl time.Duration) (redislua.Cached[redislua.Null[string]], error) {
+func (s *Scripts) CheckCached(
+	ctx context.Context, c rueidis.Client, p CheckParams, ttl time.Duration,
+) (redislua.Cached[redislua.Null[string]], error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return luaimpl.DecodeCached(&s.checkScript, s.checkScript.CachedGet(ctx, c, &call, ttl), decodeCheckReply)

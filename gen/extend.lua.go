@@ -24,19 +24,21 @@ var extendSource string
 
 // ExtendParams are the keys and arguments of [Scripts.Extend].
 type ExtendParams struct {
-	Keys   []string      // KEYS[1..]: the locks; for a share: its lock, then the sorted set of the holders of shares
+	// KEYS[1..]: the locks; for a share: its lock, then the sorted set of the holders of shares
+	Keys   []string
 	TTL    time.Duration // ARGV[1]: the new lease; absent: the lease never ends (zero: absent)
 	Tokens []string      // ARGV[2..]: the token of each lock, or one token for all
 }
 
-// Extend gives each of many locks, or a share of a lock, a new lease, counted from now, if its token has it.
+// Extend gives each of many locks, or a share of a lock, a new lease, counted from now, if its
+// token has it.
 //
-// The reply has the positions of the locks that their tokens do not have. These locks stay as they are. If
-// the call has one token for all locks, the locks are a set: the script extends all of them or none. The
-// script never takes a lock whose lease has ended.
+// The reply has the positions of the locks that their tokens do not have. These locks stay as they
+// are. If the call has one token for all locks, the locks are a set: the script extends all of them
+// or none. The script never takes a lock whose lease has ended.
 //
-// A lock keeps its lease if that lease ends later than the new lease. So calls may overlap, arrive late or
-// arrive twice. To shorten a lease, the caller changes the token with Attach.
+// A lock keeps its lease if that lease ends later than the new lease. So calls may overlap, arrive
+// late or arrive twice. To shorten a lease, the caller changes the token with Attach.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) Extend(ctx context.Context, c rueidis.Client, p ExtendParams) ([]int64, error) {
@@ -47,7 +49,9 @@ func (s *Scripts) Extend(ctx context.Context, c rueidis.Client, p ExtendParams) 
 
 // ExtendBatch calls [Scripts.Extend] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ExtendBatch(ctx context.Context, c rueidis.Client, params []ExtendParams) []redislua.Reply[[]int64] {
+func (s *Scripts) ExtendBatch(
+	ctx context.Context, c rueidis.Client, params []ExtendParams,
+) []redislua.Reply[[]int64] {
 	return luaimpl.Batch(ctx, c, &s.extendScript, params, ExtendParams.encode, decodeExtendReply)
 }
 

@@ -30,8 +30,12 @@ type HandOverParams struct {
 	Token   string        // ARGV[1]: the token of the holder
 	Next    string        // ARGV[2]: the token of the next holder
 	TTL     time.Duration // ARGV[3]: the lease of the next holder; absent: the lease never ends (zero: absent)
-	Fences  int64         // ARGV[4]: the most consecutive fences to reserve: one for the next holder, the others for later holders that get the lock without a call
-	Barging time.Duration // ARGV[5]: the time in each second in which a free lock stays free, even if its queue has waiters (zero: absent)
+	// ARGV[4]: the most consecutive fences to reserve: one for the next holder, the others for later
+	// holders that get the lock without a call
+	Fences int64
+	// ARGV[5]: the time in each second in which a free lock stays free, even if its queue has waiters
+	// (zero: absent)
+	Barging time.Duration
 }
 
 // HandOverResult is the answer of [Scripts.HandOver].
@@ -42,16 +46,18 @@ type HandOverResult struct {
 	Waits      int64
 }
 
-// HandOver gives a held lock to the next token, with a new lease. The lock is never free in between.
+// HandOver gives a held lock to the next token, with a new lease. The lock is never free in
+// between.
 //
-// If neither token has the lock, the script changes nothing. The script leaves the queue as it is. The
-// caller decides when the lock goes to another process, and then calls Requeue.
+// If neither token has the lock, the script changes nothing. The script leaves the queue as it is.
+// The caller decides when the lock goes to another process, and then calls Requeue.
 //
-// waits tells how long the first waiter in the queue has waited, in microseconds. It is 0 if nobody waits.
-// While a free lock would stay free for callers outside the queue, these callers count as one waiter. That
-// waiter has waited since this time of the second began.
+// waits tells how long the first waiter in the queue has waited, in microseconds. It is 0 if nobody
+// waits. While a free lock would stay free for callers outside the queue, these callers count as
+// one waiter. That waiter has waited since this time of the second began.
 //
-// A caller that lost the reply may safely send the same call again. The script then confirms the next token.
+// A caller that lost the reply may safely send the same call again. The script then confirms the
+// next token.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) HandOver(ctx context.Context, c rueidis.Client, p HandOverParams) (HandOverResult, error) {
@@ -62,7 +68,9 @@ func (s *Scripts) HandOver(ctx context.Context, c rueidis.Client, p HandOverPara
 
 // HandOverBatch calls [Scripts.HandOver] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) HandOverBatch(ctx context.Context, c rueidis.Client, params []HandOverParams) []redislua.Reply[HandOverResult] {
+func (s *Scripts) HandOverBatch(
+	ctx context.Context, c rueidis.Client, params []HandOverParams,
+) []redislua.Reply[HandOverResult] {
 	return luaimpl.Batch(ctx, c, &s.handOverScript, params, HandOverParams.encode, decodeHandOverReply)
 }
 

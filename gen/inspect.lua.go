@@ -61,7 +61,9 @@ func (s *Scripts) Inspect(ctx context.Context, c rueidis.Client, p InspectParams
 
 // InspectBatch calls [Scripts.Inspect] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) InspectBatch(ctx context.Context, c rueidis.Client, params []InspectParams) []redislua.Reply[InspectResult] {
+func (s *Scripts) InspectBatch(
+	ctx context.Context, c rueidis.Client, params []InspectParams,
+) []redislua.Reply[InspectResult] {
 	return luaimpl.Batch(ctx, c, &s.inspectScript, params, InspectParams.encode, decodeInspectReply)
 }
 
@@ -76,8 +78,12 @@ func decodeInspectReply(s *luaimpl.Lua, reply luaimpl.Result) (InspectResult, er
 }
 
 func decodeInspectResult(values []luaimpl.Message) (r InspectResult, err error) {
-	r.Values, err = luaimpl.DecodeField(err, "values", values[0], luaimpl.DecodeList(luaimpl.DecodeNull(luaimpl.DecodeString)))
-	r.Remaining, err = luaimpl.DecodeField(err, "remaining", values[1], luaimpl.DecodeList(luaimpl.DecodeDuration))
+	r.Values, err = luaimpl.DecodeField(
+		err, "values", values[0], luaimpl.DecodeList(luaimpl.DecodeNull(luaimpl.DecodeString)),
+	)
+	r.Remaining, err = luaimpl.DecodeField(
+		err, "remaining", values[1], luaimpl.DecodeList(luaimpl.DecodeDuration),
+	)
 	r.Members, err = luaimpl.DecodeField(err, "members", values[2], luaimpl.DecodeList(luaimpl.DecodeString))
 	r.Left, err = luaimpl.DecodeField(err, "left", values[3], luaimpl.DecodeList(luaimpl.DecodeDuration))
 	r.Waiting, err = luaimpl.DecodeField(err, "waiting", values[4], luaimpl.DecodeList(luaimpl.DecodeString))

@@ -29,11 +29,12 @@ type RaiseFenceParams struct {
 	Locks int64    // ARGV[3]: the number of locks among the keys
 }
 
-// RaiseFence raises the fence counters of a set's locks to the fence of the set, if the token has all locks.
+// RaiseFence raises the fence counters of a set's locks to the fence of the set, if the token has
+// all locks.
 //
-// The next fence of each lock is then larger. A counter that is as high already stays as it is. The reply 0
-// means that all counters are high enough. If the token does not have a lock, the script changes nothing,
-// and the reply is the position of the first lock that the token does not have.
+// The next fence of each lock is then larger. A counter that is as high already stays as it is. The
+// reply 0 means that all counters are high enough. If the token does not have a lock, the script
+// changes nothing, and the reply is the position of the first lock that the token does not have.
 //
 // A caller that lost the reply may safely send the same call again.
 //
@@ -46,7 +47,9 @@ func (s *Scripts) RaiseFence(ctx context.Context, c rueidis.Client, p RaiseFence
 
 // RaiseFenceBatch calls [Scripts.RaiseFence] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) RaiseFenceBatch(ctx context.Context, c rueidis.Client, params []RaiseFenceParams) []redislua.Reply[int64] {
+func (s *Scripts) RaiseFenceBatch(
+	ctx context.Context, c rueidis.Client, params []RaiseFenceParams,
+) []redislua.Reply[int64] {
 	return luaimpl.Batch(ctx, c, &s.raiseFenceScript, params, RaiseFenceParams.encode, decodeRaiseFenceReply)
 }
 

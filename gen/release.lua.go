@@ -24,26 +24,28 @@ var releaseSource string
 
 // ReleaseParams are the keys and arguments of [Scripts.Release].
 type ReleaseParams struct {
-	Lock    string        // KEYS[1]: the lock
-	Queue   string        // KEYS[2]: the queue of the lock, a sorted set of the waiters' tokens
-	Waiters string        // KEYS[3]: a hash with one entry for each token of the queue
-	Holders string        // KEYS[4]: the sorted set of the holders of shares
-	Grants  string        // KEYS[5]: the prefix of the processes' channels, for messages about grants
-	Counter []string      // KEYS[6..]: the fence counter of the lock's slot; absent: the fence is 0
-	Token   string        // ARGV[1]: the token that gives up
-	Barging time.Duration // ARGV[2]: the time in each second in which a free lock stays free, even if its queue has waiters (zero: absent)
+	Lock    string   // KEYS[1]: the lock
+	Queue   string   // KEYS[2]: the queue of the lock, a sorted set of the waiters' tokens
+	Waiters string   // KEYS[3]: a hash with one entry for each token of the queue
+	Holders string   // KEYS[4]: the sorted set of the holders of shares
+	Grants  string   // KEYS[5]: the prefix of the processes' channels, for messages about grants
+	Counter []string // KEYS[6..]: the fence counter of the lock's slot; absent: the fence is 0
+	Token   string   // ARGV[1]: the token that gives up
+	// ARGV[2]: the time in each second in which a free lock stays free, even if its queue has waiters
+	// (zero: absent)
+	Barging time.Duration
 }
 
 // Release gives up what a token has: a lock, a share of a lock, or a place in the queue.
 //
-// In the same step, the server gives what is free to the first waiter, so no other caller takes it in
-// between. The waiters behind the first get what they ask for, as far as that is free too. If nobody waits,
-// or if the server can tell nobody, the lock stays free.
+// In the same step, the server gives what is free to the first waiter, so no other caller takes it
+// in between. The waiters behind the first get what they ask for, as far as that is free too. If
+// nobody waits, or if the server can tell nobody, the lock stays free.
 //
 // The reply is 1 if the token had the lock or a share of it, and 0 otherwise.
 //
-// A caller may safely send the same call again. A waiter that gives up sends this script too, and so may a
-// caller whose earlier call got no answer. The script never fails because of the queue.
+// A caller may safely send the same call again. A waiter that gives up sends this script too, and
+// so may a caller whose earlier call got no answer. The script never fails because of the queue.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) Release(ctx context.Context, c rueidis.Client, p ReleaseParams) (int64, error) {
@@ -54,7 +56,9 @@ func (s *Scripts) Release(ctx context.Context, c rueidis.Client, p ReleaseParams
 
 // ReleaseBatch calls [Scripts.Release] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ReleaseBatch(ctx context.Context, c rueidis.Client, params []ReleaseParams) []redislua.Reply[int64] {
+func (s *Scripts) ReleaseBatch(
+	ctx context.Context, c rueidis.Client, params []ReleaseParams,
+) []redislua.Reply[int64] {
 	return luaimpl.Batch(ctx, c, &s.releaseScript, params, ReleaseParams.encode, decodeReleaseReply)
 }
 

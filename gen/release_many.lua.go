@@ -28,14 +28,15 @@ type ReleaseManyParams struct {
 	Tokens []string // ARGV[2..]: the token of each lock, or one token for all
 }
 
-// ReleaseMany gives up many locks that have no queue: the locks of a set, or independent locks with their own tokens.
+// ReleaseMany gives up many locks that have no queue: the locks of a set, or independent locks with
+// their own tokens.
 //
-// The reply has 1 for each lock that the script gives up, and 0 for each lock that stays as it is. A lock
-// stays if its token does not have the lock, if others wait for the lock, or if the server refuses to free
-// the lock. The caller then calls Release for it. No lock depends on another lock.
+// The reply has 1 for each lock that the script gives up, and 0 for each lock that stays as it is.
+// A lock stays if its token does not have the lock, if others wait for the lock, or if the server
+// refuses to free the lock. The caller then calls Release for it. No lock depends on another lock.
 //
-// The script gives up a lock once, even if the call names the lock twice. A caller that lost the reply may
-// send the same call again. It gets 0 for the locks that it has given up.
+// The script gives up a lock once, even if the call names the lock twice. A caller that lost the
+// reply may send the same call again. It gets 0 for the locks that it has given up.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) ReleaseMany(ctx context.Context, c rueidis.Client, p ReleaseManyParams) ([]int64, error) {
@@ -46,7 +47,9 @@ func (s *Scripts) ReleaseMany(ctx context.Context, c rueidis.Client, p ReleaseMa
 
 // ReleaseManyBatch calls [Scripts.ReleaseMany] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ReleaseManyBatch(ctx context.Context, c rueidis.Client, params []ReleaseManyParams) []redislua.Reply[[]int64] {
+func (s *Scripts) ReleaseManyBatch(
+	ctx context.Context, c rueidis.Client, params []ReleaseManyParams,
+) []redislua.Reply[[]int64] {
 	return luaimpl.Batch(ctx, c, &s.releaseManyScript, params, ReleaseManyParams.encode, decodeReleaseManyReply)
 }
 

@@ -33,8 +33,11 @@ type RequeueParams struct {
 	Token   string        // ARGV[1]: the token that gives up the lock
 	Again   string        // ARGV[2]: the second token, which no earlier call had
 	TTL     time.Duration // ARGV[3]: the lease of the second token; absent: the lease never ends (zero: absent)
-	Process string        // ARGV[4]: the process that the server tells of a grant to the second token; empty: none
-	Barging time.Duration // ARGV[5]: the time in each second in which a free lock stays free, even if its queue has waiters (zero: absent)
+	// ARGV[4]: the process that the server tells of a grant to the second token; empty: none
+	Process string
+	// ARGV[5]: the time in each second in which a free lock stays free, even if its queue has waiters
+	// (zero: absent)
+	Barging time.Duration
 }
 
 // RequeueResult is the answer of [Scripts.Requeue].
@@ -46,15 +49,16 @@ type RequeueResult struct {
 	Score     int64
 }
 
-// Requeue gives up a lock as Release does, and lets a second token of the same process wait for the lock.
+// Requeue gives up a lock as Release does, and lets a second token of the same process wait for the
+// lock.
 //
-// A process that has more callers uses it. If nobody else waits, the second token takes the lock. Otherwise
-// the second token joins the queue behind all others. Only the call that gives up the lock inserts the
-// second token.
+// A process that has more callers uses it. If nobody else waits, the second token takes the lock.
+// Otherwise the second token joins the queue behind all others. Only the call that gives up the
+// lock inserts the second token.
 //
-// A caller that lost the reply may safely send the same call again. The second reply tells where the first
-// call has put the second token. If both granted and score are 0, the second token is nowhere, and the caller
-// must not use it again.
+// A caller that lost the reply may safely send the same call again. The second reply tells where
+// the first call has put the second token. If both granted and score are 0, the second token is
+// nowhere, and the caller must not use it again.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) Requeue(ctx context.Context, c rueidis.Client, p RequeueParams) (RequeueResult, error) {
@@ -65,7 +69,9 @@ func (s *Scripts) Requeue(ctx context.Context, c rueidis.Client, p RequeueParams
 
 // RequeueBatch calls [Scripts.Requeue] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) RequeueBatch(ctx context.Context, c rueidis.Client, params []RequeueParams) []redislua.Reply[RequeueResult] {
+func (s *Scripts) RequeueBatch(
+	ctx context.Context, c rueidis.Client, params []RequeueParams,
+) []redislua.Reply[RequeueResult] {
 	return luaimpl.Batch(ctx, c, &s.requeueScript, params, RequeueParams.encode, decodeRequeueReply)
 }
 

@@ -85,18 +85,28 @@ type Caller interface {
 	Acquire(ctx context.Context, c rueidis.Client, p AcquireParams) (AcquireResult, error)
 	AcquireBatch(ctx context.Context, c rueidis.Client, params []AcquireParams) []redislua.Reply[AcquireResult]
 	AcquireAll(ctx context.Context, c rueidis.Client, p AcquireAllParams) (AcquireAllResult, error)
-	AcquireAllBatch(ctx context.Context, c rueidis.Client, params []AcquireAllParams) []redislua.Reply[AcquireAllResult]
+	AcquireAllBatch(
+		ctx context.Context, c rueidis.Client, params []AcquireAllParams,
+	) []redislua.Reply[AcquireAllResult]
 	AcquireMany(ctx context.Context, c rueidis.Client, p AcquireManyParams) ([]AcquireManyItem, error)
-	AcquireManyBatch(ctx context.Context, c rueidis.Client, params []AcquireManyParams) []redislua.Reply[[]AcquireManyItem]
+	AcquireManyBatch(
+		ctx context.Context, c rueidis.Client, params []AcquireManyParams,
+	) []redislua.Reply[[]AcquireManyItem]
 	Attach(ctx context.Context, c rueidis.Client, p AttachParams) (AttachResult, error)
 	AttachBatch(ctx context.Context, c rueidis.Client, params []AttachParams) []redislua.Reply[AttachResult]
 	Check(ctx context.Context, c rueidis.Client, p CheckParams) (redislua.Null[string], error)
-	CheckBatch(ctx context.Context, c rueidis.Client, params []CheckParams) []redislua.Reply[redislua.Null[string]]
-	CheckCached(ctx context.Context, c rueidis.Client, p CheckParams, ttl time.Duration) (redislua.Cached[redislua.Null[string]], error)
+	CheckBatch(
+		ctx context.Context, c rueidis.Client, params []CheckParams,
+	) []redislua.Reply[redislua.Null[string]]
+	CheckCached(
+		ctx context.Context, c rueidis.Client, p CheckParams, ttl time.Duration,
+	) (redislua.Cached[redislua.Null[string]], error)
 	Extend(ctx context.Context, c rueidis.Client, p ExtendParams) ([]int64, error)
 	ExtendBatch(ctx context.Context, c rueidis.Client, params []ExtendParams) []redislua.Reply[[]int64]
 	HandOver(ctx context.Context, c rueidis.Client, p HandOverParams) (HandOverResult, error)
-	HandOverBatch(ctx context.Context, c rueidis.Client, params []HandOverParams) []redislua.Reply[HandOverResult]
+	HandOverBatch(
+		ctx context.Context, c rueidis.Client, params []HandOverParams,
+	) []redislua.Reply[HandOverResult]
 	Inspect(ctx context.Context, c rueidis.Client, p InspectParams) (InspectResult, error)
 	InspectBatch(ctx context.Context, c rueidis.Client, params []InspectParams) []redislua.Reply[InspectResult]
 	RaiseFence(ctx context.Context, c rueidis.Client, p RaiseFenceParams) (int64, error)

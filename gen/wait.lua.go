@@ -35,7 +35,9 @@ type WaitParams struct {
 	Process string        // ARGV[3]: the process that the server tells of a grant; empty: none, the caller asks
 	How     WaitHow       // ARGV[4]
 	Since   int64         // ARGV[5]: the score of an earlier token of this wait; 0: there is none
-	Barging time.Duration // ARGV[6]: the time in each second in which a free lock stays free, even if its queue has waiters (zero: absent)
+	// ARGV[6]: the time in each second in which a free lock stays free, even if its queue has waiters
+	// (zero: absent)
+	Barging time.Duration
 }
 
 // WaitHow is what the field How of [WaitParams] may be.
@@ -57,31 +59,32 @@ type WaitResult struct {
 	Ahead     int64
 }
 
-// Wait takes a lock or a share of a lock, or waits in the queue of all processes that want the lock.
+// Wait takes a lock or a share of a lock, or waits in the queue of all processes that want the
+// lock.
 //
-// A share belongs to a reader or to a holder of permits. Any number of readers may hold a lock together. A
-// call is one of three kinds:
+// A share belongs to a reader or to a holder of permits. Any number of readers may hold a lock
+// together. A call is one of three kinds:
 //
 //   - A join takes what it asks for, if that is free and nobody else waits. Otherwise the token
 //     gets a place in the queue.
 //   - A heartbeat keeps a place, and never inserts one.
 //   - A try takes what a join takes, and never inserts a place.
 //
-// Each call also gives what is free to the first waiters. So the next call of any kind passes on a lock whose
-// lease has ended.
+// Each call also gives what is free to the first waiters. So the next call of any kind passes on a
+// lock whose lease has ended.
 //
-// The server grants permits if the permits in use and the new permits fit the limit in the token. Other
-// tokens may name another limit, so more permits may later be in use than this limit. A request for many
-// permits at the head of the queue keeps out all waiters behind it.
+// The server grants permits if the permits in use and the new permits fit the limit in the token.
+// Other tokens may name another limit, so more permits may later be in use than this limit. A
+// request for many permits at the head of the queue keeps out all waiters behind it.
 //
-// A token joins once, and its caller uses the token for no later wait. A heartbeat inserts nothing for this
-// reason: a message about an earlier place may still be on its way. The process would take the message for
-// a grant of the new place. If the reply says neither granted nor queued, the caller goes on with a new token
-// and the old score.
+// A token joins once, and its caller uses the token for no later wait. A heartbeat inserts nothing
+// for this reason: a message about an earlier place may still be on its way. The process would take
+// the message for a grant of the new place. If the reply says neither granted nor queued, the
+// caller goes on with a new token and the old score.
 //
-// A caller that lost the reply may send the same call again. Either of the two calls may have inserted the
-// token. So the caller counts the lease of a pushed grant from its first call. The caller must know of each
-// call that is sent, so the client must not send a call again by itself.
+// A caller that lost the reply may send the same call again. Either of the two calls may have
+// inserted the token. So the caller counts the lease of a pushed grant from its first call. The
+// caller must know of each call that is sent, so the client must not send a call again by itself.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) Wait(ctx context.Context, c rueidis.Client, p WaitParams) (WaitResult, error) {
@@ -92,7 +95,9 @@ func (s *Scripts) Wait(ctx context.Context, c rueidis.Client, p WaitParams) (Wai
 
 // WaitBatch calls [Scripts.Wait] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) WaitBatch(ctx context.Context, c rueidis.Client, params []WaitParams) []redislua.Reply[WaitResult] {
+func (s *Scripts) WaitBatch(
+	ctx context.Context, c rueidis.Client, params []WaitParams,
+) []redislua.Reply[WaitResult] {
 	return luaimpl.Batch(ctx, c, &s.waitScript, params, WaitParams.encode, decodeWaitReply)
 }
 

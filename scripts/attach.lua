@@ -1,14 +1,10 @@
 -- Gives each lock of a set, or one share of a lock, a new token, if the new token or a former token has it.
+-- From then on, calls with a former token change nothing. The leases stay as they are, or each lock gets the
+-- new lease, counted from now. Only a lock that has the new token already never gets a shorter lease.
 --
--- From then on, calls with a former token change nothing. The caller may keep the leases as they are.
--- Otherwise each lock gets the new lease, counted from now, even if its old lease ends later. If a lock has
--- the new token already, the script never shortens its lease.
---
--- Position 0 means that the new token has all locks. The reply then has the rest of the shortest lease as
--- remaining, or -1 ms if no lease ends. Otherwise the script changes nothing, and position is that of the
--- first lock that none of these tokens has.
---
--- A caller that lost the reply may safely send the same call again.
+-- On success the position is 0, and remaining is the rest of the shortest lease, or -1 ms if no lease ends.
+-- Otherwise the script changes nothing, and the position is that of the first lock that none of the tokens
+-- has. A caller that lost the reply may safely send the same call again.
 --
 -- name: Attach
 -- mode: write retryable

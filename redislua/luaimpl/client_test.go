@@ -40,7 +40,9 @@ func sumOf(source string) string {
 }
 
 func newScript(source string) Lua {
-	return NewBindings("bindings", nil).Retryable("Script", sumOf(source), source, map[string]error{"STALE": errStale})
+	return NewBindings("bindings", nil).Retryable(
+		"Script", sumOf(source), source, map[string]error{"STALE": errStale},
+	)
 }
 
 func newReadOnly(source string) Lua {
@@ -110,7 +112,8 @@ func TestCached(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := DecodeCached(&s, ask(t.Context(), client, called([]string{"k"}), time.Microsecond), decode)
-			require.EqualError(t, err, "bindings: Script: ttl: 1µs is below 1ms, the shortest time for which an answer can be cached")
+			require.EqualError(t, err, "bindings: Script: ttl: "+
+				"1µs is below 1ms, the shortest time for which an answer can be cached")
 			_, err = DecodeCached(&s, ask(t.Context(), client, called([]string{""}), time.Second), decode)
 			require.EqualError(t, err, "bindings: Script: key: it is an empty key; give its name")
 			before := time.Now().Truncate(time.Millisecond)
@@ -129,7 +132,8 @@ func TestWithoutACache(t *testing.T) {
 	option := Option(t)
 	option.DisableCache = true
 	client := connect(t, option)
-	got, err := DecodeCached(&s, s.CachedGet(t.Context(), client, called([]string{"k"}), time.Second), func(s *Lua, reply Result) (redislua.Null[string], error) {
+	answer := s.CachedGet(t.Context(), client, called([]string{"k"}), time.Second)
+	got, err := DecodeCached(&s, answer, func(s *Lua, reply Result) (redislua.Null[string], error) {
 		return DecodeReply(s, reply, DecodeNull(DecodeString))
 	})
 	require.NoError(t, err)

@@ -121,7 +121,11 @@ func DecodeFloat(m Message) (float64, error) {
 	case m.IsFloat64():
 		return m.ToFloat64()
 	case m.IsInt64():
-		return 0, fmt.Errorf("%w, which has lost its fraction; return a string, as of tostring or string.format('%%.17g', …)", mismatch(m, "a string"))
+		return 0, fmt.Errorf(
+			"%w, which has lost its fraction; "+
+				"return a string, such as that of tostring or string.format('%%.17g', …)",
+			mismatch(m, "a string"),
+		)
 	case m.IsString():
 		text, _ := m.ToString()
 		if text == "-nan" { // of Lua, for 0 / 0
@@ -263,7 +267,9 @@ func DecodeMap[T any](decode func(Message) (T, error)) func(Message) (map[string
 		case err != nil:
 			return nil, mismatch(m, "a map")
 		case len(messages)%2 != 0:
-			return nil, fmt.Errorf("is not a map but a list of %d values, of which the last key has none", len(messages))
+			return nil, fmt.Errorf(
+				"is not a map but a list of %d values, whose last key has no value", len(messages),
+			)
 		}
 		values := make(map[string]T, len(messages)/2)
 		for i := 0; i < len(messages); i += 2 {

@@ -69,7 +69,8 @@ func (s *seed) byte() byte { return (s.take(1) + "\x00")[0] }
 
 // texts are those that some decoder takes a special interest in.
 var texts = []string{
-	"", "OK", "0", "1", "-7", "2.5", "1e999", "nan", "-nan", "-inf", "0x10", "9223372036854775807", "9223372036854775808",
+	"", "OK", "0", "1", "-7", "2.5", "1e999", "nan", "-nan", "-inf", "0x10",
+	"9223372036854775807", "9223372036854775808",
 	"-9223372036854775808", `{"X":1}`, `{"X":"a"}`, `null`, `[1]`, "{", "STALE now", "\xff",
 }
 
@@ -82,7 +83,8 @@ func (s *seed) text() string {
 }
 
 func (s *seed) number() int64 {
-	ends := []int64{math.MaxInt64, math.MinInt64, math.MaxInt64 / int64(time.Millisecond), math.MinInt64/int64(time.Millisecond) - 1}
+	ends := []int64{math.MaxInt64, math.MinInt64, math.MaxInt64 / int64(time.Millisecond),
+		math.MinInt64/int64(time.Millisecond) - 1}
 	if b := int(s.byte()); b < 20 {
 		return append(ends, -2, -1, 0, 1, 2, 1000)[b%10]
 	}
@@ -260,7 +262,9 @@ func wantPairs(m tree) ([]pair, bool) {
 }
 
 // holds checks that a decoder answers what it must, or says why it cannot.
-func holds[T any](t *testing.T, name string, m tree, reply Result, decode func(Message) (T, error), want want[T]) {
+func holds[T any](
+	t *testing.T, name string, m tree, reply Result, decode func(Message) (T, error), want want[T],
+) {
 	t.Helper()
 	s := &Lua{pkg: "bindings", name: "Script", errors: map[string]error{"STALE": errStale}}
 	got, err := DecodeReply(s, reply, decode)
@@ -301,7 +305,9 @@ func FuzzDecode(f *testing.F) {
 		holds(t, "ok", m, reply, DecodeOK, func(m tree) (struct{}, bool) {
 			return struct{}{}, m.text == "OK" && (m.kind == '+' || m.kind == '$')
 		})
-		holds(t, "nothing", m, reply, DecodeNothing, func(m tree) (struct{}, bool) { return struct{}{}, m.kind == 'N' })
+		holds(
+			t, "nothing", m, reply, DecodeNothing, func(m tree) (struct{}, bool) { return struct{}{}, m.kind == 'N' },
+		)
 		holds(t, "float", m, reply, DecodeFloat, wantFloat)
 		holds(t, "duration", m, reply, DecodeDuration, wantDuration)
 		holds(t, "time", m, reply, DecodeTime, wantTime)

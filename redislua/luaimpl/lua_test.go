@@ -40,7 +40,10 @@ func TestReadOnlyScript(t *testing.T) {
 	decode := func(s *Lua, reply Result) (string, error) {
 		return DecodeReply(s, reply, DecodeString)
 	}
-	for source, refused := range map[string]bool{"return KEYS[1]": false, "redis.call('SET', KEYS[1], 1) return KEYS[1]": true} {
+	for source, refused := range map[string]bool{
+		"return KEYS[1]": false,
+		"redis.call('SET', KEYS[1], 1) return KEYS[1]": true,
+	} {
 		s := newReadOnly(source)
 		check := func(got string, err error) {
 			t.Helper()
@@ -124,8 +127,11 @@ func TestBindings(t *testing.T) {
 		again bool
 	}{{nil, true}, {[]redislua.Option{{}}, true}, {[]redislua.Option{{}, redislua.WithoutRetry()}, false}} {
 		b := NewBindings("bindings", c.opts)
-		once, retryable, replicated := b.Once("A", "a", "", nil), b.Retryable("A", "a", "", nil), b.Replicated("A", "a", "", nil)
-		require.Equal(t, []bool{false, c.again, c.again}, []bool{once.retryable, retryable.retryable, replicated.retryable})
+		once, retryable := b.Once("A", "a", "", nil), b.Retryable("A", "a", "", nil)
+		replicated := b.Replicated("A", "a", "", nil)
+		require.Equal(
+			t, []bool{false, c.again, c.again}, []bool{once.retryable, retryable.retryable, replicated.retryable},
+		)
 		require.Equal(t, []bool{false, false, true}, []bool{once.readOnly, retryable.readOnly, replicated.readOnly})
 	}
 }

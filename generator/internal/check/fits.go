@@ -404,7 +404,7 @@ func (f fitter) numberFits(k analyze.Kind, t script.Type, class analyze.Class, u
 		}
 		return f.wrong(k, t, "it may be other than 0 and 1; return … > 0, or declare int")
 	case "float":
-		return f.wrong(k, t, "Redis cuts the fraction off a returned number; return a string, as of tostring")
+		return f.wrong(k, t, "Redis cuts the fraction off a returned number; return a string, such as that of tostring")
 	case "json":
 		return f.wrong(k, t, "return cjson.encode(…)")
 	}
@@ -431,7 +431,7 @@ func (f fitter) textFits(k analyze.Kind, t script.Type, class analyze.Class, uni
 	anyText := slices.Contains([]string{"string", "bytes", script.KeyType, script.ChannelType, script.EnumType},
 		base)
 	if (text.Class == analyze.Built || text.Class == analyze.Digits) && t.Base != "string" && t.Base != "bytes" {
-		mend := map[string]string{"json": "return cjson.encode(…)", "bool": "return true or false, as of … == '1'",
+		mend := map[string]string{"json": "return cjson.encode(…)", "bool": "return true or false, such as … == '1'",
 			"float": "return tostring(tonumber(…) or 0)"}[t.Base]
 		if mend == "" {
 			mend = "return tonumber(…) or 0"
@@ -461,7 +461,7 @@ func (f fitter) textFits(k analyze.Kind, t script.Type, class analyze.Class, uni
 	case "float":
 		_, err := strconv.ParseFloat(s.S, 64)
 		if constant && err != nil || worded || empty || text.Class == analyze.JSON {
-			return f.wrong(k, t, "return a number as a string, as of tostring")
+			return f.wrong(k, t, "return a number as a string, such as that of tostring")
 		}
 		if anyText || base == "json" || base == "bool" {
 			return f.wrong(k, t, fmt.Sprintf("it is declared %s; return tostring(tonumber(…)), or declare %s here",
@@ -475,7 +475,7 @@ func (f fitter) textFits(k analyze.Kind, t script.Type, class analyze.Class, uni
 		case isRead(k) && !constant:
 			return nil // a stored bool
 		}
-		return f.wrong(k, t, "return true or false, as of … == '1'")
+		return f.wrong(k, t, "return true or false, such as … == '1'")
 	case "json":
 		switch {
 		case constant && !json.Valid([]byte(s.S)), worded, empty, text.Undefined:

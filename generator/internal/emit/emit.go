@@ -56,7 +56,11 @@ func Package(o Options, scripts []*script.Script) ([]output.File, error) {
 		if err := f.Render(&b); err != nil {
 			return fmt.Errorf("render %s: %w", name, err)
 		}
-		files = append(files, output.File{Name: name, Text: groupImports(b.Bytes())})
+		text, err := breakLines(groupImports(b.Bytes()))
+		if err != nil {
+			return fmt.Errorf("break the lines of %s: %w", name, err)
+		}
+		files = append(files, output.File{Name: name, Text: text})
 		return nil
 	}
 	for _, s := range scripts {

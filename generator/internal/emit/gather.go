@@ -62,7 +62,9 @@ func packageComment(f *jen.File, o Options, scripts []*script.Script) {
 		if len(s.Doc) > 0 {
 			what = ": " + plain(s.Doc[0])
 		}
-		f.PackageComment("//   - [Scripts." + s.Name + "]" + what)
+		for _, line := range fill(strings.Fields("[Scripts."+s.Name+"]"+what), "//   - ", "//     ") {
+			f.PackageComment(line)
+		}
 	}
 }
 
@@ -114,8 +116,11 @@ func constructor(f *jen.File, scripts []*script.Script, o Options) {
 				case o.Replicas && !s.Mode.Write:
 					constructor = "Replicated"
 				}
-				d[jen.Id(luaName(s))] = jen.Id("pkg").Dot(constructor).
-					Call(jen.Lit(s.Name), jen.Id(s.Name+"SHA1"), jen.Id(sourceName(s)), codes(s))
+				args := []jen.Code{jen.Lit(s.Name), jen.Id(s.Name + "SHA1"), jen.Id(sourceName(s)), codes(s)}
+				if len(s.Errors) > 0 {
+					args = []jen.Code{jen.Line().Add(args[0]), args[1], args[2], jen.Line().Add(args[3]), jen.Line()}
+				}
+				d[jen.Id(luaName(s))] = jen.Id("pkg").Dot(constructor).Call(args...)
 			}
 		})))
 	})

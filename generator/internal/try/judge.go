@@ -143,7 +143,7 @@ func decodesMap(elem script.Type, m rueidis.RedisMessage) error {
 	case err != nil:
 		return mismatch(m, "a map")
 	case len(values)%2 != 0:
-		return fmt.Errorf("is not a map but a list of %d values, of which the last key has none", len(values))
+		return fmt.Errorf("is not a map but a list of %d values, whose last key has no value", len(values))
 	}
 	seen := map[string]bool{}
 	for i := 0; i < len(values); i += 2 {

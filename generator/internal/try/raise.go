@@ -103,7 +103,7 @@ type advice struct {
 var advices = []advice{
 	{
 		regexp.MustCompile(`^(?:hash )?value is not an? `),
-		"give the command a number that it takes, as of math.floor, or declare the entry as int or float",
+		"give the command a number that it takes, such as one of math.floor, or declare the entry as int or float",
 	},
 	{regexp.MustCompile(`^syntax error`), "write options that go together, and that this server has"},
 	{regexp.MustCompile(`^too many results`), "unpack a few thousand values at a time"},

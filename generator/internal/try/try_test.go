@@ -106,7 +106,7 @@ func TestJudge(t *testing.T) {
 		{"[](m string, s int)", "{'a', 1, 'b'}", "has 3 values, which is no multiple of the 2 of each element"},
 		{"map[string]int", "{'a', 1}", ""},
 		{"map[string]int", "{'a', 1, 'a', 2}", `it has the key "a" twice`},
-		{"map[string]int", "{'a'}", "of which the last key has none"},
+		{"map[string]int", "{'a'}", "whose last key has no value"},
 		{"a int, b int", "{1, 2}", ""},
 		{"a int, b int", "{1}", "has 1 values where 2 are declared"},
 		{"a int, b int", "{1, 'x'}", "field b is not an integer"},

@@ -122,7 +122,7 @@ func (c *Call) Fence(param string, lock redislua.Fenced) {
 		c.refuse(param, "the lock was taken without a fence")
 	case lock.Fence() > 1<<53:
 		c.refuse(param,
-			"the fence is above 2^53, and the script, whose numbers are doubles, could not tell it from its neighbours")
+			"the fence is above 2^53; numbers of Lua are doubles, which do not tell it from its neighbours")
 	default:
 		c.add(strconv.FormatUint(lock.Fence(), 10))
 	}

@@ -18,19 +18,27 @@ func TestCall(t *testing.T) {
 		encode     func(c *Call)
 		keys, args string // with blanks between them
 	}{
-		"none":         {func(*Call) {}, "", ""},
-		"keys":         {func(c *Call) { c.Key("p", "a"); c.Key("p", "b", "c"); c.Key("p") }, "a b c", ""},
-		"channels":     {func(c *Call) { c.Channels("p", "a:{1}:", "{1}") }, "a:{1}: {1}", ""},
-		"a lock":       {func(c *Call) { c.Held("p", lock{}); c.Arg("x"); c.Token(lock{}) }, "key", "x token"},
-		"a fence":      {func(c *Call) { c.Fence("p", lock{fence: 1 << 53}) }, "", "9007199254740992"},
-		"texts":        {func(c *Call) { c.Arg("a"); c.Arg("b", "c") }, "", "a b c"},
-		"a bool":       {func(c *Call) { c.Bool(true); c.Bool(false) }, "", "1 0"},
-		"an int":       {func(c *Call) { c.Int(math.MinInt64) }, "", "-9223372036854775808"},
-		"a channel":    {func(c *Call) { c.Channel("p", "news") }, "", "news"},
-		"an enum":      {func(c *Call) { c.Enum("p", "a", "a", "b"); c.OptionalEnum("p", "b", "a", "b") }, "", "a b"},
-		"a duration":   {func(c *Call) { c.Duration("p", time.Millisecond); c.Duration("p", 24*time.Hour) }, "", "1 86400000"},
-		"or none":      {func(c *Call) { c.OptionalDuration("p", time.Second) }, "", "1000"},
-		"a time":       {func(c *Call) { c.Time("p", time.UnixMilli(1700000000123).Add(time.Microsecond)) }, "", "1700000000123"},
+		"none":      {func(*Call) {}, "", ""},
+		"keys":      {func(c *Call) { c.Key("p", "a"); c.Key("p", "b", "c"); c.Key("p") }, "a b c", ""},
+		"channels":  {func(c *Call) { c.Channels("p", "a:{1}:", "{1}") }, "a:{1}: {1}", ""},
+		"a lock":    {func(c *Call) { c.Held("p", lock{}); c.Arg("x"); c.Token(lock{}) }, "key", "x token"},
+		"a fence":   {func(c *Call) { c.Fence("p", lock{fence: 1 << 53}) }, "", "9007199254740992"},
+		"texts":     {func(c *Call) { c.Arg("a"); c.Arg("b", "c") }, "", "a b c"},
+		"a bool":    {func(c *Call) { c.Bool(true); c.Bool(false) }, "", "1 0"},
+		"an int":    {func(c *Call) { c.Int(math.MinInt64) }, "", "-9223372036854775808"},
+		"a channel": {func(c *Call) { c.Channel("p", "news") }, "", "news"},
+		"an enum": {func(c *Call) {
+			c.Enum("p", "a", "a", "b")
+			c.OptionalEnum("p", "b", "a", "b")
+		}, "", "a b"},
+		"a duration": {func(c *Call) {
+			c.Duration("p", time.Millisecond)
+			c.Duration("p", 24*time.Hour)
+		}, "", "1 86400000"},
+		"or none": {func(c *Call) { c.OptionalDuration("p", time.Second) }, "", "1000"},
+		"a time": {func(c *Call) {
+			c.Time("p", time.UnixMilli(1700000000123).Add(time.Microsecond))
+		}, "", "1700000000123"},
 		"a later time": {func(c *Call) { c.OptionalTime("p", time.UnixMilli(1700000000123)) }, "", "1700000000123"},
 		"JSON":         {func(c *Call) { c.JSON("p", map[string]int{"a": 1}) }, "", `{"a":1}`},
 		"floats": {func(c *Call) {
@@ -97,12 +105,37 @@ func TestRefused(t *testing.T) {
 	client := newClient(t)
 	s := newScript("return 1")
 	for reason, encode := range map[string]func(c *Call){
-		"it is an empty key; give its name":                                                     func(c *Call) { c.Key("p", "") },
-		"number 2 is an empty key; give its name":                                               func(c *Call) { c.Key("p", "a", "") },
-		`"" has no hash tag, such as {1}, so channels that start with it are in many slots`:     func(c *Call) { c.Channels("p", "") },
-		`"a{" has no hash tag, such as {1}, so channels that start with it are in many slots`:   func(c *Call) { c.Channels("p", "{1}", "a{") },
-		`"{}{1" has no hash tag, such as {1}, so channels that start with it are in many slots`: func(c *Call) { c.Channels("p", "{}{1") },
-		"the lock is nil; the script runs only while a lock is held":                            func(c *Call) { c.Held("p", nil); c.Token(nil) },
+		"it is an empty key; give its name": func(
+			c *Call,
+		) {
+			c.Key("p", "")
+		},
+		"number 2 is an empty key; give its name": func(
+			c *Call,
+		) {
+			c.Key("p", "a", "")
+		},
+		`"" has no hash tag, such as {1}, so channels that start with it are in many slots`: func(
+			c *Call,
+		) {
+			c.Channels("p", "")
+		},
+		`"a{" has no hash tag, such as {1}, so channels that start with it are in many slots`: func(
+			c *Call,
+		) {
+			c.Channels("p", "{1}", "a{")
+		},
+		`"{}{1" has no hash tag, such as {1}, so channels that start with it are in many slots`: func(
+			c *Call,
+		) {
+			c.Channels("p", "{}{1")
+		},
+		"the lock is nil; the script runs only while a lock is held": func(
+			c *Call,
+		) {
+			c.Held("p", nil)
+			c.Token(nil)
+		},
 		"the lock has no key":                               func(c *Call) { c.Held("p", words{"", "token"}) },
 		"the lock has no token":                             func(c *Call) { c.Held("p", words{"key"}) },
 		"the lock is nil; the script compares its fence":    func(c *Call) { c.Fence("p", nil) },
@@ -111,7 +144,11 @@ func TestRefused(t *testing.T) {
 		"+Inf is not a number that a script can count with": func(c *Call) { c.Float("p", math.Inf(1)) },
 		"it is the zero time; give one":                     func(c *Call) { c.Time("p", time.Time{}) },
 		"0s is below 1ms":                                   func(c *Call) { c.Duration("p", 0) },
-		"-1s is below 1ms":                                  func(c *Call) { c.OptionalDuration("p", -time.Second) },
+		"-1s is below 1ms": func(
+			c *Call,
+		) {
+			c.OptionalDuration("p", -time.Second)
+		},
 		"1.5ms is not a whole number of milliseconds; truncate it": func(c *Call) {
 			c.Duration("p", 1500*time.Microsecond)
 		},
@@ -119,13 +156,17 @@ func TestRefused(t *testing.T) {
 		`"c" is not one of ["a" "b"]`:           func(c *Call) { c.OptionalEnum("p", "c", "a", "b") },
 		`"" is not one of ["a" "b"]`:            func(c *Call) { c.Enum("p", "", "a", "b") },
 		"json: unsupported type: chan int":      func(c *Call) { c.JSON("p", make(chan int)) },
-		"the fence is above 2^53, and the script, whose numbers are doubles, could not tell it from its neighbours": func(c *Call) { c.Fence("p", lock{1<<53 + 1}) },
+		"the fence is above 2^53; numbers of Lua are doubles, which do not tell it from its neighbours": func(c *Call) {
+			c.Fence("p", lock{1<<53 + 1})
+		},
 	} {
 		var call Call
 		encode(&call)
 		call.Key("later", "") // of several, the first is reported
 		_, err := DecodeReply(&s, s.Exec(t.Context(), client, &call), DecodeInt)
-		require.Equal(t, &redislua.ParamError{Package: "bindings", Script: "Script", Param: "p", Reason: reason}, err)
+		require.Equal(
+			t, &redislua.ParamError{Package: "bindings", Script: "Script", Param: "p", Reason: reason}, err,
+		)
 		require.EqualError(t, err, "bindings: Script: p: "+reason)
 	}
 }

@@ -36,7 +36,9 @@ func sumOf(source string) string {
 }
 
 func newScript(source string) Lua {
-	return NewBindings("bindings", nil).Retryable("Script", sumOf(source), source, map[string]error{"STALE": errStale})
+	return NewBindings("bindings", nil).Retryable(
+		"Script", sumOf(source), source, map[string]error{"STALE": errStale},
+	)
 }
 
 func newReadOnly(source string) Lua {

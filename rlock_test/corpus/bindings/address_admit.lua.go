@@ -41,16 +41,22 @@ type AddressAdmitResult struct {
 // addresses of the last visitors are remembered, the latest first.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) AddressAdmit(ctx context.Context, c rueidis.Client, p AddressAdmitParams) (AddressAdmitResult, error) {
+func (s *Scripts) AddressAdmit(
+	ctx context.Context, c rueidis.Client, p AddressAdmitParams,
+) (AddressAdmitResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeAddressAdmitReply(&s.addressAdmitScript, s.addressAdmitScript.Exec(ctx, c, &call))
 }
 
-// AddressAdmitBatch calls [Scripts.AddressAdmit] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) AddressAdmitBatch(ctx context.Context, c rueidis.Client, params []AddressAdmitParams) []redislua.Reply[AddressAdmitResult] {
-	return luaimpl.Batch(ctx, c, &s.addressAdmitScript, params, AddressAdmitParams.encode, decodeAddressAdmitReply)
+// AddressAdmitBatch calls [Scripts.AddressAdmit] once for each of params, in one pipeline. It is
+// not atomic, and each call has its own Reply: if one fails, the others still run.
+func (s *Scripts) AddressAdmitBatch(
+	ctx context.Context, c rueidis.Client, params []AddressAdmitParams,
+) []redislua.Reply[AddressAdmitResult] {
+	return luaimpl.Batch(
+		ctx, c, &s.addressAdmitScript, params, AddressAdmitParams.encode, decodeAddressAdmitReply,
+	)
 }
 
 // encode appends the words of the call, in the order of the header.
@@ -66,7 +72,11 @@ func decodeAddressAdmitReply(s *luaimpl.Lua, reply luaimpl.Result) (AddressAdmit
 }
 
 func decodeAddressAdmitResult(values []luaimpl.Message) (r AddressAdmitResult, err error) {
-	r.BannedUntil, err = luaimpl.DecodeField(err, "banned_until", values[0], luaimpl.DecodeNullOrEmpty(luaimpl.DecodeTime))
-	r.Recent, err = luaimpl.DecodeField(err, "recent", values[1], luaimpl.DecodeList(luaimpl.DecodeJSONAs[netip.Addr]))
+	r.BannedUntil, err = luaimpl.DecodeField(
+		err, "banned_until", values[0], luaimpl.DecodeNullOrEmpty(luaimpl.DecodeTime),
+	)
+	r.Recent, err = luaimpl.DecodeField(
+		err, "recent", values[1], luaimpl.DecodeList(luaimpl.DecodeJSONAs[netip.Addr]),
+	)
 	return r, err
 }

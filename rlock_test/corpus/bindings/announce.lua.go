@@ -51,7 +51,9 @@ func (s *Scripts) Announce(ctx context.Context, c rueidis.Client, p AnnouncePara
 
 // AnnounceBatch calls [Scripts.Announce] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) AnnounceBatch(ctx context.Context, c rueidis.Client, params []AnnounceParams) []redislua.Reply[int64] {
+func (s *Scripts) AnnounceBatch(
+	ctx context.Context, c rueidis.Client, params []AnnounceParams,
+) []redislua.Reply[int64] {
 	return luaimpl.Batch(ctx, c, &s.announceScript, params, AnnounceParams.encode, decodeAnnounceReply)
 }
 

@@ -29,7 +29,9 @@ type AnythingParams struct {
 // Anything tells what a key holds, whatever it is.
 //
 // It only reads, on the primary.
-func (s *Scripts) Anything(ctx context.Context, c rueidis.Client, p AnythingParams) (rueidis.RedisMessage, error) {
+func (s *Scripts) Anything(
+	ctx context.Context, c rueidis.Client, p AnythingParams,
+) (rueidis.RedisMessage, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeAnythingReply(&s.anythingScript, s.anythingScript.Exec(ctx, c, &call))
@@ -37,7 +39,9 @@ func (s *Scripts) Anything(ctx context.Context, c rueidis.Client, p AnythingPara
 
 // AnythingBatch calls [Scripts.Anything] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) AnythingBatch(ctx context.Context, c rueidis.Client, params []AnythingParams) []redislua.Reply[rueidis.RedisMessage] {
+func (s *Scripts) AnythingBatch(
+	ctx context.Context, c rueidis.Client, params []AnythingParams,
+) []redislua.Reply[rueidis.RedisMessage] {
 	return luaimpl.Batch(ctx, c, &s.anythingScript, params, AnythingParams.encode, decodeAnythingReply)
 }
 

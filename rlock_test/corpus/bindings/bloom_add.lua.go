@@ -41,7 +41,9 @@ func (s *Scripts) BloomAdd(ctx context.Context, c rueidis.Client, p BloomAddPara
 
 // BloomAddBatch calls [Scripts.BloomAdd] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) BloomAddBatch(ctx context.Context, c rueidis.Client, params []BloomAddParams) []redislua.Reply[[]bool] {
+func (s *Scripts) BloomAddBatch(
+	ctx context.Context, c rueidis.Client, params []BloomAddParams,
+) []redislua.Reply[[]bool] {
 	return luaimpl.Batch(ctx, c, &s.bloomAddScript, params, BloomAddParams.encode, decodeBloomAddReply)
 }
 

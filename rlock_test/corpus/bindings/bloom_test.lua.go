@@ -40,7 +40,9 @@ func (s *Scripts) BloomTest(ctx context.Context, c rueidis.Client, p BloomTestPa
 
 // BloomTestBatch calls [Scripts.BloomTest] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) BloomTestBatch(ctx context.Context, c rueidis.Client, params []BloomTestParams) []redislua.Reply[bool] {
+func (s *Scripts) BloomTestBatch(
+	ctx context.Context, c rueidis.Client, params []BloomTestParams,
+) []redislua.Reply[bool] {
 	return luaimpl.Batch(ctx, c, &s.bloomTestScript, params, BloomTestParams.encode, decodeBloomTestReply)
 }
 

@@ -44,7 +44,9 @@ func (s *Scripts) BoardTop(ctx context.Context, c rueidis.Client, p BoardTopPara
 
 // BoardTopBatch calls [Scripts.BoardTop] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) BoardTopBatch(ctx context.Context, c rueidis.Client, params []BoardTopParams) []redislua.Reply[[]BoardTopItem] {
+func (s *Scripts) BoardTopBatch(
+	ctx context.Context, c rueidis.Client, params []BoardTopParams,
+) []redislua.Reply[[]BoardTopItem] {
 	return luaimpl.Batch(ctx, c, &s.boardTopScript, params, BoardTopParams.encode, decodeBoardTopReply)
 }
 

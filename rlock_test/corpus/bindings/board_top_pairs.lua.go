@@ -37,16 +37,22 @@ type BoardTopPairsItem struct {
 // a server answers in the newer version of the protocol.
 //
 // It only reads, on the primary.
-func (s *Scripts) BoardTopPairs(ctx context.Context, c rueidis.Client, p BoardTopPairsParams) ([]BoardTopPairsItem, error) {
+func (s *Scripts) BoardTopPairs(
+	ctx context.Context, c rueidis.Client, p BoardTopPairsParams,
+) ([]BoardTopPairsItem, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeBoardTopPairsReply(&s.boardTopPairsScript, s.boardTopPairsScript.Exec(ctx, c, &call))
 }
 
-// BoardTopPairsBatch calls [Scripts.BoardTopPairs] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) BoardTopPairsBatch(ctx context.Context, c rueidis.Client, params []BoardTopPairsParams) []redislua.Reply[[]BoardTopPairsItem] {
-	return luaimpl.Batch(ctx, c, &s.boardTopPairsScript, params, BoardTopPairsParams.encode, decodeBoardTopPairsReply)
+// BoardTopPairsBatch calls [Scripts.BoardTopPairs] once for each of params, in one pipeline. It is
+// not atomic, and each call has its own Reply: if one fails, the others still run.
+func (s *Scripts) BoardTopPairsBatch(
+	ctx context.Context, c rueidis.Client, params []BoardTopPairsParams,
+) []redislua.Reply[[]BoardTopPairsItem] {
+	return luaimpl.Batch(
+		ctx, c, &s.boardTopPairsScript, params, BoardTopPairsParams.encode, decodeBoardTopPairsReply,
+	)
 }
 
 // encode appends the words of the call, in the order of the header.

@@ -42,7 +42,9 @@ func (s *Scripts) CacheEvict(ctx context.Context, c rueidis.Client, p CacheEvict
 
 // CacheEvictBatch calls [Scripts.CacheEvict] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) CacheEvictBatch(ctx context.Context, c rueidis.Client, params []CacheEvictParams) []redislua.Reply[[]string] {
+func (s *Scripts) CacheEvictBatch(
+	ctx context.Context, c rueidis.Client, params []CacheEvictParams,
+) []redislua.Reply[[]string] {
 	return luaimpl.Batch(ctx, c, &s.cacheEvictScript, params, CacheEvictParams.encode, decodeCacheEvictReply)
 }
 

@@ -41,7 +41,9 @@ type CacheFetchResult struct {
 // the others get the old value, or nothing, and ask again later.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) CacheFetch(ctx context.Context, c rueidis.Client, p CacheFetchParams) (CacheFetchResult, error) {
+func (s *Scripts) CacheFetch(
+	ctx context.Context, c rueidis.Client, p CacheFetchParams,
+) (CacheFetchResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeCacheFetchReply(&s.cacheFetchScript, s.cacheFetchScript.Exec(ctx, c, &call))
@@ -49,7 +51,9 @@ func (s *Scripts) CacheFetch(ctx context.Context, c rueidis.Client, p CacheFetch
 
 // CacheFetchBatch calls [Scripts.CacheFetch] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) CacheFetchBatch(ctx context.Context, c rueidis.Client, params []CacheFetchParams) []redislua.Reply[CacheFetchResult] {
+func (s *Scripts) CacheFetchBatch(
+	ctx context.Context, c rueidis.Client, params []CacheFetchParams,
+) []redislua.Reply[CacheFetchResult] {
 	return luaimpl.Batch(ctx, c, &s.cacheFetchScript, params, CacheFetchParams.encode, decodeCacheFetchReply)
 }
 

@@ -39,7 +39,9 @@ func (s *Scripts) CartMerge(ctx context.Context, c rueidis.Client, p CartMergePa
 
 // CartMergeBatch calls [Scripts.CartMerge] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) CartMergeBatch(ctx context.Context, c rueidis.Client, params []CartMergeParams) []redislua.Reply[Cart] {
+func (s *Scripts) CartMergeBatch(
+	ctx context.Context, c rueidis.Client, params []CartMergeParams,
+) []redislua.Reply[Cart] {
 	return luaimpl.Batch(ctx, c, &s.cartMergeScript, params, CartMergeParams.encode, decodeCartMergeReply)
 }
 

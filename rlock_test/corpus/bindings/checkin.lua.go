@@ -45,7 +45,9 @@ func (s *Scripts) Checkin(ctx context.Context, c rueidis.Client, p CheckinParams
 
 // CheckinBatch calls [Scripts.Checkin] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) CheckinBatch(ctx context.Context, c rueidis.Client, params []CheckinParams) []redislua.Reply[CheckinResult] {
+func (s *Scripts) CheckinBatch(
+	ctx context.Context, c rueidis.Client, params []CheckinParams,
+) []redislua.Reply[CheckinResult] {
 	return luaimpl.Batch(ctx, c, &s.checkinScript, params, CheckinParams.encode, decodeCheckinReply)
 }
 

@@ -41,7 +41,9 @@ func (s *Scripts) CounterAdd(ctx context.Context, c rueidis.Client, p CounterAdd
 
 // CounterAddBatch calls [Scripts.CounterAdd] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) CounterAddBatch(ctx context.Context, c rueidis.Client, params []CounterAddParams) []redislua.Reply[int64] {
+func (s *Scripts) CounterAddBatch(
+	ctx context.Context, c rueidis.Client, params []CounterAddParams,
+) []redislua.Reply[int64] {
 	return luaimpl.Batch(ctx, c, &s.counterAddScript, params, CounterAddParams.encode, decodeCounterAddReply)
 }
 

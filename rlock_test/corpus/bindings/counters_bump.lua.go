@@ -30,16 +30,22 @@ type CountersBumpParams struct {
 // CountersBump counts one hit in several fields of a hash and tells the new counts.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) CountersBump(ctx context.Context, c rueidis.Client, p CountersBumpParams) (map[string]int64, error) {
+func (s *Scripts) CountersBump(
+	ctx context.Context, c rueidis.Client, p CountersBumpParams,
+) (map[string]int64, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeCountersBumpReply(&s.countersBumpScript, s.countersBumpScript.Exec(ctx, c, &call))
 }
 
-// CountersBumpBatch calls [Scripts.CountersBump] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) CountersBumpBatch(ctx context.Context, c rueidis.Client, params []CountersBumpParams) []redislua.Reply[map[string]int64] {
-	return luaimpl.Batch(ctx, c, &s.countersBumpScript, params, CountersBumpParams.encode, decodeCountersBumpReply)
+// CountersBumpBatch calls [Scripts.CountersBump] once for each of params, in one pipeline. It is
+// not atomic, and each call has its own Reply: if one fails, the others still run.
+func (s *Scripts) CountersBumpBatch(
+	ctx context.Context, c rueidis.Client, params []CountersBumpParams,
+) []redislua.Reply[map[string]int64] {
+	return luaimpl.Batch(
+		ctx, c, &s.countersBumpScript, params, CountersBumpParams.encode, decodeCountersBumpReply,
+	)
 }
 
 // encode appends the words of the call, in the order of the header.

@@ -38,7 +38,9 @@ func (s *Scripts) DailyNumber(ctx context.Context, c rueidis.Client, p DailyNumb
 
 // DailyNumberBatch calls [Scripts.DailyNumber] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) DailyNumberBatch(ctx context.Context, c rueidis.Client, params []DailyNumberParams) []redislua.Reply[string] {
+func (s *Scripts) DailyNumberBatch(
+	ctx context.Context, c rueidis.Client, params []DailyNumberParams,
+) []redislua.Reply[string] {
 	return luaimpl.Batch(ctx, c, &s.dailyNumberScript, params, DailyNumberParams.encode, decodeDailyNumberReply)
 }
 

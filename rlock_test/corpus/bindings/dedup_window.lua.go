@@ -42,7 +42,9 @@ func (s *Scripts) DedupWindow(ctx context.Context, c rueidis.Client, p DedupWind
 
 // DedupWindowBatch calls [Scripts.DedupWindow] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) DedupWindowBatch(ctx context.Context, c rueidis.Client, params []DedupWindowParams) []redislua.Reply[[]bool] {
+func (s *Scripts) DedupWindowBatch(
+	ctx context.Context, c rueidis.Client, params []DedupWindowParams,
+) []redislua.Reply[[]bool] {
 	return luaimpl.Batch(ctx, c, &s.dedupWindowScript, params, DedupWindowParams.encode, decodeDedupWindowReply)
 }
 

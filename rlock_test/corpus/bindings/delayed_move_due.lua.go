@@ -34,16 +34,22 @@ type DelayedMoveDueParams struct {
 // tells their ids.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) DelayedMoveDue(ctx context.Context, c rueidis.Client, p DelayedMoveDueParams) ([]string, error) {
+func (s *Scripts) DelayedMoveDue(
+	ctx context.Context, c rueidis.Client, p DelayedMoveDueParams,
+) ([]string, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeDelayedMoveDueReply(&s.delayedMoveDueScript, s.delayedMoveDueScript.Exec(ctx, c, &call))
 }
 
-// DelayedMoveDueBatch calls [Scripts.DelayedMoveDue] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) DelayedMoveDueBatch(ctx context.Context, c rueidis.Client, params []DelayedMoveDueParams) []redislua.Reply[[]string] {
-	return luaimpl.Batch(ctx, c, &s.delayedMoveDueScript, params, DelayedMoveDueParams.encode, decodeDelayedMoveDueReply)
+// DelayedMoveDueBatch calls [Scripts.DelayedMoveDue] once for each of params, in one pipeline. It
+// is not atomic, and each call has its own Reply: if one fails, the others still run.
+func (s *Scripts) DelayedMoveDueBatch(
+	ctx context.Context, c rueidis.Client, params []DelayedMoveDueParams,
+) []redislua.Reply[[]string] {
+	return luaimpl.Batch(
+		ctx, c, &s.delayedMoveDueScript, params, DelayedMoveDueParams.encode, decodeDelayedMoveDueReply,
+	)
 }
 
 // encode appends the words of the call, in the order of the header.

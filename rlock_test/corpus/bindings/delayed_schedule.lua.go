@@ -42,10 +42,14 @@ func (s *Scripts) DelayedSchedule(ctx context.Context, c rueidis.Client, p Delay
 	return err
 }
 
-// DelayedScheduleBatch calls [Scripts.DelayedSchedule] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) DelayedScheduleBatch(ctx context.Context, c rueidis.Client, params []DelayedScheduleParams) []redislua.Reply[struct{}] {
-	return luaimpl.Batch(ctx, c, &s.delayedScheduleScript, params, DelayedScheduleParams.encode, decodeDelayedScheduleReply)
+// DelayedScheduleBatch calls [Scripts.DelayedSchedule] once for each of params, in one pipeline. It
+// is not atomic, and each call has its own Reply: if one fails, the others still run.
+func (s *Scripts) DelayedScheduleBatch(
+	ctx context.Context, c rueidis.Client, params []DelayedScheduleParams,
+) []redislua.Reply[struct{}] {
+	return luaimpl.Batch(
+		ctx, c, &s.delayedScheduleScript, params, DelayedScheduleParams.encode, decodeDelayedScheduleReply,
+	)
 }
 
 // encode appends the words of the call, in the order of the header.

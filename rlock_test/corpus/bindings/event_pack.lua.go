@@ -42,7 +42,9 @@ func (s *Scripts) EventPack(ctx context.Context, c rueidis.Client, p EventPackPa
 
 // EventPackBatch calls [Scripts.EventPack] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) EventPackBatch(ctx context.Context, c rueidis.Client, params []EventPackParams) []redislua.Reply[[]Event] {
+func (s *Scripts) EventPackBatch(
+	ctx context.Context, c rueidis.Client, params []EventPackParams,
+) []redislua.Reply[[]Event] {
 	return luaimpl.Batch(ctx, c, &s.eventPackScript, params, EventPackParams.encode, decodeEventPackReply)
 }
 

@@ -43,7 +43,9 @@ func (s *Scripts) FencedPut(ctx context.Context, c rueidis.Client, p FencedPutPa
 
 // FencedPutBatch calls [Scripts.FencedPut] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) FencedPutBatch(ctx context.Context, c rueidis.Client, params []FencedPutParams) []redislua.Reply[struct{}] {
+func (s *Scripts) FencedPutBatch(
+	ctx context.Context, c rueidis.Client, params []FencedPutParams,
+) []redislua.Reply[struct{}] {
 	return luaimpl.Batch(ctx, c, &s.fencedPutScript, params, FencedPutParams.encode, decodeFencedPutReply)
 }
 

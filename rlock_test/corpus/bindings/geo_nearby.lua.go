@@ -40,7 +40,9 @@ type GeoNearbyResult struct {
 // away each is.
 //
 // It only reads, on the primary.
-func (s *Scripts) GeoNearby(ctx context.Context, c rueidis.Client, p GeoNearbyParams) (GeoNearbyResult, error) {
+func (s *Scripts) GeoNearby(
+	ctx context.Context, c rueidis.Client, p GeoNearbyParams,
+) (GeoNearbyResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeGeoNearbyReply(&s.geoNearbyScript, s.geoNearbyScript.Exec(ctx, c, &call))
@@ -48,7 +50,9 @@ func (s *Scripts) GeoNearby(ctx context.Context, c rueidis.Client, p GeoNearbyPa
 
 // GeoNearbyBatch calls [Scripts.GeoNearby] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) GeoNearbyBatch(ctx context.Context, c rueidis.Client, params []GeoNearbyParams) []redislua.Reply[GeoNearbyResult] {
+func (s *Scripts) GeoNearbyBatch(
+	ctx context.Context, c rueidis.Client, params []GeoNearbyParams,
+) []redislua.Reply[GeoNearbyResult] {
 	return luaimpl.Batch(ctx, c, &s.geoNearbyScript, params, GeoNearbyParams.encode, decodeGeoNearbyReply)
 }
 

@@ -43,7 +43,9 @@ func (s *Scripts) GuardedPut(ctx context.Context, c rueidis.Client, p GuardedPut
 
 // GuardedPutBatch calls [Scripts.GuardedPut] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) GuardedPutBatch(ctx context.Context, c rueidis.Client, params []GuardedPutParams) []redislua.Reply[struct{}] {
+func (s *Scripts) GuardedPutBatch(
+	ctx context.Context, c rueidis.Client, params []GuardedPutParams,
+) []redislua.Reply[struct{}] {
 	return luaimpl.Batch(ctx, c, &s.guardedPutScript, params, GuardedPutParams.encode, decodeGuardedPutReply)
 }
 

@@ -45,7 +45,9 @@ func (s *Scripts) IDRange(ctx context.Context, c rueidis.Client, p IDRangeParams
 
 // IDRangeBatch calls [Scripts.IDRange] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) IDRangeBatch(ctx context.Context, c rueidis.Client, params []IDRangeParams) []redislua.Reply[IDRangeResult] {
+func (s *Scripts) IDRangeBatch(
+	ctx context.Context, c rueidis.Client, params []IDRangeParams,
+) []redislua.Reply[IDRangeResult] {
 	return luaimpl.Batch(ctx, c, &s.iDRangeScript, params, IDRangeParams.encode, decodeIDRangeReply)
 }
 

@@ -49,7 +49,9 @@ func (s *Scripts) InFlight(ctx context.Context, c rueidis.Client, p InFlightPara
 
 // InFlightBatch calls [Scripts.InFlight] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) InFlightBatch(ctx context.Context, c rueidis.Client, params []InFlightParams) []redislua.Reply[InFlightResult] {
+func (s *Scripts) InFlightBatch(
+	ctx context.Context, c rueidis.Client, params []InFlightParams,
+) []redislua.Reply[InFlightResult] {
 	return luaimpl.Batch(ctx, c, &s.inFlightScript, params, InFlightParams.encode, decodeInFlightReply)
 }
 

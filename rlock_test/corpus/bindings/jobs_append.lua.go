@@ -38,7 +38,9 @@ func (s *Scripts) JobsAppend(ctx context.Context, c rueidis.Client, p JobsAppend
 
 // JobsAppendBatch calls [Scripts.JobsAppend] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) JobsAppendBatch(ctx context.Context, c rueidis.Client, params []JobsAppendParams) []redislua.Reply[int64] {
+func (s *Scripts) JobsAppendBatch(
+	ctx context.Context, c rueidis.Client, params []JobsAppendParams,
+) []redislua.Reply[int64] {
 	return luaimpl.Batch(ctx, c, &s.jobsAppendScript, params, JobsAppendParams.encode, decodeJobsAppendReply)
 }
 

@@ -37,7 +37,9 @@ func (s *Scripts) JobsList(ctx context.Context, c rueidis.Client, p JobsListPara
 
 // JobsListBatch calls [Scripts.JobsList] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) JobsListBatch(ctx context.Context, c rueidis.Client, params []JobsListParams) []redislua.Reply[map[string]Job] {
+func (s *Scripts) JobsListBatch(
+	ctx context.Context, c rueidis.Client, params []JobsListParams,
+) []redislua.Reply[map[string]Job] {
 	return luaimpl.Batch(ctx, c, &s.jobsListScript, params, JobsListParams.encode, decodeJobsListReply)
 }
 

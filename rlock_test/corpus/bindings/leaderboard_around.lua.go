@@ -11,8 +11,8 @@ import (
 	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
-// The sums of leaderboard_around.lua beside this file, as sha1sum and sha256sum print them. A server
-// knows the script by its SHA1.
+// The sums of leaderboard_around.lua beside this file, as sha1sum and sha256sum print them. A
+// server knows the script by its SHA1.
 const (
 	LeaderboardAroundSHA1   = "800ee2ff345baa0ed158c1de9b04f11615060213"
 	LeaderboardAroundSHA256 = "dc11814b87057aab9adc47811e845eb61851004d4da28af55c4b372fd3c780f7"
@@ -38,16 +38,24 @@ type LeaderboardAroundResult struct {
 // on the board has no rank and gets no rows.
 //
 // It only reads, on the primary.
-func (s *Scripts) LeaderboardAround(ctx context.Context, c rueidis.Client, p LeaderboardAroundParams) (LeaderboardAroundResult, error) {
+func (s *Scripts) LeaderboardAround(
+	ctx context.Context, c rueidis.Client, p LeaderboardAroundParams,
+) (LeaderboardAroundResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
-	return decodeLeaderboardAroundReply(&s.leaderboardAroundScript, s.leaderboardAroundScript.Exec(ctx, c, &call))
+	return decodeLeaderboardAroundReply(
+		&s.leaderboardAroundScript, s.leaderboardAroundScript.Exec(ctx, c, &call),
+	)
 }
 
-// LeaderboardAroundBatch calls [Scripts.LeaderboardAround] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) LeaderboardAroundBatch(ctx context.Context, c rueidis.Client, params []LeaderboardAroundParams) []redislua.Reply[LeaderboardAroundResult] {
-	return luaimpl.Batch(ctx, c, &s.leaderboardAroundScript, params, LeaderboardAroundParams.encode, decodeLeaderboardAroundReply)
+// LeaderboardAroundBatch calls [Scripts.LeaderboardAround] once for each of params, in one
+// pipeline. It is not atomic, and each call has its own Reply: if one fails, the others still run.
+func (s *Scripts) LeaderboardAroundBatch(
+	ctx context.Context, c rueidis.Client, params []LeaderboardAroundParams,
+) []redislua.Reply[LeaderboardAroundResult] {
+	return luaimpl.Batch(
+		ctx, c, &s.leaderboardAroundScript, params, LeaderboardAroundParams.encode, decodeLeaderboardAroundReply,
+	)
 }
 
 // encode appends the words of the call, in the order of the header.
@@ -63,6 +71,8 @@ func decodeLeaderboardAroundReply(s *luaimpl.Lua, reply luaimpl.Result) (Leaderb
 
 func decodeLeaderboardAroundResult(values []luaimpl.Message) (r LeaderboardAroundResult, err error) {
 	r.Rank, err = luaimpl.DecodeField(err, "rank", values[0], luaimpl.DecodeNull(luaimpl.DecodeInt))
-	r.Rows, err = luaimpl.DecodeField(err, "rows", values[1], luaimpl.DecodeList(luaimpl.DecodeList(luaimpl.DecodeString)))
+	r.Rows, err = luaimpl.DecodeField(
+		err, "rows", values[1], luaimpl.DecodeList(luaimpl.DecodeList(luaimpl.DecodeString)),
+	)
 	return r, err
 }

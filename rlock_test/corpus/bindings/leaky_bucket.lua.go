@@ -39,7 +39,9 @@ type LeakyBucketResult struct {
 // keeps one instant per client: when the next request would be due.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) LeakyBucket(ctx context.Context, c rueidis.Client, p LeakyBucketParams) (LeakyBucketResult, error) {
+func (s *Scripts) LeakyBucket(
+	ctx context.Context, c rueidis.Client, p LeakyBucketParams,
+) (LeakyBucketResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeLeakyBucketReply(&s.leakyBucketScript, s.leakyBucketScript.Exec(ctx, c, &call))
@@ -47,7 +49,9 @@ func (s *Scripts) LeakyBucket(ctx context.Context, c rueidis.Client, p LeakyBuck
 
 // LeakyBucketBatch calls [Scripts.LeakyBucket] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) LeakyBucketBatch(ctx context.Context, c rueidis.Client, params []LeakyBucketParams) []redislua.Reply[LeakyBucketResult] {
+func (s *Scripts) LeakyBucketBatch(
+	ctx context.Context, c rueidis.Client, params []LeakyBucketParams,
+) []redislua.Reply[LeakyBucketResult] {
 	return luaimpl.Batch(ctx, c, &s.leakyBucketScript, params, LeakyBucketParams.encode, decodeLeakyBucketReply)
 }
 

@@ -47,7 +47,9 @@ func (s *Scripts) MeanAdd(ctx context.Context, c rueidis.Client, p MeanAddParams
 
 // MeanAddBatch calls [Scripts.MeanAdd] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) MeanAddBatch(ctx context.Context, c rueidis.Client, params []MeanAddParams) []redislua.Reply[MeanAddResult] {
+func (s *Scripts) MeanAddBatch(
+	ctx context.Context, c rueidis.Client, params []MeanAddParams,
+) []redislua.Reply[MeanAddResult] {
 	return luaimpl.Batch(ctx, c, &s.meanAddScript, params, MeanAddParams.encode, decodeMeanAddReply)
 }
 

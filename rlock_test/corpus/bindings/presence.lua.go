@@ -45,7 +45,9 @@ func (s *Scripts) Presence(ctx context.Context, c rueidis.Client, p PresencePara
 
 // PresenceBatch calls [Scripts.Presence] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) PresenceBatch(ctx context.Context, c rueidis.Client, params []PresenceParams) []redislua.Reply[PresenceResult] {
+func (s *Scripts) PresenceBatch(
+	ctx context.Context, c rueidis.Client, params []PresenceParams,
+) []redislua.Reply[PresenceResult] {
 	return luaimpl.Batch(ctx, c, &s.presenceScript, params, PresenceParams.encode, decodePresenceReply)
 }
 
@@ -59,7 +61,11 @@ func decodePresenceReply(s *luaimpl.Lua, reply luaimpl.Result) (PresenceResult, 
 }
 
 func decodePresenceResult(values []luaimpl.Message) (r PresenceResult, err error) {
-	r.Since, err = luaimpl.DecodeField(err, "since", values[0], luaimpl.DecodeList(luaimpl.DecodeNullOrEmpty(luaimpl.DecodeTime)))
-	r.Left, err = luaimpl.DecodeField(err, "left", values[1], luaimpl.DecodeList(luaimpl.DecodeNullOrEmpty(luaimpl.DecodeDuration)))
+	r.Since, err = luaimpl.DecodeField(
+		err, "since", values[0], luaimpl.DecodeList(luaimpl.DecodeNullOrEmpty(luaimpl.DecodeTime)),
+	)
+	r.Left, err = luaimpl.DecodeField(
+		err, "left", values[1], luaimpl.DecodeList(luaimpl.DecodeNullOrEmpty(luaimpl.DecodeDuration)),
+	)
 	return r, err
 }

@@ -35,7 +35,9 @@ type PriorityPopResult struct {
 // PriorityPop takes the item with the highest priority; nil means that there is none.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) PriorityPop(ctx context.Context, c rueidis.Client, p PriorityPopParams) (PriorityPopResult, error) {
+func (s *Scripts) PriorityPop(
+	ctx context.Context, c rueidis.Client, p PriorityPopParams,
+) (PriorityPopResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodePriorityPopReply(&s.priorityPopScript, s.priorityPopScript.Exec(ctx, c, &call))
@@ -43,7 +45,9 @@ func (s *Scripts) PriorityPop(ctx context.Context, c rueidis.Client, p PriorityP
 
 // PriorityPopBatch calls [Scripts.PriorityPop] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) PriorityPopBatch(ctx context.Context, c rueidis.Client, params []PriorityPopParams) []redislua.Reply[PriorityPopResult] {
+func (s *Scripts) PriorityPopBatch(
+	ctx context.Context, c rueidis.Client, params []PriorityPopParams,
+) []redislua.Reply[PriorityPopResult] {
 	return luaimpl.Batch(ctx, c, &s.priorityPopScript, params, PriorityPopParams.encode, decodePriorityPopReply)
 }
 

@@ -38,10 +38,14 @@ func (s *Scripts) PriorityPush(ctx context.Context, c rueidis.Client, p Priority
 	return decodePriorityPushReply(&s.priorityPushScript, s.priorityPushScript.Exec(ctx, c, &call))
 }
 
-// PriorityPushBatch calls [Scripts.PriorityPush] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) PriorityPushBatch(ctx context.Context, c rueidis.Client, params []PriorityPushParams) []redislua.Reply[bool] {
-	return luaimpl.Batch(ctx, c, &s.priorityPushScript, params, PriorityPushParams.encode, decodePriorityPushReply)
+// PriorityPushBatch calls [Scripts.PriorityPush] once for each of params, in one pipeline. It is
+// not atomic, and each call has its own Reply: if one fails, the others still run.
+func (s *Scripts) PriorityPushBatch(
+	ctx context.Context, c rueidis.Client, params []PriorityPushParams,
+) []redislua.Reply[bool] {
+	return luaimpl.Batch(
+		ctx, c, &s.priorityPushScript, params, PriorityPushParams.encode, decodePriorityPushReply,
+	)
 }
 
 // encode appends the words of the call, in the order of the header.

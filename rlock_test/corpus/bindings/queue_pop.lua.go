@@ -38,7 +38,9 @@ func (s *Scripts) QueuePop(ctx context.Context, c rueidis.Client, p QueuePopPara
 
 // QueuePopBatch calls [Scripts.QueuePop] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) QueuePopBatch(ctx context.Context, c rueidis.Client, params []QueuePopParams) []redislua.Reply[[][]byte] {
+func (s *Scripts) QueuePopBatch(
+	ctx context.Context, c rueidis.Client, params []QueuePopParams,
+) []redislua.Reply[[][]byte] {
 	return luaimpl.Batch(ctx, c, &s.queuePopScript, params, QueuePopParams.encode, decodeQueuePopReply)
 }
 

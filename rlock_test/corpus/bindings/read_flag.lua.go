@@ -32,7 +32,9 @@ type ReadFlagParams struct {
 // request and seldom changes, so it is worth a place in the client-side cache.
 //
 // It only reads, on the primary.
-func (s *Scripts) ReadFlag(ctx context.Context, c rueidis.Client, p ReadFlagParams) (redislua.Null[string], error) {
+func (s *Scripts) ReadFlag(
+	ctx context.Context, c rueidis.Client, p ReadFlagParams,
+) (redislua.Null[string], error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeReadFlagReply(&s.readFlagScript, s.readFlagScript.Exec(ctx, c, &call))
@@ -40,7 +42,9 @@ func (s *Scripts) ReadFlag(ctx context.Context, c rueidis.Client, p ReadFlagPara
 
 // ReadFlagBatch calls [Scripts.ReadFlag] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ReadFlagBatch(ctx context.Context, c rueidis.Client, params []ReadFlagParams) []redislua.Reply[redislua.Null[string]] {
+func (s *Scripts) ReadFlagBatch(
+	ctx context.Context, c rueidis.Client, params []ReadFlagParams,
+) []redislua.Reply[redislua.Null[string]] {
 	return luaimpl.Batch(ctx, c, &s.readFlagScript, params, ReadFlagParams.encode, decodeReadFlagReply)
 }
 
@@ -48,10 +52,14 @@ func (s *Scripts) ReadFlagBatch(ctx context.Context, c rueidis.Client, params []
 // server tells the client, which drops the answer: an answer is as old as that message
 // is late. It may be as old as ttl if the connection is dead, or if the user lacks the
 // right +client|caching.
-func (s *Scripts) ReadFlagCached(ctx context.Context, c rueidis.Client, p ReadFlagParams, ttl time.Duration) (redislua.Cached[redislua.Null[string]], error) {
+func (s *Scripts) ReadFlagCached(
+	ctx context.Context, c rueidis.Client, p ReadFlagParams, ttl time.Duration,
+) (redislua.Cached[redislua.Null[string]], error) {
 	var call luaimpl.Call
 	p.encode(&call)
-	return luaimpl.DecodeCached(&s.readFlagScript, s.readFlagScript.Cached(ctx, c, &call, ttl), decodeReadFlagReply)
+	return luaimpl.DecodeCached(
+		&s.readFlagScript, s.readFlagScript.Cached(ctx, c, &call, ttl), decodeReadFlagReply,
+	)
 }
 
 // encode appends the words of the call, in the order of the header.

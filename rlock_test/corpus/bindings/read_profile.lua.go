@@ -30,7 +30,9 @@ type ReadProfileParams struct {
 // ReadProfile reads a profile.
 //
 // It only reads, on the primary.
-func (s *Scripts) ReadProfile(ctx context.Context, c rueidis.Client, p ReadProfileParams) (redislua.Null[Profile], error) {
+func (s *Scripts) ReadProfile(
+	ctx context.Context, c rueidis.Client, p ReadProfileParams,
+) (redislua.Null[Profile], error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeReadProfileReply(&s.readProfileScript, s.readProfileScript.Exec(ctx, c, &call))
@@ -38,7 +40,9 @@ func (s *Scripts) ReadProfile(ctx context.Context, c rueidis.Client, p ReadProfi
 
 // ReadProfileBatch calls [Scripts.ReadProfile] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ReadProfileBatch(ctx context.Context, c rueidis.Client, params []ReadProfileParams) []redislua.Reply[redislua.Null[Profile]] {
+func (s *Scripts) ReadProfileBatch(
+	ctx context.Context, c rueidis.Client, params []ReadProfileParams,
+) []redislua.Reply[redislua.Null[Profile]] {
 	return luaimpl.Batch(ctx, c, &s.readProfileScript, params, ReadProfileParams.encode, decodeReadProfileReply)
 }
 
@@ -48,10 +52,14 @@ func (s *Scripts) ReadProfileBatch(ctx context.Context, c rueidis.Client, params
 // right +client|caching.
 //
 // It sends GET in place of the script, which does nothing else.
-func (s *Scripts) ReadProfileCached(ctx context.Context, c rueidis.Client, p ReadProfileParams, ttl time.Duration) (redislua.Cached[redislua.Null[Profile]], error) {
+func (s *Scripts) ReadProfileCached(
+	ctx context.Context, c rueidis.Client, p ReadProfileParams, ttl time.Duration,
+) (redislua.Cached[redislua.Null[Profile]], error) {
 	var call luaimpl.Call
 	p.encode(&call)
-	return luaimpl.DecodeCached(&s.readProfileScript, s.readProfileScript.CachedGet(ctx, c, &call, ttl), decodeReadProfileReply)
+	return luaimpl.DecodeCached(
+		&s.readProfileScript, s.readProfileScript.CachedGet(ctx, c, &call, ttl), decodeReadProfileReply,
+	)
 }
 
 // encode appends the words of the call, in the order of the header.

@@ -41,7 +41,9 @@ func (s *Scripts) ReliableAck(ctx context.Context, c rueidis.Client, p ReliableA
 
 // ReliableAckBatch calls [Scripts.ReliableAck] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ReliableAckBatch(ctx context.Context, c rueidis.Client, params []ReliableAckParams) []redislua.Reply[bool] {
+func (s *Scripts) ReliableAckBatch(
+	ctx context.Context, c rueidis.Client, params []ReliableAckParams,
+) []redislua.Reply[bool] {
 	return luaimpl.Batch(ctx, c, &s.reliableAckScript, params, ReliableAckParams.encode, decodeReliableAckReply)
 }
 

@@ -42,16 +42,22 @@ type ReliableSweepResult struct {
 // back to the front of the queue, or to the dead letters after too many tries.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) ReliableSweep(ctx context.Context, c rueidis.Client, p ReliableSweepParams) (ReliableSweepResult, error) {
+func (s *Scripts) ReliableSweep(
+	ctx context.Context, c rueidis.Client, p ReliableSweepParams,
+) (ReliableSweepResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeReliableSweepReply(&s.reliableSweepScript, s.reliableSweepScript.Exec(ctx, c, &call))
 }
 
-// ReliableSweepBatch calls [Scripts.ReliableSweep] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ReliableSweepBatch(ctx context.Context, c rueidis.Client, params []ReliableSweepParams) []redislua.Reply[ReliableSweepResult] {
-	return luaimpl.Batch(ctx, c, &s.reliableSweepScript, params, ReliableSweepParams.encode, decodeReliableSweepReply)
+// ReliableSweepBatch calls [Scripts.ReliableSweep] once for each of params, in one pipeline. It is
+// not atomic, and each call has its own Reply: if one fails, the others still run.
+func (s *Scripts) ReliableSweepBatch(
+	ctx context.Context, c rueidis.Client, params []ReliableSweepParams,
+) []redislua.Reply[ReliableSweepResult] {
+	return luaimpl.Batch(
+		ctx, c, &s.reliableSweepScript, params, ReliableSweepParams.encode, decodeReliableSweepReply,
+	)
 }
 
 // encode appends the words of the call, in the order of the header.

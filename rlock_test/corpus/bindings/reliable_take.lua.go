@@ -40,16 +40,22 @@ type ReliableTakeResult struct {
 // work until it is acknowledged; see reliable_ack.lua and reliable_sweep.lua.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) ReliableTake(ctx context.Context, c rueidis.Client, p ReliableTakeParams) (ReliableTakeResult, error) {
+func (s *Scripts) ReliableTake(
+	ctx context.Context, c rueidis.Client, p ReliableTakeParams,
+) (ReliableTakeResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeReliableTakeReply(&s.reliableTakeScript, s.reliableTakeScript.Exec(ctx, c, &call))
 }
 
-// ReliableTakeBatch calls [Scripts.ReliableTake] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ReliableTakeBatch(ctx context.Context, c rueidis.Client, params []ReliableTakeParams) []redislua.Reply[ReliableTakeResult] {
-	return luaimpl.Batch(ctx, c, &s.reliableTakeScript, params, ReliableTakeParams.encode, decodeReliableTakeReply)
+// ReliableTakeBatch calls [Scripts.ReliableTake] once for each of params, in one pipeline. It is
+// not atomic, and each call has its own Reply: if one fails, the others still run.
+func (s *Scripts) ReliableTakeBatch(
+	ctx context.Context, c rueidis.Client, params []ReliableTakeParams,
+) []redislua.Reply[ReliableTakeResult] {
+	return luaimpl.Batch(
+		ctx, c, &s.reliableTakeScript, params, ReliableTakeParams.encode, decodeReliableTakeReply,
+	)
 }
 
 // encode appends the words of the call, in the order of the header.

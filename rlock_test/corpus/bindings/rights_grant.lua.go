@@ -39,7 +39,9 @@ type RightsGrantResult struct {
 // the wanted ones the user now has. What is both granted and withdrawn is gone.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
-func (s *Scripts) RightsGrant(ctx context.Context, c rueidis.Client, p RightsGrantParams) (RightsGrantResult, error) {
+func (s *Scripts) RightsGrant(
+	ctx context.Context, c rueidis.Client, p RightsGrantParams,
+) (RightsGrantResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeRightsGrantReply(&s.rightsGrantScript, s.rightsGrantScript.Exec(ctx, c, &call))
@@ -47,7 +49,9 @@ func (s *Scripts) RightsGrant(ctx context.Context, c rueidis.Client, p RightsGra
 
 // RightsGrantBatch calls [Scripts.RightsGrant] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) RightsGrantBatch(ctx context.Context, c rueidis.Client, params []RightsGrantParams) []redislua.Reply[RightsGrantResult] {
+func (s *Scripts) RightsGrantBatch(
+	ctx context.Context, c rueidis.Client, params []RightsGrantParams,
+) []redislua.Reply[RightsGrantResult] {
 	return luaimpl.Batch(ctx, c, &s.rightsGrantScript, params, RightsGrantParams.encode, decodeRightsGrantReply)
 }
 

@@ -31,16 +31,22 @@ type SafeIncrementParams struct {
 // number is refused under a name of its own, instead of one of Redis's errors.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) SafeIncrement(ctx context.Context, c rueidis.Client, p SafeIncrementParams) (float64, error) {
+func (s *Scripts) SafeIncrement(
+	ctx context.Context, c rueidis.Client, p SafeIncrementParams,
+) (float64, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeSafeIncrementReply(&s.safeIncrementScript, s.safeIncrementScript.Exec(ctx, c, &call))
 }
 
-// SafeIncrementBatch calls [Scripts.SafeIncrement] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) SafeIncrementBatch(ctx context.Context, c rueidis.Client, params []SafeIncrementParams) []redislua.Reply[float64] {
-	return luaimpl.Batch(ctx, c, &s.safeIncrementScript, params, SafeIncrementParams.encode, decodeSafeIncrementReply)
+// SafeIncrementBatch calls [Scripts.SafeIncrement] once for each of params, in one pipeline. It is
+// not atomic, and each call has its own Reply: if one fails, the others still run.
+func (s *Scripts) SafeIncrementBatch(
+	ctx context.Context, c rueidis.Client, params []SafeIncrementParams,
+) []redislua.Reply[float64] {
+	return luaimpl.Batch(
+		ctx, c, &s.safeIncrementScript, params, SafeIncrementParams.encode, decodeSafeIncrementReply,
+	)
 }
 
 // encode appends the words of the call, in the order of the header.

@@ -123,84 +123,125 @@ type Scripts struct {
 func New(opts ...redislua.Option) *Scripts {
 	pkg := luaimpl.NewBindings("bindings", opts)
 	return &Scripts{
-		addressAdmitScript:      pkg.Once("AddressAdmit", AddressAdmitSHA1, addressAdmitSource, nil),
-		announceScript:          pkg.Once("Announce", AnnounceSHA1, announceSource, nil),
-		anythingScript:          pkg.Retryable("Anything", AnythingSHA1, anythingSource, nil),
-		applyChangeScript:       pkg.Once("ApplyChange", ApplyChangeSHA1, applyChangeSource, nil),
-		bloomAddScript:          pkg.Once("BloomAdd", BloomAddSHA1, bloomAddSource, nil),
-		bloomTestScript:         pkg.Retryable("BloomTest", BloomTestSHA1, bloomTestSource, nil),
-		boardPopScript:          pkg.Once("BoardPop", BoardPopSHA1, boardPopSource, nil),
-		boardTopPairsScript:     pkg.Retryable("BoardTopPairs", BoardTopPairsSHA1, boardTopPairsSource, nil),
-		boardTopScript:          pkg.Retryable("BoardTop", BoardTopSHA1, boardTopSource, nil),
-		cacheEvictScript:        pkg.Once("CacheEvict", CacheEvictSHA1, cacheEvictSource, nil),
-		cacheFetchScript:        pkg.Once("CacheFetch", CacheFetchSHA1, cacheFetchSource, nil),
-		cacheStoreScript:        pkg.Retryable("CacheStore", CacheStoreSHA1, cacheStoreSource, nil),
-		cartMergeScript:         pkg.Once("CartMerge", CartMergeSHA1, cartMergeSource, nil),
-		checkinScript:           pkg.Once("Checkin", CheckinSHA1, checkinSource, nil),
-		counterAddScript:        pkg.Once("CounterAdd", CounterAddSHA1, counterAddSource, nil),
-		countersBumpScript:      pkg.Once("CountersBump", CountersBumpSHA1, countersBumpSource, nil),
-		dailyNumberScript:       pkg.Once("DailyNumber", DailyNumberSHA1, dailyNumberSource, nil),
-		dedupWindowScript:       pkg.Once("DedupWindow", DedupWindowSHA1, dedupWindowSource, nil),
-		delayedMoveDueScript:    pkg.Once("DelayedMoveDue", DelayedMoveDueSHA1, delayedMoveDueSource, nil),
-		delayedScheduleScript:   pkg.Retryable("DelayedSchedule", DelayedScheduleSHA1, delayedScheduleSource, nil),
-		documentPatchScript:     pkg.Retryable("DocumentPatch", DocumentPatchSHA1, documentPatchSource, nil),
-		eventPackScript:         pkg.Once("EventPack", EventPackSHA1, eventPackSource, nil),
-		fencedPutScript:         pkg.Retryable("FencedPut", FencedPutSHA1, fencedPutSource, map[string]error{"STALE_FENCE": ErrStaleFence}),
-		fixedWindowScript:       pkg.Once("FixedWindow", FixedWindowSHA1, fixedWindowSource, nil),
-		geoNearbyScript:         pkg.Retryable("GeoNearby", GeoNearbySHA1, geoNearbySource, nil),
-		guardedPutScript:        pkg.Once("GuardedPut", GuardedPutSHA1, guardedPutSource, map[string]error{"NOT_HELD": ErrNotHeld}),
-		iDRangeScript:           pkg.Retryable("IDRange", IDRangeSHA1, iDRangeSource, nil),
-		idempotencyBeginScript:  pkg.Retryable("IdempotencyBegin", IdempotencyBeginSHA1, idempotencyBeginSource, nil),
-		idempotencyFinishScript: pkg.Retryable("IdempotencyFinish", IdempotencyFinishSHA1, idempotencyFinishSource, map[string]error{"NOT_OWNER": ErrNotOwner}),
-		inFlightScript:          pkg.Once("InFlight", InFlightSHA1, inFlightSource, nil),
-		inventoryReserveScript: pkg.Once("InventoryReserve", InventoryReserveSHA1, inventoryReserveSource, map[string]error{
-			"BAD_ORDER": ErrBadOrder,
-			"NO_STOCK":  ErrNoStock,
-		}),
-		jobsAppendScript:        pkg.Once("JobsAppend", JobsAppendSHA1, jobsAppendSource, nil),
-		jobsListScript:          pkg.Retryable("JobsList", JobsListSHA1, jobsListSource, nil),
-		leaderboardAddScript:    pkg.Once("LeaderboardAdd", LeaderboardAddSHA1, leaderboardAddSource, nil),
-		leaderboardAroundScript: pkg.Retryable("LeaderboardAround", LeaderboardAroundSHA1, leaderboardAroundSource, nil),
-		leaderboardTopScript:    pkg.Retryable("LeaderboardTop", LeaderboardTopSHA1, leaderboardTopSource, nil),
-		leakyBucketScript:       pkg.Once("LeakyBucket", LeakyBucketSHA1, leakyBucketSource, nil),
-		meanAddScript:           pkg.Once("MeanAdd", MeanAddSHA1, meanAddSource, nil),
-		presenceScript:          pkg.Retryable("Presence", PresenceSHA1, presenceSource, nil),
-		priorityPopScript:       pkg.Once("PriorityPop", PriorityPopSHA1, priorityPopSource, nil),
-		priorityPushScript:      pkg.Once("PriorityPush", PriorityPushSHA1, priorityPushSource, nil),
-		queuePopScript:          pkg.Once("QueuePop", QueuePopSHA1, queuePopSource, nil),
-		queuePushScript:         pkg.Once("QueuePush", QueuePushSHA1, queuePushSource, map[string]error{"QUEUE_FULL": ErrQueueFull}),
-		readFlagScript:          pkg.Retryable("ReadFlag", ReadFlagSHA1, readFlagSource, nil),
-		readFlagsScript:         pkg.Retryable("ReadFlags", ReadFlagsSHA1, readFlagsSource, nil),
-		readProfileScript:       pkg.Retryable("ReadProfile", ReadProfileSHA1, readProfileSource, nil),
-		reliableAckScript:       pkg.Once("ReliableAck", ReliableAckSHA1, reliableAckSource, nil),
-		reliableSweepScript:     pkg.Once("ReliableSweep", ReliableSweepSHA1, reliableSweepSource, nil),
-		reliableTakeScript:      pkg.Once("ReliableTake", ReliableTakeSHA1, reliableTakeSource, nil),
-		rightsGrantScript:       pkg.Retryable("RightsGrant", RightsGrantSHA1, rightsGrantSource, nil),
-		safeIncrementScript:     pkg.Once("SafeIncrement", SafeIncrementSHA1, safeIncrementSource, map[string]error{"NOT_A_NUMBER": ErrNotANumber}),
-		semaphoreAcquireScript:  pkg.Retryable("SemaphoreAcquire", SemaphoreAcquireSHA1, semaphoreAcquireSource, nil),
-		semaphoreRefreshScript:  pkg.Retryable("SemaphoreRefresh", SemaphoreRefreshSHA1, semaphoreRefreshSource, map[string]error{"PERMIT_LOST": ErrPermitLost}),
-		semaphoreReleaseScript:  pkg.Retryable("SemaphoreRelease", SemaphoreReleaseSHA1, semaphoreReleaseSource, nil),
-		sessionOpenScript:       pkg.Retryable("SessionOpen", SessionOpenSHA1, sessionOpenSource, nil),
-		sessionTouchScript:      pkg.Retryable("SessionTouch", SessionTouchSHA1, sessionTouchSource, map[string]error{"NO_SESSION": ErrNoSession}),
-		setAndNotifyScript:      pkg.Once("SetAndNotify", SetAndNotifySHA1, setAndNotifySource, nil),
-		setManyScript:           pkg.Once("SetMany", SetManySHA1, setManySource, nil),
-		shardAddScript:          pkg.Retryable("ShardAdd", ShardAddSHA1, shardAddSource, nil),
-		sharedPutScript:         pkg.Once("SharedPut", SharedPutSHA1, sharedPutSource, map[string]error{"NOT_SHARED": ErrNotShared}),
-		slidingCounterScript:    pkg.Once("SlidingCounter", SlidingCounterSHA1, slidingCounterSource, nil),
-		slidingLogScript:        pkg.Once("SlidingLog", SlidingLogSHA1, slidingLogSource, nil),
-		stockReportScript:       pkg.Retryable("StockReport", StockReportSHA1, stockReportSource, nil),
-		streamAddScript:         pkg.Once("StreamAdd", StreamAddSHA1, streamAddSource, nil),
-		streamClaimScript:       pkg.Once("StreamClaim", StreamClaimSHA1, streamClaimSource, nil),
-		streamDoneScript:        pkg.Once("StreamDone", StreamDoneSHA1, streamDoneSource, nil),
-		swapIfScript:            pkg.Once("SwapIf", SwapIfSHA1, swapIfSource, nil),
-		tagAllScript:            pkg.Retryable("TagAll", TagAllSHA1, tagAllSource, nil),
-		tagsOfScript:            pkg.Retryable("TagsOf", TagsOfSHA1, tagsOfSource, nil),
-		tokenBucketScript:       pkg.Once("TokenBucket", TokenBucketSHA1, tokenBucketSource, map[string]error{"TOO_EXPENSIVE": ErrTooExpensive}),
-		transferScript: pkg.Once("Transfer", TransferSHA1, transferSource, map[string]error{
-			"BAD_AMOUNT": ErrBadAmount,
-			"NO_ACCOUNT": ErrNoAccount,
-			"NO_FUNDS":   ErrNoFunds,
-		}),
+		addressAdmitScript:    pkg.Once("AddressAdmit", AddressAdmitSHA1, addressAdmitSource, nil),
+		announceScript:        pkg.Once("Announce", AnnounceSHA1, announceSource, nil),
+		anythingScript:        pkg.Retryable("Anything", AnythingSHA1, anythingSource, nil),
+		applyChangeScript:     pkg.Once("ApplyChange", ApplyChangeSHA1, applyChangeSource, nil),
+		bloomAddScript:        pkg.Once("BloomAdd", BloomAddSHA1, bloomAddSource, nil),
+		bloomTestScript:       pkg.Retryable("BloomTest", BloomTestSHA1, bloomTestSource, nil),
+		boardPopScript:        pkg.Once("BoardPop", BoardPopSHA1, boardPopSource, nil),
+		boardTopPairsScript:   pkg.Retryable("BoardTopPairs", BoardTopPairsSHA1, boardTopPairsSource, nil),
+		boardTopScript:        pkg.Retryable("BoardTop", BoardTopSHA1, boardTopSource, nil),
+		cacheEvictScript:      pkg.Once("CacheEvict", CacheEvictSHA1, cacheEvictSource, nil),
+		cacheFetchScript:      pkg.Once("CacheFetch", CacheFetchSHA1, cacheFetchSource, nil),
+		cacheStoreScript:      pkg.Retryable("CacheStore", CacheStoreSHA1, cacheStoreSource, nil),
+		cartMergeScript:       pkg.Once("CartMerge", CartMergeSHA1, cartMergeSource, nil),
+		checkinScript:         pkg.Once("Checkin", CheckinSHA1, checkinSource, nil),
+		counterAddScript:      pkg.Once("CounterAdd", CounterAddSHA1, counterAddSource, nil),
+		countersBumpScript:    pkg.Once("CountersBump", CountersBumpSHA1, countersBumpSource, nil),
+		dailyNumberScript:     pkg.Once("DailyNumber", DailyNumberSHA1, dailyNumberSource, nil),
+		dedupWindowScript:     pkg.Once("DedupWindow", DedupWindowSHA1, dedupWindowSource, nil),
+		delayedMoveDueScript:  pkg.Once("DelayedMoveDue", DelayedMoveDueSHA1, delayedMoveDueSource, nil),
+		delayedScheduleScript: pkg.Retryable("DelayedSchedule", DelayedScheduleSHA1, delayedScheduleSource, nil),
+		documentPatchScript:   pkg.Retryable("DocumentPatch", DocumentPatchSHA1, documentPatchSource, nil),
+		eventPackScript:       pkg.Once("EventPack", EventPackSHA1, eventPackSource, nil),
+		fencedPutScript: pkg.Retryable(
+			"FencedPut", FencedPutSHA1, fencedPutSource,
+			map[string]error{"STALE_FENCE": ErrStaleFence},
+		),
+		fixedWindowScript: pkg.Once("FixedWindow", FixedWindowSHA1, fixedWindowSource, nil),
+		geoNearbyScript:   pkg.Retryable("GeoNearby", GeoNearbySHA1, geoNearbySource, nil),
+		guardedPutScript: pkg.Once(
+			"GuardedPut", GuardedPutSHA1, guardedPutSource,
+			map[string]error{"NOT_HELD": ErrNotHeld},
+		),
+		iDRangeScript: pkg.Retryable("IDRange", IDRangeSHA1, iDRangeSource, nil),
+		idempotencyBeginScript: pkg.Retryable(
+			"IdempotencyBegin", IdempotencyBeginSHA1, idempotencyBeginSource, nil,
+		),
+		idempotencyFinishScript: pkg.Retryable(
+			"IdempotencyFinish", IdempotencyFinishSHA1, idempotencyFinishSource,
+			map[string]error{"NOT_OWNER": ErrNotOwner},
+		),
+		inFlightScript: pkg.Once("InFlight", InFlightSHA1, inFlightSource, nil),
+		inventoryReserveScript: pkg.Once(
+			"InventoryReserve", InventoryReserveSHA1, inventoryReserveSource,
+			map[string]error{
+				"BAD_ORDER": ErrBadOrder,
+				"NO_STOCK":  ErrNoStock,
+			},
+		),
+		jobsAppendScript:     pkg.Once("JobsAppend", JobsAppendSHA1, jobsAppendSource, nil),
+		jobsListScript:       pkg.Retryable("JobsList", JobsListSHA1, jobsListSource, nil),
+		leaderboardAddScript: pkg.Once("LeaderboardAdd", LeaderboardAddSHA1, leaderboardAddSource, nil),
+		leaderboardAroundScript: pkg.Retryable(
+			"LeaderboardAround", LeaderboardAroundSHA1, leaderboardAroundSource, nil,
+		),
+		leaderboardTopScript: pkg.Retryable("LeaderboardTop", LeaderboardTopSHA1, leaderboardTopSource, nil),
+		leakyBucketScript:    pkg.Once("LeakyBucket", LeakyBucketSHA1, leakyBucketSource, nil),
+		meanAddScript:        pkg.Once("MeanAdd", MeanAddSHA1, meanAddSource, nil),
+		presenceScript:       pkg.Retryable("Presence", PresenceSHA1, presenceSource, nil),
+		priorityPopScript:    pkg.Once("PriorityPop", PriorityPopSHA1, priorityPopSource, nil),
+		priorityPushScript:   pkg.Once("PriorityPush", PriorityPushSHA1, priorityPushSource, nil),
+		queuePopScript:       pkg.Once("QueuePop", QueuePopSHA1, queuePopSource, nil),
+		queuePushScript: pkg.Once(
+			"QueuePush", QueuePushSHA1, queuePushSource,
+			map[string]error{"QUEUE_FULL": ErrQueueFull},
+		),
+		readFlagScript:      pkg.Retryable("ReadFlag", ReadFlagSHA1, readFlagSource, nil),
+		readFlagsScript:     pkg.Retryable("ReadFlags", ReadFlagsSHA1, readFlagsSource, nil),
+		readProfileScript:   pkg.Retryable("ReadProfile", ReadProfileSHA1, readProfileSource, nil),
+		reliableAckScript:   pkg.Once("ReliableAck", ReliableAckSHA1, reliableAckSource, nil),
+		reliableSweepScript: pkg.Once("ReliableSweep", ReliableSweepSHA1, reliableSweepSource, nil),
+		reliableTakeScript:  pkg.Once("ReliableTake", ReliableTakeSHA1, reliableTakeSource, nil),
+		rightsGrantScript:   pkg.Retryable("RightsGrant", RightsGrantSHA1, rightsGrantSource, nil),
+		safeIncrementScript: pkg.Once(
+			"SafeIncrement", SafeIncrementSHA1, safeIncrementSource,
+			map[string]error{"NOT_A_NUMBER": ErrNotANumber},
+		),
+		semaphoreAcquireScript: pkg.Retryable(
+			"SemaphoreAcquire", SemaphoreAcquireSHA1, semaphoreAcquireSource, nil,
+		),
+		semaphoreRefreshScript: pkg.Retryable(
+			"SemaphoreRefresh", SemaphoreRefreshSHA1, semaphoreRefreshSource,
+			map[string]error{"PERMIT_LOST": ErrPermitLost},
+		),
+		semaphoreReleaseScript: pkg.Retryable(
+			"SemaphoreRelease", SemaphoreReleaseSHA1, semaphoreReleaseSource, nil,
+		),
+		sessionOpenScript: pkg.Retryable("SessionOpen", SessionOpenSHA1, sessionOpenSource, nil),
+		sessionTouchScript: pkg.Retryable(
+			"SessionTouch", SessionTouchSHA1, sessionTouchSource,
+			map[string]error{"NO_SESSION": ErrNoSession},
+		),
+		setAndNotifyScript: pkg.Once("SetAndNotify", SetAndNotifySHA1, setAndNotifySource, nil),
+		setManyScript:      pkg.Once("SetMany", SetManySHA1, setManySource, nil),
+		shardAddScript:     pkg.Retryable("ShardAdd", ShardAddSHA1, shardAddSource, nil),
+		sharedPutScript: pkg.Once(
+			"SharedPut", SharedPutSHA1, sharedPutSource,
+			map[string]error{"NOT_SHARED": ErrNotShared},
+		),
+		slidingCounterScript: pkg.Once("SlidingCounter", SlidingCounterSHA1, slidingCounterSource, nil),
+		slidingLogScript:     pkg.Once("SlidingLog", SlidingLogSHA1, slidingLogSource, nil),
+		stockReportScript:    pkg.Retryable("StockReport", StockReportSHA1, stockReportSource, nil),
+		streamAddScript:      pkg.Once("StreamAdd", StreamAddSHA1, streamAddSource, nil),
+		streamClaimScript:    pkg.Once("StreamClaim", StreamClaimSHA1, streamClaimSource, nil),
+		streamDoneScript:     pkg.Once("StreamDone", StreamDoneSHA1, streamDoneSource, nil),
+		swapIfScript:         pkg.Once("SwapIf", SwapIfSHA1, swapIfSource, nil),
+		tagAllScript:         pkg.Retryable("TagAll", TagAllSHA1, tagAllSource, nil),
+		tagsOfScript:         pkg.Retryable("TagsOf", TagsOfSHA1, tagsOfSource, nil),
+		tokenBucketScript: pkg.Once(
+			"TokenBucket", TokenBucketSHA1, tokenBucketSource,
+			map[string]error{"TOO_EXPENSIVE": ErrTooExpensive},
+		),
+		transferScript: pkg.Once(
+			"Transfer", TransferSHA1, transferSource,
+			map[string]error{
+				"BAD_AMOUNT": ErrBadAmount,
+				"NO_ACCOUNT": ErrNoAccount,
+				"NO_FUNDS":   ErrNoFunds,
+			},
+		),
 		uniqueVisitorsScript: pkg.Retryable("UniqueVisitors", UniqueVisitorsSHA1, uniqueVisitorsSource, nil),
 		valuesFetchScript:    pkg.Retryable("ValuesFetch", ValuesFetchSHA1, valuesFetchSource, nil),
 		valuesStoreScript:    pkg.Once("ValuesStore", ValuesStoreSHA1, valuesStoreSource, nil),
@@ -299,27 +340,41 @@ func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 // embeds a Caller and has the methods that the test needs.
 type Caller interface {
 	AddressAdmit(ctx context.Context, c rueidis.Client, p AddressAdmitParams) (AddressAdmitResult, error)
-	AddressAdmitBatch(ctx context.Context, c rueidis.Client, params []AddressAdmitParams) []redislua.Reply[AddressAdmitResult]
+	AddressAdmitBatch(
+		ctx context.Context, c rueidis.Client, params []AddressAdmitParams,
+	) []redislua.Reply[AddressAdmitResult]
 	Announce(ctx context.Context, c rueidis.Client, p AnnounceParams) (int64, error)
 	AnnounceBatch(ctx context.Context, c rueidis.Client, params []AnnounceParams) []redislua.Reply[int64]
 	Anything(ctx context.Context, c rueidis.Client, p AnythingParams) (rueidis.RedisMessage, error)
-	AnythingBatch(ctx context.Context, c rueidis.Client, params []AnythingParams) []redislua.Reply[rueidis.RedisMessage]
+	AnythingBatch(
+		ctx context.Context, c rueidis.Client, params []AnythingParams,
+	) []redislua.Reply[rueidis.RedisMessage]
 	ApplyChange(ctx context.Context, c rueidis.Client, p ApplyChangeParams) error
-	ApplyChangeBatch(ctx context.Context, c rueidis.Client, params []ApplyChangeParams) []redislua.Reply[struct{}]
+	ApplyChangeBatch(
+		ctx context.Context, c rueidis.Client, params []ApplyChangeParams,
+	) []redislua.Reply[struct{}]
 	BloomAdd(ctx context.Context, c rueidis.Client, p BloomAddParams) ([]bool, error)
 	BloomAddBatch(ctx context.Context, c rueidis.Client, params []BloomAddParams) []redislua.Reply[[]bool]
 	BloomTest(ctx context.Context, c rueidis.Client, p BloomTestParams) (bool, error)
 	BloomTestBatch(ctx context.Context, c rueidis.Client, params []BloomTestParams) []redislua.Reply[bool]
 	BoardPop(ctx context.Context, c rueidis.Client, p BoardPopParams) (redislua.Null[BoardPopResult], error)
-	BoardPopBatch(ctx context.Context, c rueidis.Client, params []BoardPopParams) []redislua.Reply[redislua.Null[BoardPopResult]]
+	BoardPopBatch(
+		ctx context.Context, c rueidis.Client, params []BoardPopParams,
+	) []redislua.Reply[redislua.Null[BoardPopResult]]
 	BoardTop(ctx context.Context, c rueidis.Client, p BoardTopParams) ([]BoardTopItem, error)
-	BoardTopBatch(ctx context.Context, c rueidis.Client, params []BoardTopParams) []redislua.Reply[[]BoardTopItem]
+	BoardTopBatch(
+		ctx context.Context, c rueidis.Client, params []BoardTopParams,
+	) []redislua.Reply[[]BoardTopItem]
 	BoardTopPairs(ctx context.Context, c rueidis.Client, p BoardTopPairsParams) ([]BoardTopPairsItem, error)
-	BoardTopPairsBatch(ctx context.Context, c rueidis.Client, params []BoardTopPairsParams) []redislua.Reply[[]BoardTopPairsItem]
+	BoardTopPairsBatch(
+		ctx context.Context, c rueidis.Client, params []BoardTopPairsParams,
+	) []redislua.Reply[[]BoardTopPairsItem]
 	CacheEvict(ctx context.Context, c rueidis.Client, p CacheEvictParams) ([]string, error)
 	CacheEvictBatch(ctx context.Context, c rueidis.Client, params []CacheEvictParams) []redislua.Reply[[]string]
 	CacheFetch(ctx context.Context, c rueidis.Client, p CacheFetchParams) (CacheFetchResult, error)
-	CacheFetchBatch(ctx context.Context, c rueidis.Client, params []CacheFetchParams) []redislua.Reply[CacheFetchResult]
+	CacheFetchBatch(
+		ctx context.Context, c rueidis.Client, params []CacheFetchParams,
+	) []redislua.Reply[CacheFetchResult]
 	CacheStore(ctx context.Context, c rueidis.Client, p CacheStoreParams) error
 	CacheStoreBatch(ctx context.Context, c rueidis.Client, params []CacheStoreParams) []redislua.Reply[struct{}]
 	CartMerge(ctx context.Context, c rueidis.Client, p CartMergeParams) (Cart, error)
@@ -329,55 +384,93 @@ type Caller interface {
 	CounterAdd(ctx context.Context, c rueidis.Client, p CounterAddParams) (int64, error)
 	CounterAddBatch(ctx context.Context, c rueidis.Client, params []CounterAddParams) []redislua.Reply[int64]
 	CountersBump(ctx context.Context, c rueidis.Client, p CountersBumpParams) (map[string]int64, error)
-	CountersBumpBatch(ctx context.Context, c rueidis.Client, params []CountersBumpParams) []redislua.Reply[map[string]int64]
+	CountersBumpBatch(
+		ctx context.Context, c rueidis.Client, params []CountersBumpParams,
+	) []redislua.Reply[map[string]int64]
 	DailyNumber(ctx context.Context, c rueidis.Client, p DailyNumberParams) (string, error)
 	DailyNumberBatch(ctx context.Context, c rueidis.Client, params []DailyNumberParams) []redislua.Reply[string]
 	DedupWindow(ctx context.Context, c rueidis.Client, p DedupWindowParams) ([]bool, error)
 	DedupWindowBatch(ctx context.Context, c rueidis.Client, params []DedupWindowParams) []redislua.Reply[[]bool]
 	DelayedMoveDue(ctx context.Context, c rueidis.Client, p DelayedMoveDueParams) ([]string, error)
-	DelayedMoveDueBatch(ctx context.Context, c rueidis.Client, params []DelayedMoveDueParams) []redislua.Reply[[]string]
+	DelayedMoveDueBatch(
+		ctx context.Context, c rueidis.Client, params []DelayedMoveDueParams,
+	) []redislua.Reply[[]string]
 	DelayedSchedule(ctx context.Context, c rueidis.Client, p DelayedScheduleParams) error
-	DelayedScheduleBatch(ctx context.Context, c rueidis.Client, params []DelayedScheduleParams) []redislua.Reply[struct{}]
+	DelayedScheduleBatch(
+		ctx context.Context, c rueidis.Client, params []DelayedScheduleParams,
+	) []redislua.Reply[struct{}]
 	DocumentPatch(ctx context.Context, c rueidis.Client, p DocumentPatchParams) (json.RawMessage, error)
-	DocumentPatchBatch(ctx context.Context, c rueidis.Client, params []DocumentPatchParams) []redislua.Reply[json.RawMessage]
+	DocumentPatchBatch(
+		ctx context.Context, c rueidis.Client, params []DocumentPatchParams,
+	) []redislua.Reply[json.RawMessage]
 	EventPack(ctx context.Context, c rueidis.Client, p EventPackParams) ([]Event, error)
 	EventPackBatch(ctx context.Context, c rueidis.Client, params []EventPackParams) []redislua.Reply[[]Event]
 	FencedPut(ctx context.Context, c rueidis.Client, p FencedPutParams) error
 	FencedPutBatch(ctx context.Context, c rueidis.Client, params []FencedPutParams) []redislua.Reply[struct{}]
 	FixedWindow(ctx context.Context, c rueidis.Client, p FixedWindowParams) (FixedWindowResult, error)
-	FixedWindowBatch(ctx context.Context, c rueidis.Client, params []FixedWindowParams) []redislua.Reply[FixedWindowResult]
+	FixedWindowBatch(
+		ctx context.Context, c rueidis.Client, params []FixedWindowParams,
+	) []redislua.Reply[FixedWindowResult]
 	GeoNearby(ctx context.Context, c rueidis.Client, p GeoNearbyParams) (GeoNearbyResult, error)
-	GeoNearbyBatch(ctx context.Context, c rueidis.Client, params []GeoNearbyParams) []redislua.Reply[GeoNearbyResult]
+	GeoNearbyBatch(
+		ctx context.Context, c rueidis.Client, params []GeoNearbyParams,
+	) []redislua.Reply[GeoNearbyResult]
 	GuardedPut(ctx context.Context, c rueidis.Client, p GuardedPutParams) error
 	GuardedPutBatch(ctx context.Context, c rueidis.Client, params []GuardedPutParams) []redislua.Reply[struct{}]
 	IDRange(ctx context.Context, c rueidis.Client, p IDRangeParams) (IDRangeResult, error)
 	IDRangeBatch(ctx context.Context, c rueidis.Client, params []IDRangeParams) []redislua.Reply[IDRangeResult]
-	IdempotencyBegin(ctx context.Context, c rueidis.Client, p IdempotencyBeginParams) (IdempotencyBeginResult, error)
-	IdempotencyBeginBatch(ctx context.Context, c rueidis.Client, params []IdempotencyBeginParams) []redislua.Reply[IdempotencyBeginResult]
+	IdempotencyBegin(
+		ctx context.Context, c rueidis.Client, p IdempotencyBeginParams,
+	) (IdempotencyBeginResult, error)
+	IdempotencyBeginBatch(
+		ctx context.Context, c rueidis.Client, params []IdempotencyBeginParams,
+	) []redislua.Reply[IdempotencyBeginResult]
 	IdempotencyFinish(ctx context.Context, c rueidis.Client, p IdempotencyFinishParams) error
-	IdempotencyFinishBatch(ctx context.Context, c rueidis.Client, params []IdempotencyFinishParams) []redislua.Reply[struct{}]
+	IdempotencyFinishBatch(
+		ctx context.Context, c rueidis.Client, params []IdempotencyFinishParams,
+	) []redislua.Reply[struct{}]
 	InFlight(ctx context.Context, c rueidis.Client, p InFlightParams) (InFlightResult, error)
-	InFlightBatch(ctx context.Context, c rueidis.Client, params []InFlightParams) []redislua.Reply[InFlightResult]
+	InFlightBatch(
+		ctx context.Context, c rueidis.Client, params []InFlightParams,
+	) []redislua.Reply[InFlightResult]
 	InventoryReserve(ctx context.Context, c rueidis.Client, p InventoryReserveParams) ([]int64, error)
-	InventoryReserveBatch(ctx context.Context, c rueidis.Client, params []InventoryReserveParams) []redislua.Reply[[]int64]
+	InventoryReserveBatch(
+		ctx context.Context, c rueidis.Client, params []InventoryReserveParams,
+	) []redislua.Reply[[]int64]
 	JobsAppend(ctx context.Context, c rueidis.Client, p JobsAppendParams) (int64, error)
 	JobsAppendBatch(ctx context.Context, c rueidis.Client, params []JobsAppendParams) []redislua.Reply[int64]
 	JobsList(ctx context.Context, c rueidis.Client, p JobsListParams) (map[string]Job, error)
-	JobsListBatch(ctx context.Context, c rueidis.Client, params []JobsListParams) []redislua.Reply[map[string]Job]
+	JobsListBatch(
+		ctx context.Context, c rueidis.Client, params []JobsListParams,
+	) []redislua.Reply[map[string]Job]
 	LeaderboardAdd(ctx context.Context, c rueidis.Client, p LeaderboardAddParams) (LeaderboardAddResult, error)
-	LeaderboardAddBatch(ctx context.Context, c rueidis.Client, params []LeaderboardAddParams) []redislua.Reply[LeaderboardAddResult]
-	LeaderboardAround(ctx context.Context, c rueidis.Client, p LeaderboardAroundParams) (LeaderboardAroundResult, error)
-	LeaderboardAroundBatch(ctx context.Context, c rueidis.Client, params []LeaderboardAroundParams) []redislua.Reply[LeaderboardAroundResult]
+	LeaderboardAddBatch(
+		ctx context.Context, c rueidis.Client, params []LeaderboardAddParams,
+	) []redislua.Reply[LeaderboardAddResult]
+	LeaderboardAround(
+		ctx context.Context, c rueidis.Client, p LeaderboardAroundParams,
+	) (LeaderboardAroundResult, error)
+	LeaderboardAroundBatch(
+		ctx context.Context, c rueidis.Client, params []LeaderboardAroundParams,
+	) []redislua.Reply[LeaderboardAroundResult]
 	LeaderboardTop(ctx context.Context, c rueidis.Client, p LeaderboardTopParams) (LeaderboardTopResult, error)
-	LeaderboardTopBatch(ctx context.Context, c rueidis.Client, params []LeaderboardTopParams) []redislua.Reply[LeaderboardTopResult]
+	LeaderboardTopBatch(
+		ctx context.Context, c rueidis.Client, params []LeaderboardTopParams,
+	) []redislua.Reply[LeaderboardTopResult]
 	LeakyBucket(ctx context.Context, c rueidis.Client, p LeakyBucketParams) (LeakyBucketResult, error)
-	LeakyBucketBatch(ctx context.Context, c rueidis.Client, params []LeakyBucketParams) []redislua.Reply[LeakyBucketResult]
+	LeakyBucketBatch(
+		ctx context.Context, c rueidis.Client, params []LeakyBucketParams,
+	) []redislua.Reply[LeakyBucketResult]
 	MeanAdd(ctx context.Context, c rueidis.Client, p MeanAddParams) (MeanAddResult, error)
 	MeanAddBatch(ctx context.Context, c rueidis.Client, params []MeanAddParams) []redislua.Reply[MeanAddResult]
 	Presence(ctx context.Context, c rueidis.Client, p PresenceParams) (PresenceResult, error)
-	PresenceBatch(ctx context.Context, c rueidis.Client, params []PresenceParams) []redislua.Reply[PresenceResult]
+	PresenceBatch(
+		ctx context.Context, c rueidis.Client, params []PresenceParams,
+	) []redislua.Reply[PresenceResult]
 	PriorityPop(ctx context.Context, c rueidis.Client, p PriorityPopParams) (PriorityPopResult, error)
-	PriorityPopBatch(ctx context.Context, c rueidis.Client, params []PriorityPopParams) []redislua.Reply[PriorityPopResult]
+	PriorityPopBatch(
+		ctx context.Context, c rueidis.Client, params []PriorityPopParams,
+	) []redislua.Reply[PriorityPopResult]
 	PriorityPush(ctx context.Context, c rueidis.Client, p PriorityPushParams) (bool, error)
 	PriorityPushBatch(ctx context.Context, c rueidis.Client, params []PriorityPushParams) []redislua.Reply[bool]
 	QueuePop(ctx context.Context, c rueidis.Client, p QueuePopParams) ([][]byte, error)
@@ -385,51 +478,97 @@ type Caller interface {
 	QueuePush(ctx context.Context, c rueidis.Client, p QueuePushParams) (int64, error)
 	QueuePushBatch(ctx context.Context, c rueidis.Client, params []QueuePushParams) []redislua.Reply[int64]
 	ReadFlag(ctx context.Context, c rueidis.Client, p ReadFlagParams) (redislua.Null[string], error)
-	ReadFlagBatch(ctx context.Context, c rueidis.Client, params []ReadFlagParams) []redislua.Reply[redislua.Null[string]]
-	ReadFlagCached(ctx context.Context, c rueidis.Client, p ReadFlagParams, ttl time.Duration) (redislua.Cached[redislua.Null[string]], error)
+	ReadFlagBatch(
+		ctx context.Context, c rueidis.Client, params []ReadFlagParams,
+	) []redislua.Reply[redislua.Null[string]]
+	ReadFlagCached(
+		ctx context.Context, c rueidis.Client, p ReadFlagParams, ttl time.Duration,
+	) (redislua.Cached[redislua.Null[string]], error)
 	ReadFlags(ctx context.Context, c rueidis.Client, p ReadFlagsParams) (map[string]string, error)
-	ReadFlagsBatch(ctx context.Context, c rueidis.Client, params []ReadFlagsParams) []redislua.Reply[map[string]string]
+	ReadFlagsBatch(
+		ctx context.Context, c rueidis.Client, params []ReadFlagsParams,
+	) []redislua.Reply[map[string]string]
 	ReadProfile(ctx context.Context, c rueidis.Client, p ReadProfileParams) (redislua.Null[Profile], error)
-	ReadProfileBatch(ctx context.Context, c rueidis.Client, params []ReadProfileParams) []redislua.Reply[redislua.Null[Profile]]
-	ReadProfileCached(ctx context.Context, c rueidis.Client, p ReadProfileParams, ttl time.Duration) (redislua.Cached[redislua.Null[Profile]], error)
+	ReadProfileBatch(
+		ctx context.Context, c rueidis.Client, params []ReadProfileParams,
+	) []redislua.Reply[redislua.Null[Profile]]
+	ReadProfileCached(
+		ctx context.Context, c rueidis.Client, p ReadProfileParams, ttl time.Duration,
+	) (redislua.Cached[redislua.Null[Profile]], error)
 	ReliableAck(ctx context.Context, c rueidis.Client, p ReliableAckParams) (bool, error)
 	ReliableAckBatch(ctx context.Context, c rueidis.Client, params []ReliableAckParams) []redislua.Reply[bool]
 	ReliableSweep(ctx context.Context, c rueidis.Client, p ReliableSweepParams) (ReliableSweepResult, error)
-	ReliableSweepBatch(ctx context.Context, c rueidis.Client, params []ReliableSweepParams) []redislua.Reply[ReliableSweepResult]
+	ReliableSweepBatch(
+		ctx context.Context, c rueidis.Client, params []ReliableSweepParams,
+	) []redislua.Reply[ReliableSweepResult]
 	ReliableTake(ctx context.Context, c rueidis.Client, p ReliableTakeParams) (ReliableTakeResult, error)
-	ReliableTakeBatch(ctx context.Context, c rueidis.Client, params []ReliableTakeParams) []redislua.Reply[ReliableTakeResult]
+	ReliableTakeBatch(
+		ctx context.Context, c rueidis.Client, params []ReliableTakeParams,
+	) []redislua.Reply[ReliableTakeResult]
 	RightsGrant(ctx context.Context, c rueidis.Client, p RightsGrantParams) (RightsGrantResult, error)
-	RightsGrantBatch(ctx context.Context, c rueidis.Client, params []RightsGrantParams) []redislua.Reply[RightsGrantResult]
+	RightsGrantBatch(
+		ctx context.Context, c rueidis.Client, params []RightsGrantParams,
+	) []redislua.Reply[RightsGrantResult]
 	SafeIncrement(ctx context.Context, c rueidis.Client, p SafeIncrementParams) (float64, error)
-	SafeIncrementBatch(ctx context.Context, c rueidis.Client, params []SafeIncrementParams) []redislua.Reply[float64]
-	SemaphoreAcquire(ctx context.Context, c rueidis.Client, p SemaphoreAcquireParams) (SemaphoreAcquireResult, error)
-	SemaphoreAcquireBatch(ctx context.Context, c rueidis.Client, params []SemaphoreAcquireParams) []redislua.Reply[SemaphoreAcquireResult]
-	SemaphoreRefresh(ctx context.Context, c rueidis.Client, p SemaphoreRefreshParams) (SemaphoreRefreshResult, error)
-	SemaphoreRefreshBatch(ctx context.Context, c rueidis.Client, params []SemaphoreRefreshParams) []redislua.Reply[SemaphoreRefreshResult]
+	SafeIncrementBatch(
+		ctx context.Context, c rueidis.Client, params []SafeIncrementParams,
+	) []redislua.Reply[float64]
+	SemaphoreAcquire(
+		ctx context.Context, c rueidis.Client, p SemaphoreAcquireParams,
+	) (SemaphoreAcquireResult, error)
+	SemaphoreAcquireBatch(
+		ctx context.Context, c rueidis.Client, params []SemaphoreAcquireParams,
+	) []redislua.Reply[SemaphoreAcquireResult]
+	SemaphoreRefresh(
+		ctx context.Context, c rueidis.Client, p SemaphoreRefreshParams,
+	) (SemaphoreRefreshResult, error)
+	SemaphoreRefreshBatch(
+		ctx context.Context, c rueidis.Client, params []SemaphoreRefreshParams,
+	) []redislua.Reply[SemaphoreRefreshResult]
 	SemaphoreRelease(ctx context.Context, c rueidis.Client, p SemaphoreReleaseParams) (int64, error)
-	SemaphoreReleaseBatch(ctx context.Context, c rueidis.Client, params []SemaphoreReleaseParams) []redislua.Reply[int64]
+	SemaphoreReleaseBatch(
+		ctx context.Context, c rueidis.Client, params []SemaphoreReleaseParams,
+	) []redislua.Reply[int64]
 	SessionOpen(ctx context.Context, c rueidis.Client, p SessionOpenParams) error
-	SessionOpenBatch(ctx context.Context, c rueidis.Client, params []SessionOpenParams) []redislua.Reply[struct{}]
+	SessionOpenBatch(
+		ctx context.Context, c rueidis.Client, params []SessionOpenParams,
+	) []redislua.Reply[struct{}]
 	SessionTouch(ctx context.Context, c rueidis.Client, p SessionTouchParams) (SessionTouchResult, error)
-	SessionTouchBatch(ctx context.Context, c rueidis.Client, params []SessionTouchParams) []redislua.Reply[SessionTouchResult]
+	SessionTouchBatch(
+		ctx context.Context, c rueidis.Client, params []SessionTouchParams,
+	) []redislua.Reply[SessionTouchResult]
 	SetAndNotify(ctx context.Context, c rueidis.Client, p SetAndNotifyParams) (SetAndNotifyResult, error)
-	SetAndNotifyBatch(ctx context.Context, c rueidis.Client, params []SetAndNotifyParams) []redislua.Reply[SetAndNotifyResult]
+	SetAndNotifyBatch(
+		ctx context.Context, c rueidis.Client, params []SetAndNotifyParams,
+	) []redislua.Reply[SetAndNotifyResult]
 	SetMany(ctx context.Context, c rueidis.Client, p SetManyParams) (bool, error)
 	SetManyBatch(ctx context.Context, c rueidis.Client, params []SetManyParams) []redislua.Reply[bool]
 	ShardAdd(ctx context.Context, c rueidis.Client, p ShardAddParams) (ShardAddResult, error)
-	ShardAddBatch(ctx context.Context, c rueidis.Client, params []ShardAddParams) []redislua.Reply[ShardAddResult]
+	ShardAddBatch(
+		ctx context.Context, c rueidis.Client, params []ShardAddParams,
+	) []redislua.Reply[ShardAddResult]
 	SharedPut(ctx context.Context, c rueidis.Client, p SharedPutParams) error
 	SharedPutBatch(ctx context.Context, c rueidis.Client, params []SharedPutParams) []redislua.Reply[struct{}]
 	SlidingCounter(ctx context.Context, c rueidis.Client, p SlidingCounterParams) (SlidingCounterResult, error)
-	SlidingCounterBatch(ctx context.Context, c rueidis.Client, params []SlidingCounterParams) []redislua.Reply[SlidingCounterResult]
+	SlidingCounterBatch(
+		ctx context.Context, c rueidis.Client, params []SlidingCounterParams,
+	) []redislua.Reply[SlidingCounterResult]
 	SlidingLog(ctx context.Context, c rueidis.Client, p SlidingLogParams) (SlidingLogResult, error)
-	SlidingLogBatch(ctx context.Context, c rueidis.Client, params []SlidingLogParams) []redislua.Reply[SlidingLogResult]
+	SlidingLogBatch(
+		ctx context.Context, c rueidis.Client, params []SlidingLogParams,
+	) []redislua.Reply[SlidingLogResult]
 	StockReport(ctx context.Context, c rueidis.Client, p StockReportParams) (StockReportResult, error)
-	StockReportBatch(ctx context.Context, c rueidis.Client, params []StockReportParams) []redislua.Reply[StockReportResult]
+	StockReportBatch(
+		ctx context.Context, c rueidis.Client, params []StockReportParams,
+	) []redislua.Reply[StockReportResult]
 	StreamAdd(ctx context.Context, c rueidis.Client, p StreamAddParams) (StreamAddResult, error)
-	StreamAddBatch(ctx context.Context, c rueidis.Client, params []StreamAddParams) []redislua.Reply[StreamAddResult]
+	StreamAddBatch(
+		ctx context.Context, c rueidis.Client, params []StreamAddParams,
+	) []redislua.Reply[StreamAddResult]
 	StreamClaim(ctx context.Context, c rueidis.Client, p StreamClaimParams) (StreamClaimResult, error)
-	StreamClaimBatch(ctx context.Context, c rueidis.Client, params []StreamClaimParams) []redislua.Reply[StreamClaimResult]
+	StreamClaimBatch(
+		ctx context.Context, c rueidis.Client, params []StreamClaimParams,
+	) []redislua.Reply[StreamClaimResult]
 	StreamDone(ctx context.Context, c rueidis.Client, p StreamDoneParams) (int64, error)
 	StreamDoneBatch(ctx context.Context, c rueidis.Client, params []StreamDoneParams) []redislua.Reply[int64]
 	SwapIf(ctx context.Context, c rueidis.Client, p SwapIfParams) (SwapIfResult, error)
@@ -437,21 +576,37 @@ type Caller interface {
 	TagAll(ctx context.Context, c rueidis.Client, p TagAllParams) (int64, error)
 	TagAllBatch(ctx context.Context, c rueidis.Client, params []TagAllParams) []redislua.Reply[int64]
 	TagsOf(ctx context.Context, c rueidis.Client, p TagsOfParams) (map[string][]string, error)
-	TagsOfBatch(ctx context.Context, c rueidis.Client, params []TagsOfParams) []redislua.Reply[map[string][]string]
+	TagsOfBatch(
+		ctx context.Context, c rueidis.Client, params []TagsOfParams,
+	) []redislua.Reply[map[string][]string]
 	TokenBucket(ctx context.Context, c rueidis.Client, p TokenBucketParams) (TokenBucketResult, error)
-	TokenBucketBatch(ctx context.Context, c rueidis.Client, params []TokenBucketParams) []redislua.Reply[TokenBucketResult]
+	TokenBucketBatch(
+		ctx context.Context, c rueidis.Client, params []TokenBucketParams,
+	) []redislua.Reply[TokenBucketResult]
 	Transfer(ctx context.Context, c rueidis.Client, p TransferParams) (TransferResult, error)
-	TransferBatch(ctx context.Context, c rueidis.Client, params []TransferParams) []redislua.Reply[TransferResult]
+	TransferBatch(
+		ctx context.Context, c rueidis.Client, params []TransferParams,
+	) []redislua.Reply[TransferResult]
 	UniqueVisitors(ctx context.Context, c rueidis.Client, p UniqueVisitorsParams) (int64, error)
-	UniqueVisitorsBatch(ctx context.Context, c rueidis.Client, params []UniqueVisitorsParams) []redislua.Reply[int64]
+	UniqueVisitorsBatch(
+		ctx context.Context, c rueidis.Client, params []UniqueVisitorsParams,
+	) []redislua.Reply[int64]
 	ValuesFetch(ctx context.Context, c rueidis.Client, p ValuesFetchParams) (ValuesFetchResult, error)
-	ValuesFetchBatch(ctx context.Context, c rueidis.Client, params []ValuesFetchParams) []redislua.Reply[ValuesFetchResult]
+	ValuesFetchBatch(
+		ctx context.Context, c rueidis.Client, params []ValuesFetchParams,
+	) []redislua.Reply[ValuesFetchResult]
 	ValuesStore(ctx context.Context, c rueidis.Client, p ValuesStoreParams) (ValuesStoreResult, error)
-	ValuesStoreBatch(ctx context.Context, c rueidis.Client, params []ValuesStoreParams) []redislua.Reply[ValuesStoreResult]
+	ValuesStoreBatch(
+		ctx context.Context, c rueidis.Client, params []ValuesStoreParams,
+	) []redislua.Reply[ValuesStoreResult]
 	WeightsRead(ctx context.Context, c rueidis.Client, p WeightsReadParams) (WeightsReadResult, error)
-	WeightsReadBatch(ctx context.Context, c rueidis.Client, params []WeightsReadParams) []redislua.Reply[WeightsReadResult]
+	WeightsReadBatch(
+		ctx context.Context, c rueidis.Client, params []WeightsReadParams,
+	) []redislua.Reply[WeightsReadResult]
 	WorkSteal(ctx context.Context, c rueidis.Client, p WorkStealParams) (WorkStealResult, error)
-	WorkStealBatch(ctx context.Context, c rueidis.Client, params []WorkStealParams) []redislua.Reply[WorkStealResult]
+	WorkStealBatch(
+		ctx context.Context, c rueidis.Client, params []WorkStealParams,
+	) []redislua.Reply[WorkStealResult]
 	Load(ctx context.Context, c rueidis.Client) error
 }
 

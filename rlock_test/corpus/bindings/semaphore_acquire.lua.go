@@ -40,16 +40,22 @@ type SemaphoreAcquireResult struct {
 // A holder that dies gives its permit back when the lease ends.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
-func (s *Scripts) SemaphoreAcquire(ctx context.Context, c rueidis.Client, p SemaphoreAcquireParams) (SemaphoreAcquireResult, error) {
+func (s *Scripts) SemaphoreAcquire(
+	ctx context.Context, c rueidis.Client, p SemaphoreAcquireParams,
+) (SemaphoreAcquireResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeSemaphoreAcquireReply(&s.semaphoreAcquireScript, s.semaphoreAcquireScript.Exec(ctx, c, &call))
 }
 
-// SemaphoreAcquireBatch calls [Scripts.SemaphoreAcquire] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) SemaphoreAcquireBatch(ctx context.Context, c rueidis.Client, params []SemaphoreAcquireParams) []redislua.Reply[SemaphoreAcquireResult] {
-	return luaimpl.Batch(ctx, c, &s.semaphoreAcquireScript, params, SemaphoreAcquireParams.encode, decodeSemaphoreAcquireReply)
+// SemaphoreAcquireBatch calls [Scripts.SemaphoreAcquire] once for each of params, in one pipeline.
+// It is not atomic, and each call has its own Reply: if one fails, the others still run.
+func (s *Scripts) SemaphoreAcquireBatch(
+	ctx context.Context, c rueidis.Client, params []SemaphoreAcquireParams,
+) []redislua.Reply[SemaphoreAcquireResult] {
+	return luaimpl.Batch(
+		ctx, c, &s.semaphoreAcquireScript, params, SemaphoreAcquireParams.encode, decodeSemaphoreAcquireReply,
+	)
 }
 
 // encode appends the words of the call, in the order of the header.

@@ -38,16 +38,22 @@ type SemaphoreRefreshResult struct {
 // lease has ended stays lost, even if nobody has taken it since.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
-func (s *Scripts) SemaphoreRefresh(ctx context.Context, c rueidis.Client, p SemaphoreRefreshParams) (SemaphoreRefreshResult, error) {
+func (s *Scripts) SemaphoreRefresh(
+	ctx context.Context, c rueidis.Client, p SemaphoreRefreshParams,
+) (SemaphoreRefreshResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeSemaphoreRefreshReply(&s.semaphoreRefreshScript, s.semaphoreRefreshScript.Exec(ctx, c, &call))
 }
 
-// SemaphoreRefreshBatch calls [Scripts.SemaphoreRefresh] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) SemaphoreRefreshBatch(ctx context.Context, c rueidis.Client, params []SemaphoreRefreshParams) []redislua.Reply[SemaphoreRefreshResult] {
-	return luaimpl.Batch(ctx, c, &s.semaphoreRefreshScript, params, SemaphoreRefreshParams.encode, decodeSemaphoreRefreshReply)
+// SemaphoreRefreshBatch calls [Scripts.SemaphoreRefresh] once for each of params, in one pipeline.
+// It is not atomic, and each call has its own Reply: if one fails, the others still run.
+func (s *Scripts) SemaphoreRefreshBatch(
+	ctx context.Context, c rueidis.Client, params []SemaphoreRefreshParams,
+) []redislua.Reply[SemaphoreRefreshResult] {
+	return luaimpl.Batch(
+		ctx, c, &s.semaphoreRefreshScript, params, SemaphoreRefreshParams.encode, decodeSemaphoreRefreshReply,
+	)
 }
 
 // encode appends the words of the call, in the order of the header.

@@ -30,16 +30,22 @@ type SemaphoreReleaseParams struct {
 // SemaphoreRelease gives permits back; those that are not held are left out of the count.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
-func (s *Scripts) SemaphoreRelease(ctx context.Context, c rueidis.Client, p SemaphoreReleaseParams) (int64, error) {
+func (s *Scripts) SemaphoreRelease(
+	ctx context.Context, c rueidis.Client, p SemaphoreReleaseParams,
+) (int64, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeSemaphoreReleaseReply(&s.semaphoreReleaseScript, s.semaphoreReleaseScript.Exec(ctx, c, &call))
 }
 
-// SemaphoreReleaseBatch calls [Scripts.SemaphoreRelease] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) SemaphoreReleaseBatch(ctx context.Context, c rueidis.Client, params []SemaphoreReleaseParams) []redislua.Reply[int64] {
-	return luaimpl.Batch(ctx, c, &s.semaphoreReleaseScript, params, SemaphoreReleaseParams.encode, decodeSemaphoreReleaseReply)
+// SemaphoreReleaseBatch calls [Scripts.SemaphoreRelease] once for each of params, in one pipeline.
+// It is not atomic, and each call has its own Reply: if one fails, the others still run.
+func (s *Scripts) SemaphoreReleaseBatch(
+	ctx context.Context, c rueidis.Client, params []SemaphoreReleaseParams,
+) []redislua.Reply[int64] {
+	return luaimpl.Batch(
+		ctx, c, &s.semaphoreReleaseScript, params, SemaphoreReleaseParams.encode, decodeSemaphoreReleaseReply,
+	)
 }
 
 // encode appends the words of the call, in the order of the header.

@@ -46,7 +46,9 @@ func (s *Scripts) ShardAdd(ctx context.Context, c rueidis.Client, p ShardAddPara
 
 // ShardAddBatch calls [Scripts.ShardAdd] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ShardAddBatch(ctx context.Context, c rueidis.Client, params []ShardAddParams) []redislua.Reply[ShardAddResult] {
+func (s *Scripts) ShardAddBatch(
+	ctx context.Context, c rueidis.Client, params []ShardAddParams,
+) []redislua.Reply[ShardAddResult] {
 	return luaimpl.Batch(ctx, c, &s.shardAddScript, params, ShardAddParams.encode, decodeShardAddReply)
 }
 

@@ -28,9 +28,9 @@ type SharedPutParams struct {
 	Text string        // ARGV[2]
 }
 
-// SharedPut writes a copy of what readers of a lock see, as long as they share it: no writer has had the lock
-// since the caller's share was granted. The caller passes the Readers of its lock, and one who has the whole
-// lock is refused. In a cluster, lock and copy must share a {hash tag}.
+// SharedPut writes a copy of what readers of a lock see, as long as they share it: no writer has
+// had the lock since the caller's share was granted. The caller passes the Readers of its lock, and
+// one who has the whole lock is refused. In a cluster, lock and copy must share a {hash tag}.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 // It is guarded: it writes only while lock is held.
@@ -43,7 +43,9 @@ func (s *Scripts) SharedPut(ctx context.Context, c rueidis.Client, p SharedPutPa
 
 // SharedPutBatch calls [Scripts.SharedPut] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) SharedPutBatch(ctx context.Context, c rueidis.Client, params []SharedPutParams) []redislua.Reply[struct{}] {
+func (s *Scripts) SharedPutBatch(
+	ctx context.Context, c rueidis.Client, params []SharedPutParams,
+) []redislua.Reply[struct{}] {
 	return luaimpl.Batch(ctx, c, &s.sharedPutScript, params, SharedPutParams.encode, decodeSharedPutReply)
 }
 

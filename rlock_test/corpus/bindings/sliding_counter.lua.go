@@ -41,16 +41,22 @@ type SlidingCounterResult struct {
 // covers. It takes two small counters, whatever the limit.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) SlidingCounter(ctx context.Context, c rueidis.Client, p SlidingCounterParams) (SlidingCounterResult, error) {
+func (s *Scripts) SlidingCounter(
+	ctx context.Context, c rueidis.Client, p SlidingCounterParams,
+) (SlidingCounterResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeSlidingCounterReply(&s.slidingCounterScript, s.slidingCounterScript.Exec(ctx, c, &call))
 }
 
-// SlidingCounterBatch calls [Scripts.SlidingCounter] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) SlidingCounterBatch(ctx context.Context, c rueidis.Client, params []SlidingCounterParams) []redislua.Reply[SlidingCounterResult] {
-	return luaimpl.Batch(ctx, c, &s.slidingCounterScript, params, SlidingCounterParams.encode, decodeSlidingCounterReply)
+// SlidingCounterBatch calls [Scripts.SlidingCounter] once for each of params, in one pipeline. It
+// is not atomic, and each call has its own Reply: if one fails, the others still run.
+func (s *Scripts) SlidingCounterBatch(
+	ctx context.Context, c rueidis.Client, params []SlidingCounterParams,
+) []redislua.Reply[SlidingCounterResult] {
+	return luaimpl.Batch(
+		ctx, c, &s.slidingCounterScript, params, SlidingCounterParams.encode, decodeSlidingCounterReply,
+	)
 }
 
 // encode appends the words of the call, in the order of the header.

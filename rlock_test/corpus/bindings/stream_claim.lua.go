@@ -42,7 +42,9 @@ type StreamClaimResult struct {
 // acknowledging them. Go on with next until it is 0-0.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) StreamClaim(ctx context.Context, c rueidis.Client, p StreamClaimParams) (StreamClaimResult, error) {
+func (s *Scripts) StreamClaim(
+	ctx context.Context, c rueidis.Client, p StreamClaimParams,
+) (StreamClaimResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeStreamClaimReply(&s.streamClaimScript, s.streamClaimScript.Exec(ctx, c, &call))
@@ -50,7 +52,9 @@ func (s *Scripts) StreamClaim(ctx context.Context, c rueidis.Client, p StreamCla
 
 // StreamClaimBatch calls [Scripts.StreamClaim] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) StreamClaimBatch(ctx context.Context, c rueidis.Client, params []StreamClaimParams) []redislua.Reply[StreamClaimResult] {
+func (s *Scripts) StreamClaimBatch(
+	ctx context.Context, c rueidis.Client, params []StreamClaimParams,
+) []redislua.Reply[StreamClaimResult] {
 	return luaimpl.Batch(ctx, c, &s.streamClaimScript, params, StreamClaimParams.encode, decodeStreamClaimReply)
 }
 
@@ -70,6 +74,8 @@ func decodeStreamClaimReply(s *luaimpl.Lua, reply luaimpl.Result) (StreamClaimRe
 func decodeStreamClaimResult(values []luaimpl.Message) (r StreamClaimResult, err error) {
 	r.Next, err = luaimpl.DecodeField(err, "next", values[0], luaimpl.DecodeString)
 	r.IDs, err = luaimpl.DecodeField(err, "ids", values[1], luaimpl.DecodeList(luaimpl.DecodeString))
-	r.Fields, err = luaimpl.DecodeField(err, "fields", values[2], luaimpl.DecodeList(luaimpl.DecodeMap(luaimpl.DecodeString)))
+	r.Fields, err = luaimpl.DecodeField(
+		err, "fields", values[2], luaimpl.DecodeList(luaimpl.DecodeMap(luaimpl.DecodeString)),
+	)
 	return r, err
 }

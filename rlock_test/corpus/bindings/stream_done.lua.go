@@ -40,7 +40,9 @@ func (s *Scripts) StreamDone(ctx context.Context, c rueidis.Client, p StreamDone
 
 // StreamDoneBatch calls [Scripts.StreamDone] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) StreamDoneBatch(ctx context.Context, c rueidis.Client, params []StreamDoneParams) []redislua.Reply[int64] {
+func (s *Scripts) StreamDoneBatch(
+	ctx context.Context, c rueidis.Client, params []StreamDoneParams,
+) []redislua.Reply[int64] {
 	return luaimpl.Batch(ctx, c, &s.streamDoneScript, params, StreamDoneParams.encode, decodeStreamDoneReply)
 }
 

@@ -46,7 +46,9 @@ func (s *Scripts) SwapIf(ctx context.Context, c rueidis.Client, p SwapIfParams) 
 
 // SwapIfBatch calls [Scripts.SwapIf] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) SwapIfBatch(ctx context.Context, c rueidis.Client, params []SwapIfParams) []redislua.Reply[SwapIfResult] {
+func (s *Scripts) SwapIfBatch(
+	ctx context.Context, c rueidis.Client, params []SwapIfParams,
+) []redislua.Reply[SwapIfResult] {
 	return luaimpl.Batch(ctx, c, &s.swapIfScript, params, SwapIfParams.encode, decodeSwapIfReply)
 }
 

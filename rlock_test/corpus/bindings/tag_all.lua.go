@@ -38,7 +38,9 @@ func (s *Scripts) TagAll(ctx context.Context, c rueidis.Client, p TagAllParams) 
 
 // TagAllBatch calls [Scripts.TagAll] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) TagAllBatch(ctx context.Context, c rueidis.Client, params []TagAllParams) []redislua.Reply[int64] {
+func (s *Scripts) TagAllBatch(
+	ctx context.Context, c rueidis.Client, params []TagAllParams,
+) []redislua.Reply[int64] {
 	return luaimpl.Batch(ctx, c, &s.tagAllScript, params, TagAllParams.encode, decodeTagAllReply)
 }
 

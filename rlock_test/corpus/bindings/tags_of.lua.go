@@ -37,7 +37,9 @@ func (s *Scripts) TagsOf(ctx context.Context, c rueidis.Client, p TagsOfParams) 
 
 // TagsOfBatch calls [Scripts.TagsOf] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) TagsOfBatch(ctx context.Context, c rueidis.Client, params []TagsOfParams) []redislua.Reply[map[string][]string] {
+func (s *Scripts) TagsOfBatch(
+	ctx context.Context, c rueidis.Client, params []TagsOfParams,
+) []redislua.Reply[map[string][]string] {
 	return luaimpl.Batch(ctx, c, &s.tagsOfScript, params, TagsOfParams.encode, decodeTagsOfReply)
 }
 

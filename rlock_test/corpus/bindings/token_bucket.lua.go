@@ -41,7 +41,9 @@ type TokenBucketResult struct {
 // What it refuses costs nothing, and wait tells when it would be granted.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) TokenBucket(ctx context.Context, c rueidis.Client, p TokenBucketParams) (TokenBucketResult, error) {
+func (s *Scripts) TokenBucket(
+	ctx context.Context, c rueidis.Client, p TokenBucketParams,
+) (TokenBucketResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeTokenBucketReply(&s.tokenBucketScript, s.tokenBucketScript.Exec(ctx, c, &call))
@@ -49,7 +51,9 @@ func (s *Scripts) TokenBucket(ctx context.Context, c rueidis.Client, p TokenBuck
 
 // TokenBucketBatch calls [Scripts.TokenBucket] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) TokenBucketBatch(ctx context.Context, c rueidis.Client, params []TokenBucketParams) []redislua.Reply[TokenBucketResult] {
+func (s *Scripts) TokenBucketBatch(
+	ctx context.Context, c rueidis.Client, params []TokenBucketParams,
+) []redislua.Reply[TokenBucketResult] {
 	return luaimpl.Batch(ctx, c, &s.tokenBucketScript, params, TokenBucketParams.encode, decodeTokenBucketReply)
 }
 

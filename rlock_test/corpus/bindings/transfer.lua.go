@@ -45,7 +45,9 @@ func (s *Scripts) Transfer(ctx context.Context, c rueidis.Client, p TransferPara
 
 // TransferBatch calls [Scripts.Transfer] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) TransferBatch(ctx context.Context, c rueidis.Client, params []TransferParams) []redislua.Reply[TransferResult] {
+func (s *Scripts) TransferBatch(
+	ctx context.Context, c rueidis.Client, params []TransferParams,
+) []redislua.Reply[TransferResult] {
 	return luaimpl.Batch(ctx, c, &s.transferScript, params, TransferParams.encode, decodeTransferReply)
 }
 

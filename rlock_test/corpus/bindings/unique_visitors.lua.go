@@ -34,16 +34,22 @@ type UniqueVisitorsParams struct {
 // all the buckets have seen; a sliding window of buckets is a sliding count.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
-func (s *Scripts) UniqueVisitors(ctx context.Context, c rueidis.Client, p UniqueVisitorsParams) (int64, error) {
+func (s *Scripts) UniqueVisitors(
+	ctx context.Context, c rueidis.Client, p UniqueVisitorsParams,
+) (int64, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeUniqueVisitorsReply(&s.uniqueVisitorsScript, s.uniqueVisitorsScript.Exec(ctx, c, &call))
 }
 
-// UniqueVisitorsBatch calls [Scripts.UniqueVisitors] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) UniqueVisitorsBatch(ctx context.Context, c rueidis.Client, params []UniqueVisitorsParams) []redislua.Reply[int64] {
-	return luaimpl.Batch(ctx, c, &s.uniqueVisitorsScript, params, UniqueVisitorsParams.encode, decodeUniqueVisitorsReply)
+// UniqueVisitorsBatch calls [Scripts.UniqueVisitors] once for each of params, in one pipeline. It
+// is not atomic, and each call has its own Reply: if one fails, the others still run.
+func (s *Scripts) UniqueVisitorsBatch(
+	ctx context.Context, c rueidis.Client, params []UniqueVisitorsParams,
+) []redislua.Reply[int64] {
+	return luaimpl.Batch(
+		ctx, c, &s.uniqueVisitorsScript, params, UniqueVisitorsParams.encode, decodeUniqueVisitorsReply,
+	)
 }
 
 // encode appends the words of the call, in the order of the header.

@@ -36,7 +36,9 @@ type WeightsReadResult struct {
 // WeightsRead reads all weights of a set, as the numbers that the server has.
 //
 // It only reads, on the primary.
-func (s *Scripts) WeightsRead(ctx context.Context, c rueidis.Client, p WeightsReadParams) (WeightsReadResult, error) {
+func (s *Scripts) WeightsRead(
+	ctx context.Context, c rueidis.Client, p WeightsReadParams,
+) (WeightsReadResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeWeightsReadReply(&s.weightsReadScript, s.weightsReadScript.Exec(ctx, c, &call))
@@ -44,7 +46,9 @@ func (s *Scripts) WeightsRead(ctx context.Context, c rueidis.Client, p WeightsRe
 
 // WeightsReadBatch calls [Scripts.WeightsRead] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) WeightsReadBatch(ctx context.Context, c rueidis.Client, params []WeightsReadParams) []redislua.Reply[WeightsReadResult] {
+func (s *Scripts) WeightsReadBatch(
+	ctx context.Context, c rueidis.Client, params []WeightsReadParams,
+) []redislua.Reply[WeightsReadResult] {
 	return luaimpl.Batch(ctx, c, &s.weightsReadScript, params, WeightsReadParams.encode, decodeWeightsReadReply)
 }
 

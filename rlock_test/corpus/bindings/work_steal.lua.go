@@ -37,7 +37,9 @@ type WorkStealResult struct {
 // queue that was; 0 means that none has more than one job.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) WorkSteal(ctx context.Context, c rueidis.Client, p WorkStealParams) (WorkStealResult, error) {
+func (s *Scripts) WorkSteal(
+	ctx context.Context, c rueidis.Client, p WorkStealParams,
+) (WorkStealResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeWorkStealReply(&s.workStealScript, s.workStealScript.Exec(ctx, c, &call))
@@ -45,7 +47,9 @@ func (s *Scripts) WorkSteal(ctx context.Context, c rueidis.Client, p WorkStealPa
 
 // WorkStealBatch calls [Scripts.WorkSteal] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) WorkStealBatch(ctx context.Context, c rueidis.Client, params []WorkStealParams) []redislua.Reply[WorkStealResult] {
+func (s *Scripts) WorkStealBatch(
+	ctx context.Context, c rueidis.Client, params []WorkStealParams,
+) []redislua.Reply[WorkStealResult] {
 	return luaimpl.Batch(ctx, c, &s.workStealScript, params, WorkStealParams.encode, decodeWorkStealReply)
 }
 

@@ -37,7 +37,9 @@ func (s *Scripts) Anything(ctx context.Context, c redis.UniversalClient, p Anyth
 
 // AnythingBatch calls [Scripts.Anything] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) AnythingBatch(ctx context.Context, c redis.UniversalClient, params []AnythingParams) []redislua.Reply[any] {
+func (s *Scripts) AnythingBatch(
+	ctx context.Context, c redis.UniversalClient, params []AnythingParams,
+) []redislua.Reply[any] {
 	return luaimpl.Batch(ctx, c, &s.anythingScript, params, AnythingParams.encode, decodeAnythingReply)
 }
 

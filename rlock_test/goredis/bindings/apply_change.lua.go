@@ -41,7 +41,9 @@ func (s *Scripts) ApplyChange(ctx context.Context, c redis.UniversalClient, p Ap
 
 // ApplyChangeBatch calls [Scripts.ApplyChange] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ApplyChangeBatch(ctx context.Context, c redis.UniversalClient, params []ApplyChangeParams) []redislua.Reply[struct{}] {
+func (s *Scripts) ApplyChangeBatch(
+	ctx context.Context, c redis.UniversalClient, params []ApplyChangeParams,
+) []redislua.Reply[struct{}] {
 	return luaimpl.Batch(ctx, c, &s.applyChangeScript, params, ApplyChangeParams.encode, decodeApplyChangeReply)
 }
 

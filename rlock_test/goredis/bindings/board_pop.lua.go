@@ -36,7 +36,9 @@ type BoardPopResult struct {
 // BoardPop takes the worst off a leaderboard, if there is anybody, and tells who stays.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) BoardPop(ctx context.Context, c redis.UniversalClient, p BoardPopParams) (redislua.Null[BoardPopResult], error) {
+func (s *Scripts) BoardPop(
+	ctx context.Context, c redis.UniversalClient, p BoardPopParams,
+) (redislua.Null[BoardPopResult], error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeBoardPopReply(&s.boardPopScript, s.boardPopScript.Exec(ctx, c, &call))
@@ -44,7 +46,9 @@ func (s *Scripts) BoardPop(ctx context.Context, c redis.UniversalClient, p Board
 
 // BoardPopBatch calls [Scripts.BoardPop] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) BoardPopBatch(ctx context.Context, c redis.UniversalClient, params []BoardPopParams) []redislua.Reply[redislua.Null[BoardPopResult]] {
+func (s *Scripts) BoardPopBatch(
+	ctx context.Context, c redis.UniversalClient, params []BoardPopParams,
+) []redislua.Reply[redislua.Null[BoardPopResult]] {
 	return luaimpl.Batch(ctx, c, &s.boardPopScript, params, BoardPopParams.encode, decodeBoardPopReply)
 }
 
@@ -60,6 +64,8 @@ func decodeBoardPopReply(s *luaimpl.Lua, reply luaimpl.Result) (redislua.Null[Bo
 func decodeBoardPopResult(values []luaimpl.Message) (r BoardPopResult, err error) {
 	r.Member, err = luaimpl.DecodeField(err, "member", values[0], luaimpl.DecodeString)
 	r.Score, err = luaimpl.DecodeField(err, "score", values[1], luaimpl.DecodeFloat)
-	r.Others, err = luaimpl.DecodeField(err, "others", values[2], luaimpl.DecodeNull(luaimpl.DecodeList(luaimpl.DecodeString)))
+	r.Others, err = luaimpl.DecodeField(
+		err, "others", values[2], luaimpl.DecodeNull(luaimpl.DecodeList(luaimpl.DecodeString)),
+	)
 	return r, err
 }

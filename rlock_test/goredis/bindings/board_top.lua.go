@@ -36,7 +36,9 @@ type BoardTopItem struct {
 // BoardTop tells the best of a leaderboard with their scores, as a list of all values in turn.
 //
 // It only reads, on the primary.
-func (s *Scripts) BoardTop(ctx context.Context, c redis.UniversalClient, p BoardTopParams) ([]BoardTopItem, error) {
+func (s *Scripts) BoardTop(
+	ctx context.Context, c redis.UniversalClient, p BoardTopParams,
+) ([]BoardTopItem, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeBoardTopReply(&s.boardTopScript, s.boardTopScript.Exec(ctx, c, &call))
@@ -44,7 +46,9 @@ func (s *Scripts) BoardTop(ctx context.Context, c redis.UniversalClient, p Board
 
 // BoardTopBatch calls [Scripts.BoardTop] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) BoardTopBatch(ctx context.Context, c redis.UniversalClient, params []BoardTopParams) []redislua.Reply[[]BoardTopItem] {
+func (s *Scripts) BoardTopBatch(
+	ctx context.Context, c redis.UniversalClient, params []BoardTopParams,
+) []redislua.Reply[[]BoardTopItem] {
 	return luaimpl.Batch(ctx, c, &s.boardTopScript, params, BoardTopParams.encode, decodeBoardTopReply)
 }
 

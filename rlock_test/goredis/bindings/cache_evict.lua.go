@@ -34,7 +34,9 @@ type CacheEvictParams struct {
 // next until at most so many are left. The removed names are the answer.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) CacheEvict(ctx context.Context, c redis.UniversalClient, p CacheEvictParams) ([]string, error) {
+func (s *Scripts) CacheEvict(
+	ctx context.Context, c redis.UniversalClient, p CacheEvictParams,
+) ([]string, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeCacheEvictReply(&s.cacheEvictScript, s.cacheEvictScript.Exec(ctx, c, &call))
@@ -42,7 +44,9 @@ func (s *Scripts) CacheEvict(ctx context.Context, c redis.UniversalClient, p Cac
 
 // CacheEvictBatch calls [Scripts.CacheEvict] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) CacheEvictBatch(ctx context.Context, c redis.UniversalClient, params []CacheEvictParams) []redislua.Reply[[]string] {
+func (s *Scripts) CacheEvictBatch(
+	ctx context.Context, c redis.UniversalClient, params []CacheEvictParams,
+) []redislua.Reply[[]string] {
 	return luaimpl.Batch(ctx, c, &s.cacheEvictScript, params, CacheEvictParams.encode, decodeCacheEvictReply)
 }
 

@@ -43,7 +43,9 @@ func (s *Scripts) CacheStore(ctx context.Context, c redis.UniversalClient, p Cac
 
 // CacheStoreBatch calls [Scripts.CacheStore] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) CacheStoreBatch(ctx context.Context, c redis.UniversalClient, params []CacheStoreParams) []redislua.Reply[struct{}] {
+func (s *Scripts) CacheStoreBatch(
+	ctx context.Context, c redis.UniversalClient, params []CacheStoreParams,
+) []redislua.Reply[struct{}] {
 	return luaimpl.Batch(ctx, c, &s.cacheStoreScript, params, CacheStoreParams.encode, decodeCacheStoreReply)
 }
 

@@ -37,7 +37,9 @@ type CheckinResult struct {
 // to that one.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) Checkin(ctx context.Context, c redis.UniversalClient, p CheckinParams) (CheckinResult, error) {
+func (s *Scripts) Checkin(
+	ctx context.Context, c redis.UniversalClient, p CheckinParams,
+) (CheckinResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeCheckinReply(&s.checkinScript, s.checkinScript.Exec(ctx, c, &call))
@@ -45,7 +47,9 @@ func (s *Scripts) Checkin(ctx context.Context, c redis.UniversalClient, p Checki
 
 // CheckinBatch calls [Scripts.Checkin] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) CheckinBatch(ctx context.Context, c redis.UniversalClient, params []CheckinParams) []redislua.Reply[CheckinResult] {
+func (s *Scripts) CheckinBatch(
+	ctx context.Context, c redis.UniversalClient, params []CheckinParams,
+) []redislua.Reply[CheckinResult] {
 	return luaimpl.Batch(ctx, c, &s.checkinScript, params, CheckinParams.encode, decodeCheckinReply)
 }
 

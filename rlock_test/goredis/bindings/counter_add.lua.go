@@ -33,7 +33,9 @@ type CounterAddParams struct {
 // later does not prolong it.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) CounterAdd(ctx context.Context, c redis.UniversalClient, p CounterAddParams) (int64, error) {
+func (s *Scripts) CounterAdd(
+	ctx context.Context, c redis.UniversalClient, p CounterAddParams,
+) (int64, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeCounterAddReply(&s.counterAddScript, s.counterAddScript.Exec(ctx, c, &call))
@@ -41,7 +43,9 @@ func (s *Scripts) CounterAdd(ctx context.Context, c redis.UniversalClient, p Cou
 
 // CounterAddBatch calls [Scripts.CounterAdd] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) CounterAddBatch(ctx context.Context, c redis.UniversalClient, params []CounterAddParams) []redislua.Reply[int64] {
+func (s *Scripts) CounterAddBatch(
+	ctx context.Context, c redis.UniversalClient, params []CounterAddParams,
+) []redislua.Reply[int64] {
 	return luaimpl.Batch(ctx, c, &s.counterAddScript, params, CounterAddParams.encode, decodeCounterAddReply)
 }
 

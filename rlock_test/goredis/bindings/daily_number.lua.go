@@ -30,7 +30,9 @@ type DailyNumberParams struct {
 // DailyNumber gives out the next number of the day, such as 20240131-0007 for an invoice.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) DailyNumber(ctx context.Context, c redis.UniversalClient, p DailyNumberParams) (string, error) {
+func (s *Scripts) DailyNumber(
+	ctx context.Context, c redis.UniversalClient, p DailyNumberParams,
+) (string, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeDailyNumberReply(&s.dailyNumberScript, s.dailyNumberScript.Exec(ctx, c, &call))
@@ -38,7 +40,9 @@ func (s *Scripts) DailyNumber(ctx context.Context, c redis.UniversalClient, p Da
 
 // DailyNumberBatch calls [Scripts.DailyNumber] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) DailyNumberBatch(ctx context.Context, c redis.UniversalClient, params []DailyNumberParams) []redislua.Reply[string] {
+func (s *Scripts) DailyNumberBatch(
+	ctx context.Context, c redis.UniversalClient, params []DailyNumberParams,
+) []redislua.Reply[string] {
 	return luaimpl.Batch(ctx, c, &s.dailyNumberScript, params, DailyNumberParams.encode, decodeDailyNumberReply)
 }
 

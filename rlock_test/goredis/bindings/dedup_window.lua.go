@@ -34,7 +34,9 @@ type DedupWindowParams struct {
 // the window. An id that comes again does not start its window anew.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) DedupWindow(ctx context.Context, c redis.UniversalClient, p DedupWindowParams) ([]bool, error) {
+func (s *Scripts) DedupWindow(
+	ctx context.Context, c redis.UniversalClient, p DedupWindowParams,
+) ([]bool, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeDedupWindowReply(&s.dedupWindowScript, s.dedupWindowScript.Exec(ctx, c, &call))
@@ -42,7 +44,9 @@ func (s *Scripts) DedupWindow(ctx context.Context, c redis.UniversalClient, p De
 
 // DedupWindowBatch calls [Scripts.DedupWindow] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) DedupWindowBatch(ctx context.Context, c redis.UniversalClient, params []DedupWindowParams) []redislua.Reply[[]bool] {
+func (s *Scripts) DedupWindowBatch(
+	ctx context.Context, c redis.UniversalClient, params []DedupWindowParams,
+) []redislua.Reply[[]bool] {
 	return luaimpl.Batch(ctx, c, &s.dedupWindowScript, params, DedupWindowParams.encode, decodeDedupWindowReply)
 }
 

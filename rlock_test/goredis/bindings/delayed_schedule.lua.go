@@ -35,17 +35,23 @@ type DelayedScheduleParams struct {
 // time, with its latest content.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
-func (s *Scripts) DelayedSchedule(ctx context.Context, c redis.UniversalClient, p DelayedScheduleParams) error {
+func (s *Scripts) DelayedSchedule(
+	ctx context.Context, c redis.UniversalClient, p DelayedScheduleParams,
+) error {
 	var call luaimpl.Call
 	p.encode(&call)
 	_, err := decodeDelayedScheduleReply(&s.delayedScheduleScript, s.delayedScheduleScript.Exec(ctx, c, &call))
 	return err
 }
 
-// DelayedScheduleBatch calls [Scripts.DelayedSchedule] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) DelayedScheduleBatch(ctx context.Context, c redis.UniversalClient, params []DelayedScheduleParams) []redislua.Reply[struct{}] {
-	return luaimpl.Batch(ctx, c, &s.delayedScheduleScript, params, DelayedScheduleParams.encode, decodeDelayedScheduleReply)
+// DelayedScheduleBatch calls [Scripts.DelayedSchedule] once for each of params, in one pipeline. It
+// is not atomic, and each call has its own Reply: if one fails, the others still run.
+func (s *Scripts) DelayedScheduleBatch(
+	ctx context.Context, c redis.UniversalClient, params []DelayedScheduleParams,
+) []redislua.Reply[struct{}] {
+	return luaimpl.Batch(
+		ctx, c, &s.delayedScheduleScript, params, DelayedScheduleParams.encode, decodeDelayedScheduleReply,
+	)
 }
 
 // encode appends the words of the call, in the order of the header.

@@ -33,16 +33,22 @@ type DocumentPatchParams struct {
 // come out as {}.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
-func (s *Scripts) DocumentPatch(ctx context.Context, c redis.UniversalClient, p DocumentPatchParams) (json.RawMessage, error) {
+func (s *Scripts) DocumentPatch(
+	ctx context.Context, c redis.UniversalClient, p DocumentPatchParams,
+) (json.RawMessage, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeDocumentPatchReply(&s.documentPatchScript, s.documentPatchScript.Exec(ctx, c, &call))
 }
 
-// DocumentPatchBatch calls [Scripts.DocumentPatch] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) DocumentPatchBatch(ctx context.Context, c redis.UniversalClient, params []DocumentPatchParams) []redislua.Reply[json.RawMessage] {
-	return luaimpl.Batch(ctx, c, &s.documentPatchScript, params, DocumentPatchParams.encode, decodeDocumentPatchReply)
+// DocumentPatchBatch calls [Scripts.DocumentPatch] once for each of params, in one pipeline. It is
+// not atomic, and each call has its own Reply: if one fails, the others still run.
+func (s *Scripts) DocumentPatchBatch(
+	ctx context.Context, c redis.UniversalClient, params []DocumentPatchParams,
+) []redislua.Reply[json.RawMessage] {
+	return luaimpl.Batch(
+		ctx, c, &s.documentPatchScript, params, DocumentPatchParams.encode, decodeDocumentPatchReply,
+	)
 }
 
 // encode appends the words of the call, in the order of the header.

@@ -34,7 +34,9 @@ type EventPackParams struct {
 // history as JSON, the oldest event first.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) EventPack(ctx context.Context, c redis.UniversalClient, p EventPackParams) ([]Event, error) {
+func (s *Scripts) EventPack(
+	ctx context.Context, c redis.UniversalClient, p EventPackParams,
+) ([]Event, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeEventPackReply(&s.eventPackScript, s.eventPackScript.Exec(ctx, c, &call))
@@ -42,7 +44,9 @@ func (s *Scripts) EventPack(ctx context.Context, c redis.UniversalClient, p Even
 
 // EventPackBatch calls [Scripts.EventPack] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) EventPackBatch(ctx context.Context, c redis.UniversalClient, params []EventPackParams) []redislua.Reply[[]Event] {
+func (s *Scripts) EventPackBatch(
+	ctx context.Context, c redis.UniversalClient, params []EventPackParams,
+) []redislua.Reply[[]Event] {
 	return luaimpl.Batch(ctx, c, &s.eventPackScript, params, EventPackParams.encode, decodeEventPackReply)
 }
 

@@ -41,7 +41,9 @@ type FixedWindowResult struct {
 // minute, so that not all clients start anew at the same instant.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) FixedWindow(ctx context.Context, c redis.UniversalClient, p FixedWindowParams) (FixedWindowResult, error) {
+func (s *Scripts) FixedWindow(
+	ctx context.Context, c redis.UniversalClient, p FixedWindowParams,
+) (FixedWindowResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeFixedWindowReply(&s.fixedWindowScript, s.fixedWindowScript.Exec(ctx, c, &call))
@@ -49,7 +51,9 @@ func (s *Scripts) FixedWindow(ctx context.Context, c redis.UniversalClient, p Fi
 
 // FixedWindowBatch calls [Scripts.FixedWindow] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) FixedWindowBatch(ctx context.Context, c redis.UniversalClient, params []FixedWindowParams) []redislua.Reply[FixedWindowResult] {
+func (s *Scripts) FixedWindowBatch(
+	ctx context.Context, c redis.UniversalClient, params []FixedWindowParams,
+) []redislua.Reply[FixedWindowResult] {
 	return luaimpl.Batch(ctx, c, &s.fixedWindowScript, params, FixedWindowParams.encode, decodeFixedWindowReply)
 }
 

@@ -37,7 +37,9 @@ type IDRangeResult struct {
 // range that is lost with its answer leaves a gap, and nothing worse.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
-func (s *Scripts) IDRange(ctx context.Context, c redis.UniversalClient, p IDRangeParams) (IDRangeResult, error) {
+func (s *Scripts) IDRange(
+	ctx context.Context, c redis.UniversalClient, p IDRangeParams,
+) (IDRangeResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeIDRangeReply(&s.iDRangeScript, s.iDRangeScript.Exec(ctx, c, &call))
@@ -45,7 +47,9 @@ func (s *Scripts) IDRange(ctx context.Context, c redis.UniversalClient, p IDRang
 
 // IDRangeBatch calls [Scripts.IDRange] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) IDRangeBatch(ctx context.Context, c redis.UniversalClient, params []IDRangeParams) []redislua.Reply[IDRangeResult] {
+func (s *Scripts) IDRangeBatch(
+	ctx context.Context, c redis.UniversalClient, params []IDRangeParams,
+) []redislua.Reply[IDRangeResult] {
 	return luaimpl.Batch(ctx, c, &s.iDRangeScript, params, IDRangeParams.encode, decodeIDRangeReply)
 }
 

@@ -40,16 +40,22 @@ type IdempotencyBeginResult struct {
 // nothing while the first one is still at it.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
-func (s *Scripts) IdempotencyBegin(ctx context.Context, c redis.UniversalClient, p IdempotencyBeginParams) (IdempotencyBeginResult, error) {
+func (s *Scripts) IdempotencyBegin(
+	ctx context.Context, c redis.UniversalClient, p IdempotencyBeginParams,
+) (IdempotencyBeginResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeIdempotencyBeginReply(&s.idempotencyBeginScript, s.idempotencyBeginScript.Exec(ctx, c, &call))
 }
 
-// IdempotencyBeginBatch calls [Scripts.IdempotencyBegin] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) IdempotencyBeginBatch(ctx context.Context, c redis.UniversalClient, params []IdempotencyBeginParams) []redislua.Reply[IdempotencyBeginResult] {
-	return luaimpl.Batch(ctx, c, &s.idempotencyBeginScript, params, IdempotencyBeginParams.encode, decodeIdempotencyBeginReply)
+// IdempotencyBeginBatch calls [Scripts.IdempotencyBegin] once for each of params, in one pipeline.
+// It is not atomic, and each call has its own Reply: if one fails, the others still run.
+func (s *Scripts) IdempotencyBeginBatch(
+	ctx context.Context, c redis.UniversalClient, params []IdempotencyBeginParams,
+) []redislua.Reply[IdempotencyBeginResult] {
+	return luaimpl.Batch(
+		ctx, c, &s.idempotencyBeginScript, params, IdempotencyBeginParams.encode, decodeIdempotencyBeginReply,
+	)
 }
 
 // encode appends the words of the call, in the order of the header.
@@ -65,6 +71,8 @@ func decodeIdempotencyBeginReply(s *luaimpl.Lua, reply luaimpl.Result) (Idempote
 
 func decodeIdempotencyBeginResult(values []luaimpl.Message) (r IdempotencyBeginResult, err error) {
 	r.Started, err = luaimpl.DecodeField(err, "started", values[0], luaimpl.DecodeBool)
-	r.Receipt, err = luaimpl.DecodeField(err, "receipt", values[1], luaimpl.DecodeNull(luaimpl.DecodeJSONAs[Receipt]))
+	r.Receipt, err = luaimpl.DecodeField(
+		err, "receipt", values[1], luaimpl.DecodeNull(luaimpl.DecodeJSONAs[Receipt]),
+	)
 	return r, err
 }

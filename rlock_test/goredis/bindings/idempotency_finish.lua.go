@@ -12,8 +12,8 @@ import (
 	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
-// The sums of idempotency_finish.lua beside this file, as sha1sum and sha256sum print them. A server
-// knows the script by its SHA1.
+// The sums of idempotency_finish.lua beside this file, as sha1sum and sha256sum print them. A
+// server knows the script by its SHA1.
 const (
 	IdempotencyFinishSHA1   = "56460a31f35be1a4e8db16613bc3aef4c18293b9"
 	IdempotencyFinishSHA256 = "5d8dcbebc4e20c7f596285432e33f857c7bdc51a25ced3eafe42578274ba5b94"
@@ -33,17 +33,25 @@ type IdempotencyFinishParams struct {
 // IdempotencyFinish stores the receipt of an operation for everybody who asks for it again.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
-func (s *Scripts) IdempotencyFinish(ctx context.Context, c redis.UniversalClient, p IdempotencyFinishParams) error {
+func (s *Scripts) IdempotencyFinish(
+	ctx context.Context, c redis.UniversalClient, p IdempotencyFinishParams,
+) error {
 	var call luaimpl.Call
 	p.encode(&call)
-	_, err := decodeIdempotencyFinishReply(&s.idempotencyFinishScript, s.idempotencyFinishScript.Exec(ctx, c, &call))
+	_, err := decodeIdempotencyFinishReply(
+		&s.idempotencyFinishScript, s.idempotencyFinishScript.Exec(ctx, c, &call),
+	)
 	return err
 }
 
-// IdempotencyFinishBatch calls [Scripts.IdempotencyFinish] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) IdempotencyFinishBatch(ctx context.Context, c redis.UniversalClient, params []IdempotencyFinishParams) []redislua.Reply[struct{}] {
-	return luaimpl.Batch(ctx, c, &s.idempotencyFinishScript, params, IdempotencyFinishParams.encode, decodeIdempotencyFinishReply)
+// IdempotencyFinishBatch calls [Scripts.IdempotencyFinish] once for each of params, in one
+// pipeline. It is not atomic, and each call has its own Reply: if one fails, the others still run.
+func (s *Scripts) IdempotencyFinishBatch(
+	ctx context.Context, c redis.UniversalClient, params []IdempotencyFinishParams,
+) []redislua.Reply[struct{}] {
+	return luaimpl.Batch(
+		ctx, c, &s.idempotencyFinishScript, params, IdempotencyFinishParams.encode, decodeIdempotencyFinishReply,
+	)
 }
 
 // encode appends the words of the call, in the order of the header.

@@ -41,7 +41,9 @@ type InFlightResult struct {
 // count after a crash, once the backend has been idle for that long.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) InFlight(ctx context.Context, c redis.UniversalClient, p InFlightParams) (InFlightResult, error) {
+func (s *Scripts) InFlight(
+	ctx context.Context, c redis.UniversalClient, p InFlightParams,
+) (InFlightResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeInFlightReply(&s.inFlightScript, s.inFlightScript.Exec(ctx, c, &call))
@@ -49,7 +51,9 @@ func (s *Scripts) InFlight(ctx context.Context, c redis.UniversalClient, p InFli
 
 // InFlightBatch calls [Scripts.InFlight] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) InFlightBatch(ctx context.Context, c redis.UniversalClient, params []InFlightParams) []redislua.Reply[InFlightResult] {
+func (s *Scripts) InFlightBatch(
+	ctx context.Context, c redis.UniversalClient, params []InFlightParams,
+) []redislua.Reply[InFlightResult] {
 	return luaimpl.Batch(ctx, c, &s.inFlightScript, params, InFlightParams.encode, decodeInFlightReply)
 }
 

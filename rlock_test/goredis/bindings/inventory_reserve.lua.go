@@ -31,16 +31,22 @@ type InventoryReserveParams struct {
 // is left of each.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) InventoryReserve(ctx context.Context, c redis.UniversalClient, p InventoryReserveParams) ([]int64, error) {
+func (s *Scripts) InventoryReserve(
+	ctx context.Context, c redis.UniversalClient, p InventoryReserveParams,
+) ([]int64, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeInventoryReserveReply(&s.inventoryReserveScript, s.inventoryReserveScript.Exec(ctx, c, &call))
 }
 
-// InventoryReserveBatch calls [Scripts.InventoryReserve] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) InventoryReserveBatch(ctx context.Context, c redis.UniversalClient, params []InventoryReserveParams) []redislua.Reply[[]int64] {
-	return luaimpl.Batch(ctx, c, &s.inventoryReserveScript, params, InventoryReserveParams.encode, decodeInventoryReserveReply)
+// InventoryReserveBatch calls [Scripts.InventoryReserve] once for each of params, in one pipeline.
+// It is not atomic, and each call has its own Reply: if one fails, the others still run.
+func (s *Scripts) InventoryReserveBatch(
+	ctx context.Context, c redis.UniversalClient, params []InventoryReserveParams,
+) []redislua.Reply[[]int64] {
+	return luaimpl.Batch(
+		ctx, c, &s.inventoryReserveScript, params, InventoryReserveParams.encode, decodeInventoryReserveReply,
+	)
 }
 
 // encode appends the words of the call, in the order of the header.

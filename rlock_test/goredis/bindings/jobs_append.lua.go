@@ -30,7 +30,9 @@ type JobsAppendParams struct {
 // JobsAppend appends jobs to the list of a worker, and tells the length of the list.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) JobsAppend(ctx context.Context, c redis.UniversalClient, p JobsAppendParams) (int64, error) {
+func (s *Scripts) JobsAppend(
+	ctx context.Context, c redis.UniversalClient, p JobsAppendParams,
+) (int64, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeJobsAppendReply(&s.jobsAppendScript, s.jobsAppendScript.Exec(ctx, c, &call))
@@ -38,7 +40,9 @@ func (s *Scripts) JobsAppend(ctx context.Context, c redis.UniversalClient, p Job
 
 // JobsAppendBatch calls [Scripts.JobsAppend] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) JobsAppendBatch(ctx context.Context, c redis.UniversalClient, params []JobsAppendParams) []redislua.Reply[int64] {
+func (s *Scripts) JobsAppendBatch(
+	ctx context.Context, c redis.UniversalClient, params []JobsAppendParams,
+) []redislua.Reply[int64] {
 	return luaimpl.Batch(ctx, c, &s.jobsAppendScript, params, JobsAppendParams.encode, decodeJobsAppendReply)
 }
 

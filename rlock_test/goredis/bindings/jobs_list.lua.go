@@ -29,7 +29,9 @@ type JobsListParams struct {
 // JobsList reads all jobs by their ids.
 //
 // It only reads, on the primary.
-func (s *Scripts) JobsList(ctx context.Context, c redis.UniversalClient, p JobsListParams) (map[string]Job, error) {
+func (s *Scripts) JobsList(
+	ctx context.Context, c redis.UniversalClient, p JobsListParams,
+) (map[string]Job, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeJobsListReply(&s.jobsListScript, s.jobsListScript.Exec(ctx, c, &call))
@@ -37,7 +39,9 @@ func (s *Scripts) JobsList(ctx context.Context, c redis.UniversalClient, p JobsL
 
 // JobsListBatch calls [Scripts.JobsList] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) JobsListBatch(ctx context.Context, c redis.UniversalClient, params []JobsListParams) []redislua.Reply[map[string]Job] {
+func (s *Scripts) JobsListBatch(
+	ctx context.Context, c redis.UniversalClient, params []JobsListParams,
+) []redislua.Reply[map[string]Job] {
 	return luaimpl.Batch(ctx, c, &s.jobsListScript, params, JobsListParams.encode, decodeJobsListReply)
 }
 

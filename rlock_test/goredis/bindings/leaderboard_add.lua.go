@@ -37,16 +37,22 @@ type LeaderboardAddResult struct {
 // LeaderboardAdd adds to a player's score and tells the new score and rank.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) LeaderboardAdd(ctx context.Context, c redis.UniversalClient, p LeaderboardAddParams) (LeaderboardAddResult, error) {
+func (s *Scripts) LeaderboardAdd(
+	ctx context.Context, c redis.UniversalClient, p LeaderboardAddParams,
+) (LeaderboardAddResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeLeaderboardAddReply(&s.leaderboardAddScript, s.leaderboardAddScript.Exec(ctx, c, &call))
 }
 
-// LeaderboardAddBatch calls [Scripts.LeaderboardAdd] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) LeaderboardAddBatch(ctx context.Context, c redis.UniversalClient, params []LeaderboardAddParams) []redislua.Reply[LeaderboardAddResult] {
-	return luaimpl.Batch(ctx, c, &s.leaderboardAddScript, params, LeaderboardAddParams.encode, decodeLeaderboardAddReply)
+// LeaderboardAddBatch calls [Scripts.LeaderboardAdd] once for each of params, in one pipeline. It
+// is not atomic, and each call has its own Reply: if one fails, the others still run.
+func (s *Scripts) LeaderboardAddBatch(
+	ctx context.Context, c redis.UniversalClient, params []LeaderboardAddParams,
+) []redislua.Reply[LeaderboardAddResult] {
+	return luaimpl.Batch(
+		ctx, c, &s.leaderboardAddScript, params, LeaderboardAddParams.encode, decodeLeaderboardAddReply,
+	)
 }
 
 // encode appends the words of the call, in the order of the header.

@@ -37,16 +37,22 @@ type LeaderboardTopResult struct {
 // lost in a map; whoever needs it asks for LeaderboardAround.
 //
 // It only reads, on the primary.
-func (s *Scripts) LeaderboardTop(ctx context.Context, c redis.UniversalClient, p LeaderboardTopParams) (LeaderboardTopResult, error) {
+func (s *Scripts) LeaderboardTop(
+	ctx context.Context, c redis.UniversalClient, p LeaderboardTopParams,
+) (LeaderboardTopResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeLeaderboardTopReply(&s.leaderboardTopScript, s.leaderboardTopScript.Exec(ctx, c, &call))
 }
 
-// LeaderboardTopBatch calls [Scripts.LeaderboardTop] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) LeaderboardTopBatch(ctx context.Context, c redis.UniversalClient, params []LeaderboardTopParams) []redislua.Reply[LeaderboardTopResult] {
-	return luaimpl.Batch(ctx, c, &s.leaderboardTopScript, params, LeaderboardTopParams.encode, decodeLeaderboardTopReply)
+// LeaderboardTopBatch calls [Scripts.LeaderboardTop] once for each of params, in one pipeline. It
+// is not atomic, and each call has its own Reply: if one fails, the others still run.
+func (s *Scripts) LeaderboardTopBatch(
+	ctx context.Context, c redis.UniversalClient, params []LeaderboardTopParams,
+) []redislua.Reply[LeaderboardTopResult] {
+	return luaimpl.Batch(
+		ctx, c, &s.leaderboardTopScript, params, LeaderboardTopParams.encode, decodeLeaderboardTopReply,
+	)
 }
 
 // encode appends the words of the call, in the order of the header.

@@ -39,7 +39,9 @@ type MeanAddResult struct {
 // largest value so far (Welford's method, which does not drift).
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) MeanAdd(ctx context.Context, c redis.UniversalClient, p MeanAddParams) (MeanAddResult, error) {
+func (s *Scripts) MeanAdd(
+	ctx context.Context, c redis.UniversalClient, p MeanAddParams,
+) (MeanAddResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeMeanAddReply(&s.meanAddScript, s.meanAddScript.Exec(ctx, c, &call))
@@ -47,7 +49,9 @@ func (s *Scripts) MeanAdd(ctx context.Context, c redis.UniversalClient, p MeanAd
 
 // MeanAddBatch calls [Scripts.MeanAdd] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) MeanAddBatch(ctx context.Context, c redis.UniversalClient, params []MeanAddParams) []redislua.Reply[MeanAddResult] {
+func (s *Scripts) MeanAddBatch(
+	ctx context.Context, c redis.UniversalClient, params []MeanAddParams,
+) []redislua.Reply[MeanAddResult] {
 	return luaimpl.Batch(ctx, c, &s.meanAddScript, params, MeanAddParams.encode, decodeMeanAddReply)
 }
 

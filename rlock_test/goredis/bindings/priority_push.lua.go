@@ -32,16 +32,22 @@ type PriorityPushParams struct {
 // it never lowers it. True means that something has changed.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) PriorityPush(ctx context.Context, c redis.UniversalClient, p PriorityPushParams) (bool, error) {
+func (s *Scripts) PriorityPush(
+	ctx context.Context, c redis.UniversalClient, p PriorityPushParams,
+) (bool, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodePriorityPushReply(&s.priorityPushScript, s.priorityPushScript.Exec(ctx, c, &call))
 }
 
-// PriorityPushBatch calls [Scripts.PriorityPush] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) PriorityPushBatch(ctx context.Context, c redis.UniversalClient, params []PriorityPushParams) []redislua.Reply[bool] {
-	return luaimpl.Batch(ctx, c, &s.priorityPushScript, params, PriorityPushParams.encode, decodePriorityPushReply)
+// PriorityPushBatch calls [Scripts.PriorityPush] once for each of params, in one pipeline. It is
+// not atomic, and each call has its own Reply: if one fails, the others still run.
+func (s *Scripts) PriorityPushBatch(
+	ctx context.Context, c redis.UniversalClient, params []PriorityPushParams,
+) []redislua.Reply[bool] {
+	return luaimpl.Batch(
+		ctx, c, &s.priorityPushScript, params, PriorityPushParams.encode, decodePriorityPushReply,
+	)
 }
 
 // encode appends the words of the call, in the order of the header.

@@ -39,7 +39,9 @@ func (s *Scripts) QueuePush(ctx context.Context, c redis.UniversalClient, p Queu
 
 // QueuePushBatch calls [Scripts.QueuePush] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) QueuePushBatch(ctx context.Context, c redis.UniversalClient, params []QueuePushParams) []redislua.Reply[int64] {
+func (s *Scripts) QueuePushBatch(
+	ctx context.Context, c redis.UniversalClient, params []QueuePushParams,
+) []redislua.Reply[int64] {
 	return luaimpl.Batch(ctx, c, &s.queuePushScript, params, QueuePushParams.encode, decodeQueuePushReply)
 }
 

@@ -31,7 +31,9 @@ type ReadFlagParams struct {
 // request and seldom changes, so it is worth a place in the client-side cache.
 //
 // It only reads, on the primary.
-func (s *Scripts) ReadFlag(ctx context.Context, c redis.UniversalClient, p ReadFlagParams) (redislua.Null[string], error) {
+func (s *Scripts) ReadFlag(
+	ctx context.Context, c redis.UniversalClient, p ReadFlagParams,
+) (redislua.Null[string], error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeReadFlagReply(&s.readFlagScript, s.readFlagScript.Exec(ctx, c, &call))
@@ -39,7 +41,9 @@ func (s *Scripts) ReadFlag(ctx context.Context, c redis.UniversalClient, p ReadF
 
 // ReadFlagBatch calls [Scripts.ReadFlag] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ReadFlagBatch(ctx context.Context, c redis.UniversalClient, params []ReadFlagParams) []redislua.Reply[redislua.Null[string]] {
+func (s *Scripts) ReadFlagBatch(
+	ctx context.Context, c redis.UniversalClient, params []ReadFlagParams,
+) []redislua.Reply[redislua.Null[string]] {
 	return luaimpl.Batch(ctx, c, &s.readFlagScript, params, ReadFlagParams.encode, decodeReadFlagReply)
 }
 

@@ -29,7 +29,9 @@ type ReadFlagsParams struct {
 // ReadFlags reads all feature flags of a service.
 //
 // It only reads, on the primary.
-func (s *Scripts) ReadFlags(ctx context.Context, c redis.UniversalClient, p ReadFlagsParams) (map[string]string, error) {
+func (s *Scripts) ReadFlags(
+	ctx context.Context, c redis.UniversalClient, p ReadFlagsParams,
+) (map[string]string, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeReadFlagsReply(&s.readFlagsScript, s.readFlagsScript.Exec(ctx, c, &call))
@@ -37,7 +39,9 @@ func (s *Scripts) ReadFlags(ctx context.Context, c redis.UniversalClient, p Read
 
 // ReadFlagsBatch calls [Scripts.ReadFlags] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ReadFlagsBatch(ctx context.Context, c redis.UniversalClient, params []ReadFlagsParams) []redislua.Reply[map[string]string] {
+func (s *Scripts) ReadFlagsBatch(
+	ctx context.Context, c redis.UniversalClient, params []ReadFlagsParams,
+) []redislua.Reply[map[string]string] {
 	return luaimpl.Batch(ctx, c, &s.readFlagsScript, params, ReadFlagsParams.encode, decodeReadFlagsReply)
 }
 

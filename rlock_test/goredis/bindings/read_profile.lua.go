@@ -29,7 +29,9 @@ type ReadProfileParams struct {
 // ReadProfile reads a profile.
 //
 // It only reads, on the primary.
-func (s *Scripts) ReadProfile(ctx context.Context, c redis.UniversalClient, p ReadProfileParams) (redislua.Null[Profile], error) {
+func (s *Scripts) ReadProfile(
+	ctx context.Context, c redis.UniversalClient, p ReadProfileParams,
+) (redislua.Null[Profile], error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeReadProfileReply(&s.readProfileScript, s.readProfileScript.Exec(ctx, c, &call))
@@ -37,7 +39,9 @@ func (s *Scripts) ReadProfile(ctx context.Context, c redis.UniversalClient, p Re
 
 // ReadProfileBatch calls [Scripts.ReadProfile] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ReadProfileBatch(ctx context.Context, c redis.UniversalClient, params []ReadProfileParams) []redislua.Reply[redislua.Null[Profile]] {
+func (s *Scripts) ReadProfileBatch(
+	ctx context.Context, c redis.UniversalClient, params []ReadProfileParams,
+) []redislua.Reply[redislua.Null[Profile]] {
 	return luaimpl.Batch(ctx, c, &s.readProfileScript, params, ReadProfileParams.encode, decodeReadProfileReply)
 }
 

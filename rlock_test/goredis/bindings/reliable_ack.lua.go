@@ -33,7 +33,9 @@ type ReliableAckParams struct {
 // worker may be at it, or has done it.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) ReliableAck(ctx context.Context, c redis.UniversalClient, p ReliableAckParams) (bool, error) {
+func (s *Scripts) ReliableAck(
+	ctx context.Context, c redis.UniversalClient, p ReliableAckParams,
+) (bool, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeReliableAckReply(&s.reliableAckScript, s.reliableAckScript.Exec(ctx, c, &call))
@@ -41,7 +43,9 @@ func (s *Scripts) ReliableAck(ctx context.Context, c redis.UniversalClient, p Re
 
 // ReliableAckBatch calls [Scripts.ReliableAck] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ReliableAckBatch(ctx context.Context, c redis.UniversalClient, params []ReliableAckParams) []redislua.Reply[bool] {
+func (s *Scripts) ReliableAckBatch(
+	ctx context.Context, c redis.UniversalClient, params []ReliableAckParams,
+) []redislua.Reply[bool] {
 	return luaimpl.Batch(ctx, c, &s.reliableAckScript, params, ReliableAckParams.encode, decodeReliableAckReply)
 }
 

@@ -126,84 +126,125 @@ type Scripts struct {
 func New(opts ...redislua.Option) *Scripts {
 	pkg := luaimpl.NewBindings("bindings", opts)
 	return &Scripts{
-		addressAdmitScript:      pkg.Once("AddressAdmit", AddressAdmitSHA1, addressAdmitSource, nil),
-		announceScript:          pkg.Once("Announce", AnnounceSHA1, announceSource, nil),
-		anythingScript:          pkg.Retryable("Anything", AnythingSHA1, anythingSource, nil),
-		applyChangeScript:       pkg.Once("ApplyChange", ApplyChangeSHA1, applyChangeSource, nil),
-		bloomAddScript:          pkg.Once("BloomAdd", BloomAddSHA1, bloomAddSource, nil),
-		bloomTestScript:         pkg.Retryable("BloomTest", BloomTestSHA1, bloomTestSource, nil),
-		boardPopScript:          pkg.Once("BoardPop", BoardPopSHA1, boardPopSource, nil),
-		boardTopPairsScript:     pkg.Retryable("BoardTopPairs", BoardTopPairsSHA1, boardTopPairsSource, nil),
-		boardTopScript:          pkg.Retryable("BoardTop", BoardTopSHA1, boardTopSource, nil),
-		cacheEvictScript:        pkg.Once("CacheEvict", CacheEvictSHA1, cacheEvictSource, nil),
-		cacheFetchScript:        pkg.Once("CacheFetch", CacheFetchSHA1, cacheFetchSource, nil),
-		cacheStoreScript:        pkg.Retryable("CacheStore", CacheStoreSHA1, cacheStoreSource, nil),
-		cartMergeScript:         pkg.Once("CartMerge", CartMergeSHA1, cartMergeSource, nil),
-		checkinScript:           pkg.Once("Checkin", CheckinSHA1, checkinSource, nil),
-		counterAddScript:        pkg.Once("CounterAdd", CounterAddSHA1, counterAddSource, nil),
-		countersBumpScript:      pkg.Once("CountersBump", CountersBumpSHA1, countersBumpSource, nil),
-		dailyNumberScript:       pkg.Once("DailyNumber", DailyNumberSHA1, dailyNumberSource, nil),
-		dedupWindowScript:       pkg.Once("DedupWindow", DedupWindowSHA1, dedupWindowSource, nil),
-		delayedMoveDueScript:    pkg.Once("DelayedMoveDue", DelayedMoveDueSHA1, delayedMoveDueSource, nil),
-		delayedScheduleScript:   pkg.Retryable("DelayedSchedule", DelayedScheduleSHA1, delayedScheduleSource, nil),
-		documentPatchScript:     pkg.Retryable("DocumentPatch", DocumentPatchSHA1, documentPatchSource, nil),
-		eventPackScript:         pkg.Once("EventPack", EventPackSHA1, eventPackSource, nil),
-		fencedPutScript:         pkg.Retryable("FencedPut", FencedPutSHA1, fencedPutSource, map[string]error{"STALE_FENCE": ErrStaleFence}),
-		fixedWindowScript:       pkg.Once("FixedWindow", FixedWindowSHA1, fixedWindowSource, nil),
-		geoNearbyScript:         pkg.Retryable("GeoNearby", GeoNearbySHA1, geoNearbySource, nil),
-		guardedPutScript:        pkg.Once("GuardedPut", GuardedPutSHA1, guardedPutSource, map[string]error{"NOT_HELD": ErrNotHeld}),
-		iDRangeScript:           pkg.Retryable("IDRange", IDRangeSHA1, iDRangeSource, nil),
-		idempotencyBeginScript:  pkg.Retryable("IdempotencyBegin", IdempotencyBeginSHA1, idempotencyBeginSource, nil),
-		idempotencyFinishScript: pkg.Retryable("IdempotencyFinish", IdempotencyFinishSHA1, idempotencyFinishSource, map[string]error{"NOT_OWNER": ErrNotOwner}),
-		inFlightScript:          pkg.Once("InFlight", InFlightSHA1, inFlightSource, nil),
-		inventoryReserveScript: pkg.Once("InventoryReserve", InventoryReserveSHA1, inventoryReserveSource, map[string]error{
-			"BAD_ORDER": ErrBadOrder,
-			"NO_STOCK":  ErrNoStock,
-		}),
-		jobsAppendScript:        pkg.Once("JobsAppend", JobsAppendSHA1, jobsAppendSource, nil),
-		jobsListScript:          pkg.Retryable("JobsList", JobsListSHA1, jobsListSource, nil),
-		leaderboardAddScript:    pkg.Once("LeaderboardAdd", LeaderboardAddSHA1, leaderboardAddSource, nil),
-		leaderboardAroundScript: pkg.Retryable("LeaderboardAround", LeaderboardAroundSHA1, leaderboardAroundSource, nil),
-		leaderboardTopScript:    pkg.Retryable("LeaderboardTop", LeaderboardTopSHA1, leaderboardTopSource, nil),
-		leakyBucketScript:       pkg.Once("LeakyBucket", LeakyBucketSHA1, leakyBucketSource, nil),
-		meanAddScript:           pkg.Once("MeanAdd", MeanAddSHA1, meanAddSource, nil),
-		presenceScript:          pkg.Retryable("Presence", PresenceSHA1, presenceSource, nil),
-		priorityPopScript:       pkg.Once("PriorityPop", PriorityPopSHA1, priorityPopSource, nil),
-		priorityPushScript:      pkg.Once("PriorityPush", PriorityPushSHA1, priorityPushSource, nil),
-		queuePopScript:          pkg.Once("QueuePop", QueuePopSHA1, queuePopSource, nil),
-		queuePushScript:         pkg.Once("QueuePush", QueuePushSHA1, queuePushSource, map[string]error{"QUEUE_FULL": ErrQueueFull}),
-		readFlagScript:          pkg.Retryable("ReadFlag", ReadFlagSHA1, readFlagSource, nil),
-		readFlagsScript:         pkg.Retryable("ReadFlags", ReadFlagsSHA1, readFlagsSource, nil),
-		readProfileScript:       pkg.Retryable("ReadProfile", ReadProfileSHA1, readProfileSource, nil),
-		reliableAckScript:       pkg.Once("ReliableAck", ReliableAckSHA1, reliableAckSource, nil),
-		reliableSweepScript:     pkg.Once("ReliableSweep", ReliableSweepSHA1, reliableSweepSource, nil),
-		reliableTakeScript:      pkg.Once("ReliableTake", ReliableTakeSHA1, reliableTakeSource, nil),
-		rightsGrantScript:       pkg.Retryable("RightsGrant", RightsGrantSHA1, rightsGrantSource, nil),
-		safeIncrementScript:     pkg.Once("SafeIncrement", SafeIncrementSHA1, safeIncrementSource, map[string]error{"NOT_A_NUMBER": ErrNotANumber}),
-		semaphoreAcquireScript:  pkg.Retryable("SemaphoreAcquire", SemaphoreAcquireSHA1, semaphoreAcquireSource, nil),
-		semaphoreRefreshScript:  pkg.Retryable("SemaphoreRefresh", SemaphoreRefreshSHA1, semaphoreRefreshSource, map[string]error{"PERMIT_LOST": ErrPermitLost}),
-		semaphoreReleaseScript:  pkg.Retryable("SemaphoreRelease", SemaphoreReleaseSHA1, semaphoreReleaseSource, nil),
-		sessionOpenScript:       pkg.Retryable("SessionOpen", SessionOpenSHA1, sessionOpenSource, nil),
-		sessionTouchScript:      pkg.Retryable("SessionTouch", SessionTouchSHA1, sessionTouchSource, map[string]error{"NO_SESSION": ErrNoSession}),
-		setAndNotifyScript:      pkg.Once("SetAndNotify", SetAndNotifySHA1, setAndNotifySource, nil),
-		setManyScript:           pkg.Once("SetMany", SetManySHA1, setManySource, nil),
-		shardAddScript:          pkg.Retryable("ShardAdd", ShardAddSHA1, shardAddSource, nil),
-		sharedPutScript:         pkg.Once("SharedPut", SharedPutSHA1, sharedPutSource, map[string]error{"NOT_SHARED": ErrNotShared}),
-		slidingCounterScript:    pkg.Once("SlidingCounter", SlidingCounterSHA1, slidingCounterSource, nil),
-		slidingLogScript:        pkg.Once("SlidingLog", SlidingLogSHA1, slidingLogSource, nil),
-		stockReportScript:       pkg.Retryable("StockReport", StockReportSHA1, stockReportSource, nil),
-		streamAddScript:         pkg.Once("StreamAdd", StreamAddSHA1, streamAddSource, nil),
-		streamClaimScript:       pkg.Once("StreamClaim", StreamClaimSHA1, streamClaimSource, nil),
-		streamDoneScript:        pkg.Once("StreamDone", StreamDoneSHA1, streamDoneSource, nil),
-		swapIfScript:            pkg.Once("SwapIf", SwapIfSHA1, swapIfSource, nil),
-		tagAllScript:            pkg.Retryable("TagAll", TagAllSHA1, tagAllSource, nil),
-		tagsOfScript:            pkg.Retryable("TagsOf", TagsOfSHA1, tagsOfSource, nil),
-		tokenBucketScript:       pkg.Once("TokenBucket", TokenBucketSHA1, tokenBucketSource, map[string]error{"TOO_EXPENSIVE": ErrTooExpensive}),
-		transferScript: pkg.Once("Transfer", TransferSHA1, transferSource, map[string]error{
-			"BAD_AMOUNT": ErrBadAmount,
-			"NO_ACCOUNT": ErrNoAccount,
-			"NO_FUNDS":   ErrNoFunds,
-		}),
+		addressAdmitScript:    pkg.Once("AddressAdmit", AddressAdmitSHA1, addressAdmitSource, nil),
+		announceScript:        pkg.Once("Announce", AnnounceSHA1, announceSource, nil),
+		anythingScript:        pkg.Retryable("Anything", AnythingSHA1, anythingSource, nil),
+		applyChangeScript:     pkg.Once("ApplyChange", ApplyChangeSHA1, applyChangeSource, nil),
+		bloomAddScript:        pkg.Once("BloomAdd", BloomAddSHA1, bloomAddSource, nil),
+		bloomTestScript:       pkg.Retryable("BloomTest", BloomTestSHA1, bloomTestSource, nil),
+		boardPopScript:        pkg.Once("BoardPop", BoardPopSHA1, boardPopSource, nil),
+		boardTopPairsScript:   pkg.Retryable("BoardTopPairs", BoardTopPairsSHA1, boardTopPairsSource, nil),
+		boardTopScript:        pkg.Retryable("BoardTop", BoardTopSHA1, boardTopSource, nil),
+		cacheEvictScript:      pkg.Once("CacheEvict", CacheEvictSHA1, cacheEvictSource, nil),
+		cacheFetchScript:      pkg.Once("CacheFetch", CacheFetchSHA1, cacheFetchSource, nil),
+		cacheStoreScript:      pkg.Retryable("CacheStore", CacheStoreSHA1, cacheStoreSource, nil),
+		cartMergeScript:       pkg.Once("CartMerge", CartMergeSHA1, cartMergeSource, nil),
+		checkinScript:         pkg.Once("Checkin", CheckinSHA1, checkinSource, nil),
+		counterAddScript:      pkg.Once("CounterAdd", CounterAddSHA1, counterAddSource, nil),
+		countersBumpScript:    pkg.Once("CountersBump", CountersBumpSHA1, countersBumpSource, nil),
+		dailyNumberScript:     pkg.Once("DailyNumber", DailyNumberSHA1, dailyNumberSource, nil),
+		dedupWindowScript:     pkg.Once("DedupWindow", DedupWindowSHA1, dedupWindowSource, nil),
+		delayedMoveDueScript:  pkg.Once("DelayedMoveDue", DelayedMoveDueSHA1, delayedMoveDueSource, nil),
+		delayedScheduleScript: pkg.Retryable("DelayedSchedule", DelayedScheduleSHA1, delayedScheduleSource, nil),
+		documentPatchScript:   pkg.Retryable("DocumentPatch", DocumentPatchSHA1, documentPatchSource, nil),
+		eventPackScript:       pkg.Once("EventPack", EventPackSHA1, eventPackSource, nil),
+		fencedPutScript: pkg.Retryable(
+			"FencedPut", FencedPutSHA1, fencedPutSource,
+			map[string]error{"STALE_FENCE": ErrStaleFence},
+		),
+		fixedWindowScript: pkg.Once("FixedWindow", FixedWindowSHA1, fixedWindowSource, nil),
+		geoNearbyScript:   pkg.Retryable("GeoNearby", GeoNearbySHA1, geoNearbySource, nil),
+		guardedPutScript: pkg.Once(
+			"GuardedPut", GuardedPutSHA1, guardedPutSource,
+			map[string]error{"NOT_HELD": ErrNotHeld},
+		),
+		iDRangeScript: pkg.Retryable("IDRange", IDRangeSHA1, iDRangeSource, nil),
+		idempotencyBeginScript: pkg.Retryable(
+			"IdempotencyBegin", IdempotencyBeginSHA1, idempotencyBeginSource, nil,
+		),
+		idempotencyFinishScript: pkg.Retryable(
+			"IdempotencyFinish", IdempotencyFinishSHA1, idempotencyFinishSource,
+			map[string]error{"NOT_OWNER": ErrNotOwner},
+		),
+		inFlightScript: pkg.Once("InFlight", InFlightSHA1, inFlightSource, nil),
+		inventoryReserveScript: pkg.Once(
+			"InventoryReserve", InventoryReserveSHA1, inventoryReserveSource,
+			map[string]error{
+				"BAD_ORDER": ErrBadOrder,
+				"NO_STOCK":  ErrNoStock,
+			},
+		),
+		jobsAppendScript:     pkg.Once("JobsAppend", JobsAppendSHA1, jobsAppendSource, nil),
+		jobsListScript:       pkg.Retryable("JobsList", JobsListSHA1, jobsListSource, nil),
+		leaderboardAddScript: pkg.Once("LeaderboardAdd", LeaderboardAddSHA1, leaderboardAddSource, nil),
+		leaderboardAroundScript: pkg.Retryable(
+			"LeaderboardAround", LeaderboardAroundSHA1, leaderboardAroundSource, nil,
+		),
+		leaderboardTopScript: pkg.Retryable("LeaderboardTop", LeaderboardTopSHA1, leaderboardTopSource, nil),
+		leakyBucketScript:    pkg.Once("LeakyBucket", LeakyBucketSHA1, leakyBucketSource, nil),
+		meanAddScript:        pkg.Once("MeanAdd", MeanAddSHA1, meanAddSource, nil),
+		presenceScript:       pkg.Retryable("Presence", PresenceSHA1, presenceSource, nil),
+		priorityPopScript:    pkg.Once("PriorityPop", PriorityPopSHA1, priorityPopSource, nil),
+		priorityPushScript:   pkg.Once("PriorityPush", PriorityPushSHA1, priorityPushSource, nil),
+		queuePopScript:       pkg.Once("QueuePop", QueuePopSHA1, queuePopSource, nil),
+		queuePushScript: pkg.Once(
+			"QueuePush", QueuePushSHA1, queuePushSource,
+			map[string]error{"QUEUE_FULL": ErrQueueFull},
+		),
+		readFlagScript:      pkg.Retryable("ReadFlag", ReadFlagSHA1, readFlagSource, nil),
+		readFlagsScript:     pkg.Retryable("ReadFlags", ReadFlagsSHA1, readFlagsSource, nil),
+		readProfileScript:   pkg.Retryable("ReadProfile", ReadProfileSHA1, readProfileSource, nil),
+		reliableAckScript:   pkg.Once("ReliableAck", ReliableAckSHA1, reliableAckSource, nil),
+		reliableSweepScript: pkg.Once("ReliableSweep", ReliableSweepSHA1, reliableSweepSource, nil),
+		reliableTakeScript:  pkg.Once("ReliableTake", ReliableTakeSHA1, reliableTakeSource, nil),
+		rightsGrantScript:   pkg.Retryable("RightsGrant", RightsGrantSHA1, rightsGrantSource, nil),
+		safeIncrementScript: pkg.Once(
+			"SafeIncrement", SafeIncrementSHA1, safeIncrementSource,
+			map[string]error{"NOT_A_NUMBER": ErrNotANumber},
+		),
+		semaphoreAcquireScript: pkg.Retryable(
+			"SemaphoreAcquire", SemaphoreAcquireSHA1, semaphoreAcquireSource, nil,
+		),
+		semaphoreRefreshScript: pkg.Retryable(
+			"SemaphoreRefresh", SemaphoreRefreshSHA1, semaphoreRefreshSource,
+			map[string]error{"PERMIT_LOST": ErrPermitLost},
+		),
+		semaphoreReleaseScript: pkg.Retryable(
+			"SemaphoreRelease", SemaphoreReleaseSHA1, semaphoreReleaseSource, nil,
+		),
+		sessionOpenScript: pkg.Retryable("SessionOpen", SessionOpenSHA1, sessionOpenSource, nil),
+		sessionTouchScript: pkg.Retryable(
+			"SessionTouch", SessionTouchSHA1, sessionTouchSource,
+			map[string]error{"NO_SESSION": ErrNoSession},
+		),
+		setAndNotifyScript: pkg.Once("SetAndNotify", SetAndNotifySHA1, setAndNotifySource, nil),
+		setManyScript:      pkg.Once("SetMany", SetManySHA1, setManySource, nil),
+		shardAddScript:     pkg.Retryable("ShardAdd", ShardAddSHA1, shardAddSource, nil),
+		sharedPutScript: pkg.Once(
+			"SharedPut", SharedPutSHA1, sharedPutSource,
+			map[string]error{"NOT_SHARED": ErrNotShared},
+		),
+		slidingCounterScript: pkg.Once("SlidingCounter", SlidingCounterSHA1, slidingCounterSource, nil),
+		slidingLogScript:     pkg.Once("SlidingLog", SlidingLogSHA1, slidingLogSource, nil),
+		stockReportScript:    pkg.Retryable("StockReport", StockReportSHA1, stockReportSource, nil),
+		streamAddScript:      pkg.Once("StreamAdd", StreamAddSHA1, streamAddSource, nil),
+		streamClaimScript:    pkg.Once("StreamClaim", StreamClaimSHA1, streamClaimSource, nil),
+		streamDoneScript:     pkg.Once("StreamDone", StreamDoneSHA1, streamDoneSource, nil),
+		swapIfScript:         pkg.Once("SwapIf", SwapIfSHA1, swapIfSource, nil),
+		tagAllScript:         pkg.Retryable("TagAll", TagAllSHA1, tagAllSource, nil),
+		tagsOfScript:         pkg.Retryable("TagsOf", TagsOfSHA1, tagsOfSource, nil),
+		tokenBucketScript: pkg.Once(
+			"TokenBucket", TokenBucketSHA1, tokenBucketSource,
+			map[string]error{"TOO_EXPENSIVE": ErrTooExpensive},
+		),
+		transferScript: pkg.Once(
+			"Transfer", TransferSHA1, transferSource,
+			map[string]error{
+				"BAD_AMOUNT": ErrBadAmount,
+				"NO_ACCOUNT": ErrNoAccount,
+				"NO_FUNDS":   ErrNoFunds,
+			},
+		),
 		uniqueVisitorsScript: pkg.Retryable("UniqueVisitors", UniqueVisitorsSHA1, uniqueVisitorsSource, nil),
 		valuesFetchScript:    pkg.Retryable("ValuesFetch", ValuesFetchSHA1, valuesFetchSource, nil),
 		valuesStoreScript:    pkg.Once("ValuesStore", ValuesStoreSHA1, valuesStoreSource, nil),
@@ -302,157 +343,317 @@ func (s *Scripts) Load(ctx context.Context, c redis.UniversalClient) error {
 // embeds a Caller and has the methods that the test needs.
 type Caller interface {
 	AddressAdmit(ctx context.Context, c redis.UniversalClient, p AddressAdmitParams) (AddressAdmitResult, error)
-	AddressAdmitBatch(ctx context.Context, c redis.UniversalClient, params []AddressAdmitParams) []redislua.Reply[AddressAdmitResult]
+	AddressAdmitBatch(
+		ctx context.Context, c redis.UniversalClient, params []AddressAdmitParams,
+	) []redislua.Reply[AddressAdmitResult]
 	Announce(ctx context.Context, c redis.UniversalClient, p AnnounceParams) (int64, error)
 	AnnounceBatch(ctx context.Context, c redis.UniversalClient, params []AnnounceParams) []redislua.Reply[int64]
 	Anything(ctx context.Context, c redis.UniversalClient, p AnythingParams) (any, error)
 	AnythingBatch(ctx context.Context, c redis.UniversalClient, params []AnythingParams) []redislua.Reply[any]
 	ApplyChange(ctx context.Context, c redis.UniversalClient, p ApplyChangeParams) error
-	ApplyChangeBatch(ctx context.Context, c redis.UniversalClient, params []ApplyChangeParams) []redislua.Reply[struct{}]
+	ApplyChangeBatch(
+		ctx context.Context, c redis.UniversalClient, params []ApplyChangeParams,
+	) []redislua.Reply[struct{}]
 	BloomAdd(ctx context.Context, c redis.UniversalClient, p BloomAddParams) ([]bool, error)
 	BloomAddBatch(ctx context.Context, c redis.UniversalClient, params []BloomAddParams) []redislua.Reply[[]bool]
 	BloomTest(ctx context.Context, c redis.UniversalClient, p BloomTestParams) (bool, error)
 	BloomTestBatch(ctx context.Context, c redis.UniversalClient, params []BloomTestParams) []redislua.Reply[bool]
-	BoardPop(ctx context.Context, c redis.UniversalClient, p BoardPopParams) (redislua.Null[BoardPopResult], error)
-	BoardPopBatch(ctx context.Context, c redis.UniversalClient, params []BoardPopParams) []redislua.Reply[redislua.Null[BoardPopResult]]
+	BoardPop(
+		ctx context.Context, c redis.UniversalClient, p BoardPopParams,
+	) (redislua.Null[BoardPopResult], error)
+	BoardPopBatch(
+		ctx context.Context, c redis.UniversalClient, params []BoardPopParams,
+	) []redislua.Reply[redislua.Null[BoardPopResult]]
 	BoardTop(ctx context.Context, c redis.UniversalClient, p BoardTopParams) ([]BoardTopItem, error)
-	BoardTopBatch(ctx context.Context, c redis.UniversalClient, params []BoardTopParams) []redislua.Reply[[]BoardTopItem]
-	BoardTopPairs(ctx context.Context, c redis.UniversalClient, p BoardTopPairsParams) ([]BoardTopPairsItem, error)
-	BoardTopPairsBatch(ctx context.Context, c redis.UniversalClient, params []BoardTopPairsParams) []redislua.Reply[[]BoardTopPairsItem]
+	BoardTopBatch(
+		ctx context.Context, c redis.UniversalClient, params []BoardTopParams,
+	) []redislua.Reply[[]BoardTopItem]
+	BoardTopPairs(
+		ctx context.Context, c redis.UniversalClient, p BoardTopPairsParams,
+	) ([]BoardTopPairsItem, error)
+	BoardTopPairsBatch(
+		ctx context.Context, c redis.UniversalClient, params []BoardTopPairsParams,
+	) []redislua.Reply[[]BoardTopPairsItem]
 	CacheEvict(ctx context.Context, c redis.UniversalClient, p CacheEvictParams) ([]string, error)
-	CacheEvictBatch(ctx context.Context, c redis.UniversalClient, params []CacheEvictParams) []redislua.Reply[[]string]
+	CacheEvictBatch(
+		ctx context.Context, c redis.UniversalClient, params []CacheEvictParams,
+	) []redislua.Reply[[]string]
 	CacheFetch(ctx context.Context, c redis.UniversalClient, p CacheFetchParams) (CacheFetchResult, error)
-	CacheFetchBatch(ctx context.Context, c redis.UniversalClient, params []CacheFetchParams) []redislua.Reply[CacheFetchResult]
+	CacheFetchBatch(
+		ctx context.Context, c redis.UniversalClient, params []CacheFetchParams,
+	) []redislua.Reply[CacheFetchResult]
 	CacheStore(ctx context.Context, c redis.UniversalClient, p CacheStoreParams) error
-	CacheStoreBatch(ctx context.Context, c redis.UniversalClient, params []CacheStoreParams) []redislua.Reply[struct{}]
+	CacheStoreBatch(
+		ctx context.Context, c redis.UniversalClient, params []CacheStoreParams,
+	) []redislua.Reply[struct{}]
 	CartMerge(ctx context.Context, c redis.UniversalClient, p CartMergeParams) (Cart, error)
 	CartMergeBatch(ctx context.Context, c redis.UniversalClient, params []CartMergeParams) []redislua.Reply[Cart]
 	Checkin(ctx context.Context, c redis.UniversalClient, p CheckinParams) (CheckinResult, error)
-	CheckinBatch(ctx context.Context, c redis.UniversalClient, params []CheckinParams) []redislua.Reply[CheckinResult]
+	CheckinBatch(
+		ctx context.Context, c redis.UniversalClient, params []CheckinParams,
+	) []redislua.Reply[CheckinResult]
 	CounterAdd(ctx context.Context, c redis.UniversalClient, p CounterAddParams) (int64, error)
-	CounterAddBatch(ctx context.Context, c redis.UniversalClient, params []CounterAddParams) []redislua.Reply[int64]
+	CounterAddBatch(
+		ctx context.Context, c redis.UniversalClient, params []CounterAddParams,
+	) []redislua.Reply[int64]
 	CountersBump(ctx context.Context, c redis.UniversalClient, p CountersBumpParams) (map[string]int64, error)
-	CountersBumpBatch(ctx context.Context, c redis.UniversalClient, params []CountersBumpParams) []redislua.Reply[map[string]int64]
+	CountersBumpBatch(
+		ctx context.Context, c redis.UniversalClient, params []CountersBumpParams,
+	) []redislua.Reply[map[string]int64]
 	DailyNumber(ctx context.Context, c redis.UniversalClient, p DailyNumberParams) (string, error)
-	DailyNumberBatch(ctx context.Context, c redis.UniversalClient, params []DailyNumberParams) []redislua.Reply[string]
+	DailyNumberBatch(
+		ctx context.Context, c redis.UniversalClient, params []DailyNumberParams,
+	) []redislua.Reply[string]
 	DedupWindow(ctx context.Context, c redis.UniversalClient, p DedupWindowParams) ([]bool, error)
-	DedupWindowBatch(ctx context.Context, c redis.UniversalClient, params []DedupWindowParams) []redislua.Reply[[]bool]
+	DedupWindowBatch(
+		ctx context.Context, c redis.UniversalClient, params []DedupWindowParams,
+	) []redislua.Reply[[]bool]
 	DelayedMoveDue(ctx context.Context, c redis.UniversalClient, p DelayedMoveDueParams) ([]string, error)
-	DelayedMoveDueBatch(ctx context.Context, c redis.UniversalClient, params []DelayedMoveDueParams) []redislua.Reply[[]string]
+	DelayedMoveDueBatch(
+		ctx context.Context, c redis.UniversalClient, params []DelayedMoveDueParams,
+	) []redislua.Reply[[]string]
 	DelayedSchedule(ctx context.Context, c redis.UniversalClient, p DelayedScheduleParams) error
-	DelayedScheduleBatch(ctx context.Context, c redis.UniversalClient, params []DelayedScheduleParams) []redislua.Reply[struct{}]
+	DelayedScheduleBatch(
+		ctx context.Context, c redis.UniversalClient, params []DelayedScheduleParams,
+	) []redislua.Reply[struct{}]
 	DocumentPatch(ctx context.Context, c redis.UniversalClient, p DocumentPatchParams) (json.RawMessage, error)
-	DocumentPatchBatch(ctx context.Context, c redis.UniversalClient, params []DocumentPatchParams) []redislua.Reply[json.RawMessage]
+	DocumentPatchBatch(
+		ctx context.Context, c redis.UniversalClient, params []DocumentPatchParams,
+	) []redislua.Reply[json.RawMessage]
 	EventPack(ctx context.Context, c redis.UniversalClient, p EventPackParams) ([]Event, error)
-	EventPackBatch(ctx context.Context, c redis.UniversalClient, params []EventPackParams) []redislua.Reply[[]Event]
+	EventPackBatch(
+		ctx context.Context, c redis.UniversalClient, params []EventPackParams,
+	) []redislua.Reply[[]Event]
 	FencedPut(ctx context.Context, c redis.UniversalClient, p FencedPutParams) error
-	FencedPutBatch(ctx context.Context, c redis.UniversalClient, params []FencedPutParams) []redislua.Reply[struct{}]
+	FencedPutBatch(
+		ctx context.Context, c redis.UniversalClient, params []FencedPutParams,
+	) []redislua.Reply[struct{}]
 	FixedWindow(ctx context.Context, c redis.UniversalClient, p FixedWindowParams) (FixedWindowResult, error)
-	FixedWindowBatch(ctx context.Context, c redis.UniversalClient, params []FixedWindowParams) []redislua.Reply[FixedWindowResult]
+	FixedWindowBatch(
+		ctx context.Context, c redis.UniversalClient, params []FixedWindowParams,
+	) []redislua.Reply[FixedWindowResult]
 	GeoNearby(ctx context.Context, c redis.UniversalClient, p GeoNearbyParams) (GeoNearbyResult, error)
-	GeoNearbyBatch(ctx context.Context, c redis.UniversalClient, params []GeoNearbyParams) []redislua.Reply[GeoNearbyResult]
+	GeoNearbyBatch(
+		ctx context.Context, c redis.UniversalClient, params []GeoNearbyParams,
+	) []redislua.Reply[GeoNearbyResult]
 	GuardedPut(ctx context.Context, c redis.UniversalClient, p GuardedPutParams) error
-	GuardedPutBatch(ctx context.Context, c redis.UniversalClient, params []GuardedPutParams) []redislua.Reply[struct{}]
+	GuardedPutBatch(
+		ctx context.Context, c redis.UniversalClient, params []GuardedPutParams,
+	) []redislua.Reply[struct{}]
 	IDRange(ctx context.Context, c redis.UniversalClient, p IDRangeParams) (IDRangeResult, error)
-	IDRangeBatch(ctx context.Context, c redis.UniversalClient, params []IDRangeParams) []redislua.Reply[IDRangeResult]
-	IdempotencyBegin(ctx context.Context, c redis.UniversalClient, p IdempotencyBeginParams) (IdempotencyBeginResult, error)
-	IdempotencyBeginBatch(ctx context.Context, c redis.UniversalClient, params []IdempotencyBeginParams) []redislua.Reply[IdempotencyBeginResult]
+	IDRangeBatch(
+		ctx context.Context, c redis.UniversalClient, params []IDRangeParams,
+	) []redislua.Reply[IDRangeResult]
+	IdempotencyBegin(
+		ctx context.Context, c redis.UniversalClient, p IdempotencyBeginParams,
+	) (IdempotencyBeginResult, error)
+	IdempotencyBeginBatch(
+		ctx context.Context, c redis.UniversalClient, params []IdempotencyBeginParams,
+	) []redislua.Reply[IdempotencyBeginResult]
 	IdempotencyFinish(ctx context.Context, c redis.UniversalClient, p IdempotencyFinishParams) error
-	IdempotencyFinishBatch(ctx context.Context, c redis.UniversalClient, params []IdempotencyFinishParams) []redislua.Reply[struct{}]
+	IdempotencyFinishBatch(
+		ctx context.Context, c redis.UniversalClient, params []IdempotencyFinishParams,
+	) []redislua.Reply[struct{}]
 	InFlight(ctx context.Context, c redis.UniversalClient, p InFlightParams) (InFlightResult, error)
-	InFlightBatch(ctx context.Context, c redis.UniversalClient, params []InFlightParams) []redislua.Reply[InFlightResult]
+	InFlightBatch(
+		ctx context.Context, c redis.UniversalClient, params []InFlightParams,
+	) []redislua.Reply[InFlightResult]
 	InventoryReserve(ctx context.Context, c redis.UniversalClient, p InventoryReserveParams) ([]int64, error)
-	InventoryReserveBatch(ctx context.Context, c redis.UniversalClient, params []InventoryReserveParams) []redislua.Reply[[]int64]
+	InventoryReserveBatch(
+		ctx context.Context, c redis.UniversalClient, params []InventoryReserveParams,
+	) []redislua.Reply[[]int64]
 	JobsAppend(ctx context.Context, c redis.UniversalClient, p JobsAppendParams) (int64, error)
-	JobsAppendBatch(ctx context.Context, c redis.UniversalClient, params []JobsAppendParams) []redislua.Reply[int64]
+	JobsAppendBatch(
+		ctx context.Context, c redis.UniversalClient, params []JobsAppendParams,
+	) []redislua.Reply[int64]
 	JobsList(ctx context.Context, c redis.UniversalClient, p JobsListParams) (map[string]Job, error)
-	JobsListBatch(ctx context.Context, c redis.UniversalClient, params []JobsListParams) []redislua.Reply[map[string]Job]
-	LeaderboardAdd(ctx context.Context, c redis.UniversalClient, p LeaderboardAddParams) (LeaderboardAddResult, error)
-	LeaderboardAddBatch(ctx context.Context, c redis.UniversalClient, params []LeaderboardAddParams) []redislua.Reply[LeaderboardAddResult]
-	LeaderboardAround(ctx context.Context, c redis.UniversalClient, p LeaderboardAroundParams) (LeaderboardAroundResult, error)
-	LeaderboardAroundBatch(ctx context.Context, c redis.UniversalClient, params []LeaderboardAroundParams) []redislua.Reply[LeaderboardAroundResult]
-	LeaderboardTop(ctx context.Context, c redis.UniversalClient, p LeaderboardTopParams) (LeaderboardTopResult, error)
-	LeaderboardTopBatch(ctx context.Context, c redis.UniversalClient, params []LeaderboardTopParams) []redislua.Reply[LeaderboardTopResult]
+	JobsListBatch(
+		ctx context.Context, c redis.UniversalClient, params []JobsListParams,
+	) []redislua.Reply[map[string]Job]
+	LeaderboardAdd(
+		ctx context.Context, c redis.UniversalClient, p LeaderboardAddParams,
+	) (LeaderboardAddResult, error)
+	LeaderboardAddBatch(
+		ctx context.Context, c redis.UniversalClient, params []LeaderboardAddParams,
+	) []redislua.Reply[LeaderboardAddResult]
+	LeaderboardAround(
+		ctx context.Context, c redis.UniversalClient, p LeaderboardAroundParams,
+	) (LeaderboardAroundResult, error)
+	LeaderboardAroundBatch(
+		ctx context.Context, c redis.UniversalClient, params []LeaderboardAroundParams,
+	) []redislua.Reply[LeaderboardAroundResult]
+	LeaderboardTop(
+		ctx context.Context, c redis.UniversalClient, p LeaderboardTopParams,
+	) (LeaderboardTopResult, error)
+	LeaderboardTopBatch(
+		ctx context.Context, c redis.UniversalClient, params []LeaderboardTopParams,
+	) []redislua.Reply[LeaderboardTopResult]
 	LeakyBucket(ctx context.Context, c redis.UniversalClient, p LeakyBucketParams) (LeakyBucketResult, error)
-	LeakyBucketBatch(ctx context.Context, c redis.UniversalClient, params []LeakyBucketParams) []redislua.Reply[LeakyBucketResult]
+	LeakyBucketBatch(
+		ctx context.Context, c redis.UniversalClient, params []LeakyBucketParams,
+	) []redislua.Reply[LeakyBucketResult]
 	MeanAdd(ctx context.Context, c redis.UniversalClient, p MeanAddParams) (MeanAddResult, error)
-	MeanAddBatch(ctx context.Context, c redis.UniversalClient, params []MeanAddParams) []redislua.Reply[MeanAddResult]
+	MeanAddBatch(
+		ctx context.Context, c redis.UniversalClient, params []MeanAddParams,
+	) []redislua.Reply[MeanAddResult]
 	Presence(ctx context.Context, c redis.UniversalClient, p PresenceParams) (PresenceResult, error)
-	PresenceBatch(ctx context.Context, c redis.UniversalClient, params []PresenceParams) []redislua.Reply[PresenceResult]
+	PresenceBatch(
+		ctx context.Context, c redis.UniversalClient, params []PresenceParams,
+	) []redislua.Reply[PresenceResult]
 	PriorityPop(ctx context.Context, c redis.UniversalClient, p PriorityPopParams) (PriorityPopResult, error)
-	PriorityPopBatch(ctx context.Context, c redis.UniversalClient, params []PriorityPopParams) []redislua.Reply[PriorityPopResult]
+	PriorityPopBatch(
+		ctx context.Context, c redis.UniversalClient, params []PriorityPopParams,
+	) []redislua.Reply[PriorityPopResult]
 	PriorityPush(ctx context.Context, c redis.UniversalClient, p PriorityPushParams) (bool, error)
-	PriorityPushBatch(ctx context.Context, c redis.UniversalClient, params []PriorityPushParams) []redislua.Reply[bool]
+	PriorityPushBatch(
+		ctx context.Context, c redis.UniversalClient, params []PriorityPushParams,
+	) []redislua.Reply[bool]
 	QueuePop(ctx context.Context, c redis.UniversalClient, p QueuePopParams) ([][]byte, error)
-	QueuePopBatch(ctx context.Context, c redis.UniversalClient, params []QueuePopParams) []redislua.Reply[[][]byte]
+	QueuePopBatch(
+		ctx context.Context, c redis.UniversalClient, params []QueuePopParams,
+	) []redislua.Reply[[][]byte]
 	QueuePush(ctx context.Context, c redis.UniversalClient, p QueuePushParams) (int64, error)
-	QueuePushBatch(ctx context.Context, c redis.UniversalClient, params []QueuePushParams) []redislua.Reply[int64]
+	QueuePushBatch(
+		ctx context.Context, c redis.UniversalClient, params []QueuePushParams,
+	) []redislua.Reply[int64]
 	ReadFlag(ctx context.Context, c redis.UniversalClient, p ReadFlagParams) (redislua.Null[string], error)
-	ReadFlagBatch(ctx context.Context, c redis.UniversalClient, params []ReadFlagParams) []redislua.Reply[redislua.Null[string]]
+	ReadFlagBatch(
+		ctx context.Context, c redis.UniversalClient, params []ReadFlagParams,
+	) []redislua.Reply[redislua.Null[string]]
 	ReadFlags(ctx context.Context, c redis.UniversalClient, p ReadFlagsParams) (map[string]string, error)
-	ReadFlagsBatch(ctx context.Context, c redis.UniversalClient, params []ReadFlagsParams) []redislua.Reply[map[string]string]
-	ReadProfile(ctx context.Context, c redis.UniversalClient, p ReadProfileParams) (redislua.Null[Profile], error)
-	ReadProfileBatch(ctx context.Context, c redis.UniversalClient, params []ReadProfileParams) []redislua.Reply[redislua.Null[Profile]]
+	ReadFlagsBatch(
+		ctx context.Context, c redis.UniversalClient, params []ReadFlagsParams,
+	) []redislua.Reply[map[string]string]
+	ReadProfile(
+		ctx context.Context, c redis.UniversalClient, p ReadProfileParams,
+	) (redislua.Null[Profile], error)
+	ReadProfileBatch(
+		ctx context.Context, c redis.UniversalClient, params []ReadProfileParams,
+	) []redislua.Reply[redislua.Null[Profile]]
 	ReliableAck(ctx context.Context, c redis.UniversalClient, p ReliableAckParams) (bool, error)
-	ReliableAckBatch(ctx context.Context, c redis.UniversalClient, params []ReliableAckParams) []redislua.Reply[bool]
-	ReliableSweep(ctx context.Context, c redis.UniversalClient, p ReliableSweepParams) (ReliableSweepResult, error)
-	ReliableSweepBatch(ctx context.Context, c redis.UniversalClient, params []ReliableSweepParams) []redislua.Reply[ReliableSweepResult]
+	ReliableAckBatch(
+		ctx context.Context, c redis.UniversalClient, params []ReliableAckParams,
+	) []redislua.Reply[bool]
+	ReliableSweep(
+		ctx context.Context, c redis.UniversalClient, p ReliableSweepParams,
+	) (ReliableSweepResult, error)
+	ReliableSweepBatch(
+		ctx context.Context, c redis.UniversalClient, params []ReliableSweepParams,
+	) []redislua.Reply[ReliableSweepResult]
 	ReliableTake(ctx context.Context, c redis.UniversalClient, p ReliableTakeParams) (ReliableTakeResult, error)
-	ReliableTakeBatch(ctx context.Context, c redis.UniversalClient, params []ReliableTakeParams) []redislua.Reply[ReliableTakeResult]
+	ReliableTakeBatch(
+		ctx context.Context, c redis.UniversalClient, params []ReliableTakeParams,
+	) []redislua.Reply[ReliableTakeResult]
 	RightsGrant(ctx context.Context, c redis.UniversalClient, p RightsGrantParams) (RightsGrantResult, error)
-	RightsGrantBatch(ctx context.Context, c redis.UniversalClient, params []RightsGrantParams) []redislua.Reply[RightsGrantResult]
+	RightsGrantBatch(
+		ctx context.Context, c redis.UniversalClient, params []RightsGrantParams,
+	) []redislua.Reply[RightsGrantResult]
 	SafeIncrement(ctx context.Context, c redis.UniversalClient, p SafeIncrementParams) (float64, error)
-	SafeIncrementBatch(ctx context.Context, c redis.UniversalClient, params []SafeIncrementParams) []redislua.Reply[float64]
-	SemaphoreAcquire(ctx context.Context, c redis.UniversalClient, p SemaphoreAcquireParams) (SemaphoreAcquireResult, error)
-	SemaphoreAcquireBatch(ctx context.Context, c redis.UniversalClient, params []SemaphoreAcquireParams) []redislua.Reply[SemaphoreAcquireResult]
-	SemaphoreRefresh(ctx context.Context, c redis.UniversalClient, p SemaphoreRefreshParams) (SemaphoreRefreshResult, error)
-	SemaphoreRefreshBatch(ctx context.Context, c redis.UniversalClient, params []SemaphoreRefreshParams) []redislua.Reply[SemaphoreRefreshResult]
+	SafeIncrementBatch(
+		ctx context.Context, c redis.UniversalClient, params []SafeIncrementParams,
+	) []redislua.Reply[float64]
+	SemaphoreAcquire(
+		ctx context.Context, c redis.UniversalClient, p SemaphoreAcquireParams,
+	) (SemaphoreAcquireResult, error)
+	SemaphoreAcquireBatch(
+		ctx context.Context, c redis.UniversalClient, params []SemaphoreAcquireParams,
+	) []redislua.Reply[SemaphoreAcquireResult]
+	SemaphoreRefresh(
+		ctx context.Context, c redis.UniversalClient, p SemaphoreRefreshParams,
+	) (SemaphoreRefreshResult, error)
+	SemaphoreRefreshBatch(
+		ctx context.Context, c redis.UniversalClient, params []SemaphoreRefreshParams,
+	) []redislua.Reply[SemaphoreRefreshResult]
 	SemaphoreRelease(ctx context.Context, c redis.UniversalClient, p SemaphoreReleaseParams) (int64, error)
-	SemaphoreReleaseBatch(ctx context.Context, c redis.UniversalClient, params []SemaphoreReleaseParams) []redislua.Reply[int64]
+	SemaphoreReleaseBatch(
+		ctx context.Context, c redis.UniversalClient, params []SemaphoreReleaseParams,
+	) []redislua.Reply[int64]
 	SessionOpen(ctx context.Context, c redis.UniversalClient, p SessionOpenParams) error
-	SessionOpenBatch(ctx context.Context, c redis.UniversalClient, params []SessionOpenParams) []redislua.Reply[struct{}]
+	SessionOpenBatch(
+		ctx context.Context, c redis.UniversalClient, params []SessionOpenParams,
+	) []redislua.Reply[struct{}]
 	SessionTouch(ctx context.Context, c redis.UniversalClient, p SessionTouchParams) (SessionTouchResult, error)
-	SessionTouchBatch(ctx context.Context, c redis.UniversalClient, params []SessionTouchParams) []redislua.Reply[SessionTouchResult]
+	SessionTouchBatch(
+		ctx context.Context, c redis.UniversalClient, params []SessionTouchParams,
+	) []redislua.Reply[SessionTouchResult]
 	SetAndNotify(ctx context.Context, c redis.UniversalClient, p SetAndNotifyParams) (SetAndNotifyResult, error)
-	SetAndNotifyBatch(ctx context.Context, c redis.UniversalClient, params []SetAndNotifyParams) []redislua.Reply[SetAndNotifyResult]
+	SetAndNotifyBatch(
+		ctx context.Context, c redis.UniversalClient, params []SetAndNotifyParams,
+	) []redislua.Reply[SetAndNotifyResult]
 	SetMany(ctx context.Context, c redis.UniversalClient, p SetManyParams) (bool, error)
 	SetManyBatch(ctx context.Context, c redis.UniversalClient, params []SetManyParams) []redislua.Reply[bool]
 	ShardAdd(ctx context.Context, c redis.UniversalClient, p ShardAddParams) (ShardAddResult, error)
-	ShardAddBatch(ctx context.Context, c redis.UniversalClient, params []ShardAddParams) []redislua.Reply[ShardAddResult]
+	ShardAddBatch(
+		ctx context.Context, c redis.UniversalClient, params []ShardAddParams,
+	) []redislua.Reply[ShardAddResult]
 	SharedPut(ctx context.Context, c redis.UniversalClient, p SharedPutParams) error
-	SharedPutBatch(ctx context.Context, c redis.UniversalClient, params []SharedPutParams) []redislua.Reply[struct{}]
-	SlidingCounter(ctx context.Context, c redis.UniversalClient, p SlidingCounterParams) (SlidingCounterResult, error)
-	SlidingCounterBatch(ctx context.Context, c redis.UniversalClient, params []SlidingCounterParams) []redislua.Reply[SlidingCounterResult]
+	SharedPutBatch(
+		ctx context.Context, c redis.UniversalClient, params []SharedPutParams,
+	) []redislua.Reply[struct{}]
+	SlidingCounter(
+		ctx context.Context, c redis.UniversalClient, p SlidingCounterParams,
+	) (SlidingCounterResult, error)
+	SlidingCounterBatch(
+		ctx context.Context, c redis.UniversalClient, params []SlidingCounterParams,
+	) []redislua.Reply[SlidingCounterResult]
 	SlidingLog(ctx context.Context, c redis.UniversalClient, p SlidingLogParams) (SlidingLogResult, error)
-	SlidingLogBatch(ctx context.Context, c redis.UniversalClient, params []SlidingLogParams) []redislua.Reply[SlidingLogResult]
+	SlidingLogBatch(
+		ctx context.Context, c redis.UniversalClient, params []SlidingLogParams,
+	) []redislua.Reply[SlidingLogResult]
 	StockReport(ctx context.Context, c redis.UniversalClient, p StockReportParams) (StockReportResult, error)
-	StockReportBatch(ctx context.Context, c redis.UniversalClient, params []StockReportParams) []redislua.Reply[StockReportResult]
+	StockReportBatch(
+		ctx context.Context, c redis.UniversalClient, params []StockReportParams,
+	) []redislua.Reply[StockReportResult]
 	StreamAdd(ctx context.Context, c redis.UniversalClient, p StreamAddParams) (StreamAddResult, error)
-	StreamAddBatch(ctx context.Context, c redis.UniversalClient, params []StreamAddParams) []redislua.Reply[StreamAddResult]
+	StreamAddBatch(
+		ctx context.Context, c redis.UniversalClient, params []StreamAddParams,
+	) []redislua.Reply[StreamAddResult]
 	StreamClaim(ctx context.Context, c redis.UniversalClient, p StreamClaimParams) (StreamClaimResult, error)
-	StreamClaimBatch(ctx context.Context, c redis.UniversalClient, params []StreamClaimParams) []redislua.Reply[StreamClaimResult]
+	StreamClaimBatch(
+		ctx context.Context, c redis.UniversalClient, params []StreamClaimParams,
+	) []redislua.Reply[StreamClaimResult]
 	StreamDone(ctx context.Context, c redis.UniversalClient, p StreamDoneParams) (int64, error)
-	StreamDoneBatch(ctx context.Context, c redis.UniversalClient, params []StreamDoneParams) []redislua.Reply[int64]
+	StreamDoneBatch(
+		ctx context.Context, c redis.UniversalClient, params []StreamDoneParams,
+	) []redislua.Reply[int64]
 	SwapIf(ctx context.Context, c redis.UniversalClient, p SwapIfParams) (SwapIfResult, error)
-	SwapIfBatch(ctx context.Context, c redis.UniversalClient, params []SwapIfParams) []redislua.Reply[SwapIfResult]
+	SwapIfBatch(
+		ctx context.Context, c redis.UniversalClient, params []SwapIfParams,
+	) []redislua.Reply[SwapIfResult]
 	TagAll(ctx context.Context, c redis.UniversalClient, p TagAllParams) (int64, error)
 	TagAllBatch(ctx context.Context, c redis.UniversalClient, params []TagAllParams) []redislua.Reply[int64]
 	TagsOf(ctx context.Context, c redis.UniversalClient, p TagsOfParams) (map[string][]string, error)
-	TagsOfBatch(ctx context.Context, c redis.UniversalClient, params []TagsOfParams) []redislua.Reply[map[string][]string]
+	TagsOfBatch(
+		ctx context.Context, c redis.UniversalClient, params []TagsOfParams,
+	) []redislua.Reply[map[string][]string]
 	TokenBucket(ctx context.Context, c redis.UniversalClient, p TokenBucketParams) (TokenBucketResult, error)
-	TokenBucketBatch(ctx context.Context, c redis.UniversalClient, params []TokenBucketParams) []redislua.Reply[TokenBucketResult]
+	TokenBucketBatch(
+		ctx context.Context, c redis.UniversalClient, params []TokenBucketParams,
+	) []redislua.Reply[TokenBucketResult]
 	Transfer(ctx context.Context, c redis.UniversalClient, p TransferParams) (TransferResult, error)
-	TransferBatch(ctx context.Context, c redis.UniversalClient, params []TransferParams) []redislua.Reply[TransferResult]
+	TransferBatch(
+		ctx context.Context, c redis.UniversalClient, params []TransferParams,
+	) []redislua.Reply[TransferResult]
 	UniqueVisitors(ctx context.Context, c redis.UniversalClient, p UniqueVisitorsParams) (int64, error)
-	UniqueVisitorsBatch(ctx context.Context, c redis.UniversalClient, params []UniqueVisitorsParams) []redislua.Reply[int64]
+	UniqueVisitorsBatch(
+		ctx context.Context, c redis.UniversalClient, params []UniqueVisitorsParams,
+	) []redislua.Reply[int64]
 	ValuesFetch(ctx context.Context, c redis.UniversalClient, p ValuesFetchParams) (ValuesFetchResult, error)
-	ValuesFetchBatch(ctx context.Context, c redis.UniversalClient, params []ValuesFetchParams) []redislua.Reply[ValuesFetchResult]
+	ValuesFetchBatch(
+		ctx context.Context, c redis.UniversalClient, params []ValuesFetchParams,
+	) []redislua.Reply[ValuesFetchResult]
 	ValuesStore(ctx context.Context, c redis.UniversalClient, p ValuesStoreParams) (ValuesStoreResult, error)
-	ValuesStoreBatch(ctx context.Context, c redis.UniversalClient, params []ValuesStoreParams) []redislua.Reply[ValuesStoreResult]
+	ValuesStoreBatch(
+		ctx context.Context, c redis.UniversalClient, params []ValuesStoreParams,
+	) []redislua.Reply[ValuesStoreResult]
 	WeightsRead(ctx context.Context, c redis.UniversalClient, p WeightsReadParams) (WeightsReadResult, error)
-	WeightsReadBatch(ctx context.Context, c redis.UniversalClient, params []WeightsReadParams) []redislua.Reply[WeightsReadResult]
+	WeightsReadBatch(
+		ctx context.Context, c redis.UniversalClient, params []WeightsReadParams,
+	) []redislua.Reply[WeightsReadResult]
 	WorkSteal(ctx context.Context, c redis.UniversalClient, p WorkStealParams) (WorkStealResult, error)
-	WorkStealBatch(ctx context.Context, c redis.UniversalClient, params []WorkStealParams) []redislua.Reply[WorkStealResult]
+	WorkStealBatch(
+		ctx context.Context, c redis.UniversalClient, params []WorkStealParams,
+	) []redislua.Reply[WorkStealResult]
 	Load(ctx context.Context, c redis.UniversalClient) error
 }
 

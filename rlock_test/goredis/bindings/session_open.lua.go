@@ -43,7 +43,9 @@ func (s *Scripts) SessionOpen(ctx context.Context, c redis.UniversalClient, p Se
 
 // SessionOpenBatch calls [Scripts.SessionOpen] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) SessionOpenBatch(ctx context.Context, c redis.UniversalClient, params []SessionOpenParams) []redislua.Reply[struct{}] {
+func (s *Scripts) SessionOpenBatch(
+	ctx context.Context, c redis.UniversalClient, params []SessionOpenParams,
+) []redislua.Reply[struct{}] {
 	return luaimpl.Batch(ctx, c, &s.sessionOpenScript, params, SessionOpenParams.encode, decodeSessionOpenReply)
 }
 

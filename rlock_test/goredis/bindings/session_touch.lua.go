@@ -36,16 +36,22 @@ type SessionTouchResult struct {
 // SessionTouch reads a session and keeps it alive for another idle time.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
-func (s *Scripts) SessionTouch(ctx context.Context, c redis.UniversalClient, p SessionTouchParams) (SessionTouchResult, error) {
+func (s *Scripts) SessionTouch(
+	ctx context.Context, c redis.UniversalClient, p SessionTouchParams,
+) (SessionTouchResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeSessionTouchReply(&s.sessionTouchScript, s.sessionTouchScript.Exec(ctx, c, &call))
 }
 
-// SessionTouchBatch calls [Scripts.SessionTouch] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) SessionTouchBatch(ctx context.Context, c redis.UniversalClient, params []SessionTouchParams) []redislua.Reply[SessionTouchResult] {
-	return luaimpl.Batch(ctx, c, &s.sessionTouchScript, params, SessionTouchParams.encode, decodeSessionTouchReply)
+// SessionTouchBatch calls [Scripts.SessionTouch] once for each of params, in one pipeline. It is
+// not atomic, and each call has its own Reply: if one fails, the others still run.
+func (s *Scripts) SessionTouchBatch(
+	ctx context.Context, c redis.UniversalClient, params []SessionTouchParams,
+) []redislua.Reply[SessionTouchResult] {
+	return luaimpl.Batch(
+		ctx, c, &s.sessionTouchScript, params, SessionTouchParams.encode, decodeSessionTouchReply,
+	)
 }
 
 // encode appends the words of the call, in the order of the header.

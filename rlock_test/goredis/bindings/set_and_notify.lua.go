@@ -38,16 +38,22 @@ type SetAndNotifyResult struct {
 // can hear of a value that is not there yet.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) SetAndNotify(ctx context.Context, c redis.UniversalClient, p SetAndNotifyParams) (SetAndNotifyResult, error) {
+func (s *Scripts) SetAndNotify(
+	ctx context.Context, c redis.UniversalClient, p SetAndNotifyParams,
+) (SetAndNotifyResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeSetAndNotifyReply(&s.setAndNotifyScript, s.setAndNotifyScript.Exec(ctx, c, &call))
 }
 
-// SetAndNotifyBatch calls [Scripts.SetAndNotify] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) SetAndNotifyBatch(ctx context.Context, c redis.UniversalClient, params []SetAndNotifyParams) []redislua.Reply[SetAndNotifyResult] {
-	return luaimpl.Batch(ctx, c, &s.setAndNotifyScript, params, SetAndNotifyParams.encode, decodeSetAndNotifyReply)
+// SetAndNotifyBatch calls [Scripts.SetAndNotify] once for each of params, in one pipeline. It is
+// not atomic, and each call has its own Reply: if one fails, the others still run.
+func (s *Scripts) SetAndNotifyBatch(
+	ctx context.Context, c redis.UniversalClient, params []SetAndNotifyParams,
+) []redislua.Reply[SetAndNotifyResult] {
+	return luaimpl.Batch(
+		ctx, c, &s.setAndNotifyScript, params, SetAndNotifyParams.encode, decodeSetAndNotifyReply,
+	)
 }
 
 // encode appends the words of the call, in the order of the header.

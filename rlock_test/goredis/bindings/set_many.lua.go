@@ -40,7 +40,9 @@ func (s *Scripts) SetMany(ctx context.Context, c redis.UniversalClient, p SetMan
 
 // SetManyBatch calls [Scripts.SetMany] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) SetManyBatch(ctx context.Context, c redis.UniversalClient, params []SetManyParams) []redislua.Reply[bool] {
+func (s *Scripts) SetManyBatch(
+	ctx context.Context, c redis.UniversalClient, params []SetManyParams,
+) []redislua.Reply[bool] {
 	return luaimpl.Batch(ctx, c, &s.setManyScript, params, SetManyParams.encode, decodeSetManyReply)
 }
 

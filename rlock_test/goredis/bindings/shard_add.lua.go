@@ -38,7 +38,9 @@ type ShardAddResult struct {
 // and in the same order; a {hash tag} keeps them together.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
-func (s *Scripts) ShardAdd(ctx context.Context, c redis.UniversalClient, p ShardAddParams) (ShardAddResult, error) {
+func (s *Scripts) ShardAdd(
+	ctx context.Context, c redis.UniversalClient, p ShardAddParams,
+) (ShardAddResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeShardAddReply(&s.shardAddScript, s.shardAddScript.Exec(ctx, c, &call))
@@ -46,7 +48,9 @@ func (s *Scripts) ShardAdd(ctx context.Context, c redis.UniversalClient, p Shard
 
 // ShardAddBatch calls [Scripts.ShardAdd] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ShardAddBatch(ctx context.Context, c redis.UniversalClient, params []ShardAddParams) []redislua.Reply[ShardAddResult] {
+func (s *Scripts) ShardAddBatch(
+	ctx context.Context, c redis.UniversalClient, params []ShardAddParams,
+) []redislua.Reply[ShardAddResult] {
 	return luaimpl.Batch(ctx, c, &s.shardAddScript, params, ShardAddParams.encode, decodeShardAddReply)
 }
 

@@ -41,7 +41,9 @@ type SlidingLogResult struct {
 // proportion to the limit; for large limits see sliding_counter.lua.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) SlidingLog(ctx context.Context, c redis.UniversalClient, p SlidingLogParams) (SlidingLogResult, error) {
+func (s *Scripts) SlidingLog(
+	ctx context.Context, c redis.UniversalClient, p SlidingLogParams,
+) (SlidingLogResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeSlidingLogReply(&s.slidingLogScript, s.slidingLogScript.Exec(ctx, c, &call))
@@ -49,7 +51,9 @@ func (s *Scripts) SlidingLog(ctx context.Context, c redis.UniversalClient, p Sli
 
 // SlidingLogBatch calls [Scripts.SlidingLog] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) SlidingLogBatch(ctx context.Context, c redis.UniversalClient, params []SlidingLogParams) []redislua.Reply[SlidingLogResult] {
+func (s *Scripts) SlidingLogBatch(
+	ctx context.Context, c redis.UniversalClient, params []SlidingLogParams,
+) []redislua.Reply[SlidingLogResult] {
 	return luaimpl.Batch(ctx, c, &s.slidingLogScript, params, SlidingLogParams.encode, decodeSlidingLogReply)
 }
 
@@ -67,6 +71,8 @@ func decodeSlidingLogReply(s *luaimpl.Lua, reply luaimpl.Result) (SlidingLogResu
 
 func decodeSlidingLogResult(values []luaimpl.Message) (r SlidingLogResult, err error) {
 	r.Allowed, err = luaimpl.DecodeField(err, "allowed", values[0], luaimpl.DecodeBool)
-	r.Retry, err = luaimpl.DecodeField(err, "retry", values[1], luaimpl.DecodeNullOrEmpty(luaimpl.DecodeDuration))
+	r.Retry, err = luaimpl.DecodeField(
+		err, "retry", values[1], luaimpl.DecodeNullOrEmpty(luaimpl.DecodeDuration),
+	)
 	return r, err
 }

@@ -36,7 +36,9 @@ type StockReportResult struct {
 // article that is not known.
 //
 // It only reads, on the primary.
-func (s *Scripts) StockReport(ctx context.Context, c redis.UniversalClient, p StockReportParams) (StockReportResult, error) {
+func (s *Scripts) StockReport(
+	ctx context.Context, c redis.UniversalClient, p StockReportParams,
+) (StockReportResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeStockReportReply(&s.stockReportScript, s.stockReportScript.Exec(ctx, c, &call))
@@ -44,7 +46,9 @@ func (s *Scripts) StockReport(ctx context.Context, c redis.UniversalClient, p St
 
 // StockReportBatch calls [Scripts.StockReport] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) StockReportBatch(ctx context.Context, c redis.UniversalClient, params []StockReportParams) []redislua.Reply[StockReportResult] {
+func (s *Scripts) StockReportBatch(
+	ctx context.Context, c redis.UniversalClient, params []StockReportParams,
+) []redislua.Reply[StockReportResult] {
 	return luaimpl.Batch(ctx, c, &s.stockReportScript, params, StockReportParams.encode, decodeStockReportReply)
 }
 
@@ -58,7 +62,9 @@ func decodeStockReportReply(s *luaimpl.Lua, reply luaimpl.Result) (StockReportRe
 }
 
 func decodeStockReportResult(values []luaimpl.Message) (r StockReportResult, err error) {
-	r.Counts, err = luaimpl.DecodeField(err, "counts", values[0], luaimpl.DecodeList(luaimpl.DecodeNull(luaimpl.DecodeInt)))
+	r.Counts, err = luaimpl.DecodeField(
+		err, "counts", values[0], luaimpl.DecodeList(luaimpl.DecodeNull(luaimpl.DecodeInt)),
+	)
 	r.Known, err = luaimpl.DecodeField(err, "known", values[1], luaimpl.DecodeInt)
 	return r, err
 }

@@ -39,7 +39,9 @@ type StreamAddResult struct {
 // on the first use.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) StreamAdd(ctx context.Context, c redis.UniversalClient, p StreamAddParams) (StreamAddResult, error) {
+func (s *Scripts) StreamAdd(
+	ctx context.Context, c redis.UniversalClient, p StreamAddParams,
+) (StreamAddResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeStreamAddReply(&s.streamAddScript, s.streamAddScript.Exec(ctx, c, &call))
@@ -47,7 +49,9 @@ func (s *Scripts) StreamAdd(ctx context.Context, c redis.UniversalClient, p Stre
 
 // StreamAddBatch calls [Scripts.StreamAdd] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) StreamAddBatch(ctx context.Context, c redis.UniversalClient, params []StreamAddParams) []redislua.Reply[StreamAddResult] {
+func (s *Scripts) StreamAddBatch(
+	ctx context.Context, c redis.UniversalClient, params []StreamAddParams,
+) []redislua.Reply[StreamAddResult] {
 	return luaimpl.Batch(ctx, c, &s.streamAddScript, params, StreamAddParams.encode, decodeStreamAddReply)
 }
 

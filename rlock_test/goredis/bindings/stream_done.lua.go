@@ -32,7 +32,9 @@ type StreamDoneParams struct {
 // holds only what is yet to be done.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) StreamDone(ctx context.Context, c redis.UniversalClient, p StreamDoneParams) (int64, error) {
+func (s *Scripts) StreamDone(
+	ctx context.Context, c redis.UniversalClient, p StreamDoneParams,
+) (int64, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeStreamDoneReply(&s.streamDoneScript, s.streamDoneScript.Exec(ctx, c, &call))
@@ -40,7 +42,9 @@ func (s *Scripts) StreamDone(ctx context.Context, c redis.UniversalClient, p Str
 
 // StreamDoneBatch calls [Scripts.StreamDone] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) StreamDoneBatch(ctx context.Context, c redis.UniversalClient, params []StreamDoneParams) []redislua.Reply[int64] {
+func (s *Scripts) StreamDoneBatch(
+	ctx context.Context, c redis.UniversalClient, params []StreamDoneParams,
+) []redislua.Reply[int64] {
 	return luaimpl.Batch(ctx, c, &s.streamDoneScript, params, StreamDoneParams.encode, decodeStreamDoneReply)
 }
 

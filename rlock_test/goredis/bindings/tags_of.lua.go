@@ -29,7 +29,9 @@ type TagsOfParams struct {
 // TagsOf reads the tags of several articles. Those without tags are left out.
 //
 // It only reads, on the primary.
-func (s *Scripts) TagsOf(ctx context.Context, c redis.UniversalClient, p TagsOfParams) (map[string][]string, error) {
+func (s *Scripts) TagsOf(
+	ctx context.Context, c redis.UniversalClient, p TagsOfParams,
+) (map[string][]string, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeTagsOfReply(&s.tagsOfScript, s.tagsOfScript.Exec(ctx, c, &call))
@@ -37,7 +39,9 @@ func (s *Scripts) TagsOf(ctx context.Context, c redis.UniversalClient, p TagsOfP
 
 // TagsOfBatch calls [Scripts.TagsOf] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) TagsOfBatch(ctx context.Context, c redis.UniversalClient, params []TagsOfParams) []redislua.Reply[map[string][]string] {
+func (s *Scripts) TagsOfBatch(
+	ctx context.Context, c redis.UniversalClient, params []TagsOfParams,
+) []redislua.Reply[map[string][]string] {
 	return luaimpl.Batch(ctx, c, &s.tagsOfScript, params, TagsOfParams.encode, decodeTagsOfReply)
 }
 

@@ -37,7 +37,9 @@ type TransferResult struct {
 // Transfer moves an amount, in the smallest unit of the currency, between two accounts.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) Transfer(ctx context.Context, c redis.UniversalClient, p TransferParams) (TransferResult, error) {
+func (s *Scripts) Transfer(
+	ctx context.Context, c redis.UniversalClient, p TransferParams,
+) (TransferResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeTransferReply(&s.transferScript, s.transferScript.Exec(ctx, c, &call))
@@ -45,7 +47,9 @@ func (s *Scripts) Transfer(ctx context.Context, c redis.UniversalClient, p Trans
 
 // TransferBatch calls [Scripts.Transfer] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) TransferBatch(ctx context.Context, c redis.UniversalClient, params []TransferParams) []redislua.Reply[TransferResult] {
+func (s *Scripts) TransferBatch(
+	ctx context.Context, c redis.UniversalClient, params []TransferParams,
+) []redislua.Reply[TransferResult] {
 	return luaimpl.Batch(ctx, c, &s.transferScript, params, TransferParams.encode, decodeTransferReply)
 }
 

@@ -37,7 +37,9 @@ type ValuesFetchResult struct {
 // ValuesFetch reads what ValuesStore has stored.
 //
 // It only reads, on the primary.
-func (s *Scripts) ValuesFetch(ctx context.Context, c redis.UniversalClient, p ValuesFetchParams) (ValuesFetchResult, error) {
+func (s *Scripts) ValuesFetch(
+	ctx context.Context, c redis.UniversalClient, p ValuesFetchParams,
+) (ValuesFetchResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeValuesFetchReply(&s.valuesFetchScript, s.valuesFetchScript.Exec(ctx, c, &call))
@@ -45,7 +47,9 @@ func (s *Scripts) ValuesFetch(ctx context.Context, c redis.UniversalClient, p Va
 
 // ValuesFetchBatch calls [Scripts.ValuesFetch] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ValuesFetchBatch(ctx context.Context, c redis.UniversalClient, params []ValuesFetchParams) []redislua.Reply[ValuesFetchResult] {
+func (s *Scripts) ValuesFetchBatch(
+	ctx context.Context, c redis.UniversalClient, params []ValuesFetchParams,
+) []redislua.Reply[ValuesFetchResult] {
 	return luaimpl.Batch(ctx, c, &s.valuesFetchScript, params, ValuesFetchParams.encode, decodeValuesFetchReply)
 }
 
@@ -60,7 +64,9 @@ func decodeValuesFetchReply(s *luaimpl.Lua, reply luaimpl.Result) (ValuesFetchRe
 
 func decodeValuesFetchResult(values []luaimpl.Message) (r ValuesFetchResult, err error) {
 	r.Flag, err = luaimpl.DecodeField(err, "flag", values[0], luaimpl.DecodeBool)
-	r.Lease, err = luaimpl.DecodeField(err, "lease", values[1], luaimpl.DecodeNullOrEmpty(luaimpl.DecodeDuration))
+	r.Lease, err = luaimpl.DecodeField(
+		err, "lease", values[1], luaimpl.DecodeNullOrEmpty(luaimpl.DecodeDuration),
+	)
 	r.At, err = luaimpl.DecodeField(err, "at", values[2], luaimpl.DecodeNullOrEmpty(luaimpl.DecodeTime))
 	return r, err
 }

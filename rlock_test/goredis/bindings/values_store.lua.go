@@ -44,7 +44,9 @@ type ValuesStoreResult struct {
 // ValuesStore counts with numbers as they are sent, and stores values for ValuesFetch.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) ValuesStore(ctx context.Context, c redis.UniversalClient, p ValuesStoreParams) (ValuesStoreResult, error) {
+func (s *Scripts) ValuesStore(
+	ctx context.Context, c redis.UniversalClient, p ValuesStoreParams,
+) (ValuesStoreResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeValuesStoreReply(&s.valuesStoreScript, s.valuesStoreScript.Exec(ctx, c, &call))
@@ -52,7 +54,9 @@ func (s *Scripts) ValuesStore(ctx context.Context, c redis.UniversalClient, p Va
 
 // ValuesStoreBatch calls [Scripts.ValuesStore] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ValuesStoreBatch(ctx context.Context, c redis.UniversalClient, params []ValuesStoreParams) []redislua.Reply[ValuesStoreResult] {
+func (s *Scripts) ValuesStoreBatch(
+	ctx context.Context, c redis.UniversalClient, params []ValuesStoreParams,
+) []redislua.Reply[ValuesStoreResult] {
 	return luaimpl.Batch(ctx, c, &s.valuesStoreScript, params, ValuesStoreParams.encode, decodeValuesStoreReply)
 }
 

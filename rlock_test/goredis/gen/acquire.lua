@@ -1,26 +1,37 @@
--- Takes a lock if it is free and nobody waits for it. A lock that this token already holds is confirmed, so a
--- caller that lost the reply may safely send the same call again: it keeps its lease or gets the new one,
--- whichever ends later, and a new fence. A lock that several share, or that is free while others wait, is
--- left to Wait, which knows what to do.
+-- Takes a lock if the lock is free and nobody waits for it.
+--
+-- The reply is an outcome with a value:
+--
+--   - Outcome 1: the token has the lock. The value is the fence.
+--   - Outcome 2: another token has the lock. The value is the rest of that lease in milliseconds,
+--     or -1 if that lease never ends.
+--   - Outcome 0: the script changed nothing, and the caller must call Wait. The script leaves two
+--     kinds of lock to Wait: a lock that has shares, and a free lock that has a queue.
+--
+-- A caller that lost the reply may safely send the same call again. A token that already has the lock keeps
+-- the lock and gets a new fence. Its lease ends at the old end or at the new end, whichever is later.
 --
 -- name: Acquire
 -- mode: write retryable
 -- KEYS[1]   lock    key        the lock
--- KEYS[2]   queue   key        the queue of the lock: a sorted set of the tokens that wait; the lock itself:
---     nobody waits in a queue
--- KEYS[3..] counter key        fence counter of the lock's slot; none: no fence
--- ARGV[1]   token   string     token of this acquisition, which no other has
--- ARGV[2]   ttl     duration?  lease; absent: the lock never expires
+-- KEYS[2]   queue   key        the queue of the lock, a sorted set of the waiters' tokens; the lock
+--     itself: there is no queue
+-- KEYS[3..] counter key        the fence counter of the lock's slot; absent: the fence is 0
+-- ARGV[1]   token   string     the token of this acquisition, which no other acquisition has
+-- ARGV[2]   ttl     duration?  the lease; absent: the lease never ends
 -- returns: outcome int, value int
 
 -- include: include/fence.lua
--- Returns the next fence of a counter; 0 if there is no counter. If the counter is behind the server's clock
--- (in microseconds, rounded down to a multiple of 65,536), the script raises it to the clock, because a
--- failover may have set the counter back: it must not give out a fence twice. The rounding limits these
--- writes to 16 a second. A counter that is new, because there was none or the server lost it, starts at the
--- exact clock. That is above all former fences, because the server took more than a microsecond for each of
--- them. If it fails, it returns the error reply: the user may lack a right, or the counter may be of another
--- type.
+-- Returns the next fence of a counter, or 0 if there is no counter. If a command fails, the function returns
+-- the error reply. The user may lack a right, or the counter may be of another type.
+--
+-- A failover may set the counter back, but the counter must not give out a fence twice. So the function
+-- compares the counter with the server's clock in microseconds, rounded down to a multiple of 65,536. If the
+-- counter is behind, the function raises the counter to the clock. The rounding limits these writes to 16 a
+-- second.
+--
+-- A counter that is new, or that the server lost, starts at the exact clock. The clock is above all former
+-- fences, because the server took more than a microsecond for each fence.
 local function next_fence(counter, clock)
   if not counter then
     return 0
@@ -46,8 +57,7 @@ end
 local lock, queue, counter = KEYS[1], KEYS[2], KEYS[3]
 local token, ttl = ARGV[1], ARGV[2]
 
--- Outcome 1: the token has the lock; the value is the fence. Outcome 2: another has it; the value is what is
--- left of its lease in milliseconds, or -1. Outcome 0: the lock is as it was, and Wait is to be called.
+-- Most often both keys are absent, so one EXISTS replaces the other reads.
 local confirms = false
 if queue == lock or redis.call('EXISTS', lock, queue) ~= 0 then
   local holder = redis.call('GET', lock)
@@ -59,11 +69,11 @@ if queue == lock or redis.call('EXISTS', lock, queue) ~= 0 then
     return {2, redis.call('PTTL', lock)}
   end
   if confirms then
-    redis.call('PEXPIRE', lock, 1, 'GT') -- changes nothing: after this write a full memory refuses no other
+    redis.call('PEXPIRE', lock, 1, 'GT') -- changes nothing; after it, a full memory refuses no write
   end
 end
 
--- The fence comes before the lock, so that there is nothing to undo if it fails.
+-- The fence comes before the lock. If the fence fails, there is nothing to undo.
 local fence = 0
 if counter then
   local time = redis.call('TIME')
@@ -73,8 +83,7 @@ if counter then
   end
 end
 
--- GT never shortens a lease: this call may have been delayed, and another call may have extended the lock
--- since.
+-- GT never shortens a lease. This call may be late, and another call may have extended the lock before it.
 if confirms and ttl == '' then
   redis.call('PERSIST', lock)
 elseif confirms then

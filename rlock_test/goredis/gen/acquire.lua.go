@@ -15,8 +15,8 @@ import (
 // The sums of acquire.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	AcquireSHA1   = "0a040948f8afc703d08e02b1fd38d63a0423fb05"
-	AcquireSHA256 = "ae5734c4beeddaa04505c3b5838880b064d67d61662eef4ff40078367923ff89"
+	AcquireSHA1   = "3b2a301059e45507cdbcc5d27b706b2716367a4d"
+	AcquireSHA256 = "3ac05fdebec871c9f248df6e90818d82a4c022eda914faf8d9268a317c4dcd1d"
 )
 
 //go:embed acquire.lua
@@ -24,11 +24,13 @@ var acquireSource string
 
 // AcquireParams are the keys and arguments of [Scripts.Acquire].
 type AcquireParams struct {
-	Lock    string        // KEYS[1]: the lock
-	Queue   string        // KEYS[2]: the queue of the lock: a sorted set of the tokens that wait; the lock itself: nobody waits in a queue
-	Counter []string      // KEYS[3..]: fence counter of the lock's slot; none: no fence
-	Token   string        // ARGV[1]: token of this acquisition, which no other has
-	TTL     time.Duration // ARGV[2]: lease; absent: the lock never expires (zero: absent)
+	Lock string // KEYS[1]: the lock
+	// KEYS[2]: the queue of the lock, a sorted set of the waiters' tokens; the lock itself: there is
+	// no queue
+	Queue   string
+	Counter []string      // KEYS[3..]: the fence counter of the lock's slot; absent: the fence is 0
+	Token   string        // ARGV[1]: the token of this acquisition, which no other acquisition has
+	TTL     time.Duration // ARGV[2]: the lease; absent: the lease never ends (zero: absent)
 }
 
 // AcquireResult is the answer of [Scripts.Acquire].
@@ -37,13 +39,24 @@ type AcquireResult struct {
 	Value   int64
 }
 
-// Acquire takes a lock if it is free and nobody waits for it. A lock that this token already holds is confirmed, so a
-// caller that lost the reply may safely send the same call again: it keeps its lease or gets the new one,
-// whichever ends later, and a new fence. A lock that several share, or that is free while others wait, is
-// left to Wait, which knows what to do.
+// Acquire takes a lock if the lock is free and nobody waits for it.
+//
+// The reply is an outcome with a value:
+//
+//   - Outcome 1: the token has the lock. The value is the fence.
+//   - Outcome 2: another token has the lock. The value is the rest of that lease in milliseconds,
+//     or -1 if that lease never ends.
+//   - Outcome 0: the script changed nothing, and the caller must call Wait. The script leaves two
+//     kinds of lock to Wait: a lock that has shares, and a free lock that has a queue.
+//
+// A caller that lost the reply may safely send the same call again. A token that already has the
+// lock keeps the lock and gets a new fence. Its lease ends at the old end or at the new end,
+// whichever is later.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
-func (s *Scripts) Acquire(ctx context.Context, c redis.UniversalClient, p AcquireParams) (AcquireResult, error) {
+func (s *Scripts) Acquire(
+	ctx context.Context, c redis.UniversalClient, p AcquireParams,
+) (AcquireResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeAcquireReply(&s.acquireScript, s.acquireScript.Exec(ctx, c, &call))
@@ -51,7 +64,9 @@ func (s *Scripts) Acquire(ctx context.Context, c redis.UniversalClient, p Acquir
 
 // AcquireBatch calls [Scripts.Acquire] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) AcquireBatch(ctx context.Context, c redis.UniversalClient, params []AcquireParams) []redislua.Reply[AcquireResult] {
+func (s *Scripts) AcquireBatch(
+	ctx context.Context, c redis.UniversalClient, params []AcquireParams,
+) []redislua.Reply[AcquireResult] {
 	return luaimpl.Batch(ctx, c, &s.acquireScript, params, AcquireParams.encode, decodeAcquireReply)
 }
 

@@ -1,19 +1,26 @@
--- Takes all locks of a set, or none. Locks that this token already holds are confirmed, so
--- a caller that lost the reply may safely send the same call again. If another token holds
--- one of the locks, the reply has the position of that lock, and the script changes nothing.
--- The same holds for a lock that is free and that others wait for: nobody overtakes them. What is
--- left of its lease is then -2, and Wait passes it on to the first of them. So it is with a lock that several
--- share, if the caller asks for all: their leases may be over before their key is, and Wait knows. If the
--- caller asks for a part, the script takes the locks before the one in the reply.
+-- Takes all locks of a set, or none of them.
+--
+-- The script stops at the first lock that it cannot take. The reply then has the position of that lock as
+-- held, and the rest of the holder's lease as remaining. The script changes nothing, unless the caller asks
+-- for a part of the set. It then takes the locks before that position, without a fence.
+--
+-- The script does not take a free lock that has a queue, because no caller overtakes a queue. Its remaining
+-- is -2 ms: the caller calls Wait, which gives the lock to the first waiter.
+--
+-- A lock that has shares also has -2 ms, if the queues are among the keys and the caller asks for the whole
+-- set. The leases of the shares may end before the key does, and only Wait looks at them.
+--
+-- A caller that lost the reply may safely send the same call again. The script confirms the locks that this
+-- token already has, and never shortens their leases.
 --
 -- name: AcquireAll
 -- mode: write retryable
--- KEYS[1..] keys    key        the locks; then their queues, or none: nobody waits in one; then the fence
---     counters of their slots; no counters: no fence
--- ARGV[1]   token   string     token of this acquisition, which no other has
--- ARGV[2]   ttl     duration?  lease of every lock; absent: the locks never expire
--- ARGV[3]   locks   int        how many of the keys are locks
--- ARGV[4]   partial bool       whether to take the locks before the first that cannot be had
+-- KEYS[1..] keys    key        the locks; then their queues, which may all be absent; then the fence counters
+--     of their slots; without counters the fence is 0
+-- ARGV[1]   token   string     the token of this acquisition, which no other acquisition has
+-- ARGV[2]   ttl     duration?  the lease of each lock; absent: the leases never end
+-- ARGV[3]   locks   int        the number of locks among the keys
+-- ARGV[4]   partial bool       whether to take a part: the locks before the first lock that is not available
 -- ARGV[5]   queued  bool       whether the queues are among the keys
 -- returns: acquired bool, remaining duration, fence int, held int
 
@@ -27,10 +34,10 @@ if not locks or locks < 1 or names > #KEYS then
   return redis.error_reply('ERR the number of locks is not between 1 and the number of keys')
 end
 
--- Takes or confirms the first count locks, with one command for each. One MSET would not do, because it sets
--- no lease, and unpack() fails at about eight thousand values. GT never shortens a lease, because this call
--- may have been delayed. Those that are taken come first: a server that is out of memory refuses SET, and
--- after a PEXPIRE it would allow any command.
+-- Takes or confirms the first count locks, with one command for each lock. MSET sets no lease, and unpack()
+-- fails at about eight thousand values. GT never shortens a lease, because this call may be late. The script
+-- takes locks before it confirms locks: a server that is out of memory must refuse SET, and after a PEXPIRE
+-- it allows every command.
 local owned, some = {}, false
 local function take(count)
   for i = 1, count do
@@ -49,21 +56,21 @@ local function take(count)
   end
 end
 
--- Most often all locks are free and nobody waits. EXISTS counts keys of any type, a thousand in one
--- command.
+-- Most often all locks are free and nobody waits. EXISTS counts keys of any type. One command counts a
+-- thousand keys.
 local exist = 0
 for first = 1, names, 1000 do
   exist = exist + redis.call('EXISTS', unpack(KEYS, first, math.min(first + 999, names)))
 end
 
--- All reads of locks come before the first write, because Redis does not undo writes: if a
--- lock is held or a key is of another type, the script must end before it changes anything.
+-- All reads of locks come before the first write, because Redis does not undo writes. If another token has a
+-- lock, or if a key is of another type, the script ends before it changes anything.
 for i = 1, exist > 0 and locks or 0 do
   owned[i] = redis.call('GET', KEYS[i])
   some = some or owned[i]
   local waited = not owned[i] and names > locks and redis.call('EXISTS', KEYS[locks + i]) == 1
   if waited or owned[i] and owned[i] ~= token then
-    -- remaining is what is left of the holder's lease; -1 ms: the lock never expires.
+    -- remaining is the rest of the holder's lease; -1 ms: the lease never ends.
     local remaining = redis.call('PTTL', KEYS[i])
     if partial then
       take(i - 1)
@@ -74,9 +81,9 @@ for i = 1, exist > 0 and locks or 0 do
   end
 end
 
--- The whole set has one fence. It is above the count of every slot that the set touches, and
--- not behind the server's clock, for the reasons in include/fence.lua. The script raises every
--- counter to it, so the next fence of any of these locks is larger.
+-- The whole set has one fence. The fence is above the counter of each slot that the set touches. It is not
+-- behind the server's clock, for the reasons in include/fence.lua. The script raises each counter to the
+-- fence, so the next fence of each of these locks is larger.
 local fence, new, counts = 0, false, {}
 for i = names + 1, #KEYS do
   counts[i] = redis.call('INCR', KEYS[i])

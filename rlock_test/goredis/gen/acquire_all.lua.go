@@ -15,8 +15,8 @@ import (
 // The sums of acquire_all.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	AcquireAllSHA1   = "08f6abab01d4cdd9cd0a9c963153fafc6c2c1510"
-	AcquireAllSHA256 = "98a450f5d01f4bc7d5b0c19fb756d55714e2cede69c10d36d927f38dea1f3a6f"
+	AcquireAllSHA1   = "2f16c117094db66157aaa2361e823939a5b30265"
+	AcquireAllSHA256 = "0f38004bd02fac6099b00fc7bfbec2a7905a79da3d13eed4afe569eea6ac6088"
 )
 
 //go:embed acquire_all.lua
@@ -24,12 +24,15 @@ var acquireAllSource string
 
 // AcquireAllParams are the keys and arguments of [Scripts.AcquireAll].
 type AcquireAllParams struct {
-	Keys    []string      // KEYS[1..]: the locks; then their queues, or none: nobody waits in one; then the fence counters of their slots; no counters: no fence
-	Token   string        // ARGV[1]: token of this acquisition, which no other has
-	TTL     time.Duration // ARGV[2]: lease of every lock; absent: the locks never expire (zero: absent)
-	Locks   int64         // ARGV[3]: how many of the keys are locks
-	Partial bool          // ARGV[4]: whether to take the locks before the first that cannot be had
-	Queued  bool          // ARGV[5]: whether the queues are among the keys
+	// KEYS[1..]: the locks; then their queues, which may all be absent; then the fence counters of
+	// their slots; without counters the fence is 0
+	Keys  []string
+	Token string        // ARGV[1]: the token of this acquisition, which no other acquisition has
+	TTL   time.Duration // ARGV[2]: the lease of each lock; absent: the leases never end (zero: absent)
+	Locks int64         // ARGV[3]: the number of locks among the keys
+	// ARGV[4]: whether to take a part: the locks before the first lock that is not available
+	Partial bool
+	Queued  bool // ARGV[5]: whether the queues are among the keys
 }
 
 // AcquireAllResult is the answer of [Scripts.AcquireAll].
@@ -40,16 +43,26 @@ type AcquireAllResult struct {
 	Held      int64
 }
 
-// AcquireAll takes all locks of a set, or none. Locks that this token already holds are confirmed, so
-// a caller that lost the reply may safely send the same call again. If another token holds
-// one of the locks, the reply has the position of that lock, and the script changes nothing.
-// The same holds for a lock that is free and that others wait for: nobody overtakes them. What is
-// left of its lease is then -2, and Wait passes it on to the first of them. So it is with a lock that several
-// share, if the caller asks for all: their leases may be over before their key is, and Wait knows. If the
-// caller asks for a part, the script takes the locks before the one in the reply.
+// AcquireAll takes all locks of a set, or none of them.
+//
+// The script stops at the first lock that it cannot take. The reply then has the position of that
+// lock as held, and the rest of the holder's lease as remaining. The script changes nothing, unless
+// the caller asks for a part of the set. It then takes the locks before that position, without a
+// fence.
+//
+// The script does not take a free lock that has a queue, because no caller overtakes a queue. Its remaining
+// is -2 ms: the caller calls Wait, which gives the lock to the first waiter.
+//
+// A lock that has shares also has -2 ms, if the queues are among the keys and the caller asks for the whole
+// set. The leases of the shares may end before the key does, and only Wait looks at them.
+//
+// A caller that lost the reply may safely send the same call again. The script confirms the locks
+// that this token already has, and never shortens their leases.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
-func (s *Scripts) AcquireAll(ctx context.Context, c redis.UniversalClient, p AcquireAllParams) (AcquireAllResult, error) {
+func (s *Scripts) AcquireAll(
+	ctx context.Context, c redis.UniversalClient, p AcquireAllParams,
+) (AcquireAllResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeAcquireAllReply(&s.acquireAllScript, s.acquireAllScript.Exec(ctx, c, &call))
@@ -57,7 +70,9 @@ func (s *Scripts) AcquireAll(ctx context.Context, c redis.UniversalClient, p Acq
 
 // AcquireAllBatch calls [Scripts.AcquireAll] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) AcquireAllBatch(ctx context.Context, c redis.UniversalClient, params []AcquireAllParams) []redislua.Reply[AcquireAllResult] {
+func (s *Scripts) AcquireAllBatch(
+	ctx context.Context, c redis.UniversalClient, params []AcquireAllParams,
+) []redislua.Reply[AcquireAllResult] {
 	return luaimpl.Batch(ctx, c, &s.acquireAllScript, params, AcquireAllParams.encode, decodeAcquireAllReply)
 }
 

@@ -1,27 +1,35 @@
--- Takes many locks that do not belong together, each with a token of its own, if they are free and nobody
--- waits for them, as Acquire does. Where that is not simple, such as for a lock with a queue, for one that
--- several share, for a token that has the lock already and for any error, the reply has outcome 0. The caller
--- then calls Acquire or Wait, which know what to do. So no lock depends on another.
+-- Takes many independent locks, each with its own token, if they are free and nobody waits for them.
 --
--- A lock that is named twice is taken once. A caller that lost the reply may send the same call
--- again: it gets outcome 0 for the locks that it has.
+-- The reply has an outcome with a value for each lock. No lock depends on another lock:
+--
+--   - Outcome 1: the token has the lock. The value is the fence.
+--   - Outcome 2: another token has the lock. The value is the rest of that lease in milliseconds,
+--     or -1 if that lease never ends.
+--   - Outcome 0: the script did not take the lock, and the caller must call Acquire or Wait. The
+--     lock has a queue or shares, or the token already has the lock, or the server replied an error.
+--
+-- The script takes a lock once, even if the call names the lock twice. A caller that lost the reply may send
+-- the same call again. It gets outcome 0 for the locks that it has.
 --
 -- name: AcquireMany
 -- mode: write
--- KEYS[1..] keys  key    the locks, a thousand at most; then their queues; then the fence counters
---     of the first locks. The locks for which there is no counter get no fence.
--- ARGV[1..] words string token and lease of each lock, in the order of the locks. The lease is in
---     milliseconds; empty: the lock never expires
+-- KEYS[1..] keys  key    the locks, a thousand at most; then their queues; then the fence counters of the
+--     first locks. A lock without a counter gets the fence 0
+-- ARGV[1..] words string the token and the lease of each lock, in the order of the locks. The lease is in
+--     milliseconds; empty: the lease never ends
 -- returns: [](outcome int, value int)
 
 -- include: include/fence.lua
--- Returns the next fence of a counter; 0 if there is no counter. If the counter is behind the server's clock
--- (in microseconds, rounded down to a multiple of 65,536), the script raises it to the clock, because a
--- failover may have set the counter back: it must not give out a fence twice. The rounding limits these
--- writes to 16 a second. A counter that is new, because there was none or the server lost it, starts at the
--- exact clock. That is above all former fences, because the server took more than a microsecond for each of
--- them. If it fails, it returns the error reply: the user may lack a right, or the counter may be of another
--- type.
+-- Returns the next fence of a counter, or 0 if there is no counter. If a command fails, the function returns
+-- the error reply. The user may lack a right, or the counter may be of another type.
+--
+-- A failover may set the counter back, but the counter must not give out a fence twice. So the function
+-- compares the counter with the server's clock in microseconds, rounded down to a multiple of 65,536. If the
+-- counter is behind, the function raises the counter to the clock. The rounding limits these writes to 16 a
+-- second.
+--
+-- A counter that is new, or that the server lost, starts at the exact clock. The clock is above all former
+-- fences, because the server took more than a microsecond for each fence.
 local function next_fence(counter, clock)
   if not counter then
     return 0
@@ -44,8 +52,6 @@ local function next_fence(counter, clock)
   return fence
 end
 
--- Outcome 1: taken; the value is the fence. Outcome 2: another has the lock; the value is what is
--- left of its lease in milliseconds, or -1. Outcome 0: nothing is done.
 local count = math.floor(#ARGV / 2)
 local replies = {}
 local now = 0
@@ -54,8 +60,8 @@ if #KEYS > 2 * count then
   now = time[1] * 1000000 + time[2]
 end
 
--- SET has NX because a lock may be named twice. There are no other writes, and a server without
--- memory refuses each of them, so that one lock never makes it take another.
+-- SET has NX because a call may name a lock twice. All writes here need memory. So a server without memory
+-- refuses each write by itself, and the write for one lock never makes the server allow the next.
 local function take(lock, counter, token, ttl)
   local fence = next_fence(counter, now)
   if type(fence) ~= 'number' then
@@ -73,7 +79,7 @@ local function take(lock, counter, token, ttl)
   return nil
 end
 
--- Most often all locks are free, and one command tells so.
+-- Most often all locks are free. One EXISTS shows that.
 local free = count > 0 and redis.call('EXISTS', unpack(KEYS, 1, 2 * count)) == 0
 for i = 1, count do
   local lock, queue, token = KEYS[i], KEYS[count + i], ARGV[2 * i - 1]

@@ -14,8 +14,8 @@ import (
 // The sums of acquire_many.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	AcquireManySHA1   = "427bfafdc389caedf09d2e1166dfdd964641166b"
-	AcquireManySHA256 = "667224113a463bef4c56c0194ec897b5a7bc886bea083f58218ab562a63a6d20"
+	AcquireManySHA1   = "2b646b0e6f9abd1ff98735396412d3d38d7be44e"
+	AcquireManySHA256 = "8a5b6bff31b92bbcc18b605f93b8589431d77218b3cf1b1c0a94655fa22a8a9e"
 )
 
 //go:embed acquire_many.lua
@@ -23,8 +23,12 @@ var acquireManySource string
 
 // AcquireManyParams are the keys and arguments of [Scripts.AcquireMany].
 type AcquireManyParams struct {
-	Keys  []string // KEYS[1..]: the locks, a thousand at most; then their queues; then the fence counters of the first locks. The locks for which there is no counter get no fence.
-	Words []string // ARGV[1..]: token and lease of each lock, in the order of the locks. The lease is in milliseconds; empty: the lock never expires
+	// KEYS[1..]: the locks, a thousand at most; then their queues; then the fence counters of the
+	// first locks. A lock without a counter gets the fence 0
+	Keys []string
+	// ARGV[1..]: the token and the lease of each lock, in the order of the locks. The lease is in
+	// milliseconds; empty: the lease never ends
+	Words []string
 }
 
 // AcquireManyItem is one element of the answer of [Scripts.AcquireMany].
@@ -33,16 +37,24 @@ type AcquireManyItem struct {
 	Value   int64
 }
 
-// AcquireMany takes many locks that do not belong together, each with a token of its own, if they are free and nobody
-// waits for them, as Acquire does. Where that is not simple, such as for a lock with a queue, for one that
-// several share, for a token that has the lock already and for any error, the reply has outcome 0. The caller
-// then calls Acquire or Wait, which know what to do. So no lock depends on another.
+// AcquireMany takes many independent locks, each with its own token, if they are free and nobody
+// waits for them.
 //
-// A lock that is named twice is taken once. A caller that lost the reply may send the same call
-// again: it gets outcome 0 for the locks that it has.
+// The reply has an outcome with a value for each lock. No lock depends on another lock:
+//
+//   - Outcome 1: the token has the lock. The value is the fence.
+//   - Outcome 2: another token has the lock. The value is the rest of that lease in milliseconds,
+//     or -1 if that lease never ends.
+//   - Outcome 0: the script did not take the lock, and the caller must call Acquire or Wait. The
+//     lock has a queue or shares, or the token already has the lock, or the server replied an error.
+//
+// The script takes a lock once, even if the call names the lock twice. A caller that lost the reply
+// may send the same call again. It gets outcome 0 for the locks that it has.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) AcquireMany(ctx context.Context, c redis.UniversalClient, p AcquireManyParams) ([]AcquireManyItem, error) {
+func (s *Scripts) AcquireMany(
+	ctx context.Context, c redis.UniversalClient, p AcquireManyParams,
+) ([]AcquireManyItem, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeAcquireManyReply(&s.acquireManyScript, s.acquireManyScript.Exec(ctx, c, &call))
@@ -50,7 +62,9 @@ func (s *Scripts) AcquireMany(ctx context.Context, c redis.UniversalClient, p Ac
 
 // AcquireManyBatch calls [Scripts.AcquireMany] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) AcquireManyBatch(ctx context.Context, c redis.UniversalClient, params []AcquireManyParams) []redislua.Reply[[]AcquireManyItem] {
+func (s *Scripts) AcquireManyBatch(
+	ctx context.Context, c redis.UniversalClient, params []AcquireManyParams,
+) []redislua.Reply[[]AcquireManyItem] {
 	return luaimpl.Batch(ctx, c, &s.acquireManyScript, params, AcquireManyParams.encode, decodeAcquireManyReply)
 }
 

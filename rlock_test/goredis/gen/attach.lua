@@ -1,33 +1,36 @@
--- Gives every lock of a set, or a share of a lock, a new token, if the new token or a former one has each of
--- them. From then on, calls with a former token change nothing. The leases stay as they are, or get exactly
--- the new lease, counted from now, if the token is new to the lock: that is how a lease is made shorter. Of a
--- lock that has the new token already, the lease never gets shorter.
+-- Gives each lock of a set, or one share of a lock, a new token, if the new token or a former token has it.
+-- From then on, calls with a former token change nothing. The leases stay as they are, or each lock gets the
+-- new lease, counted from now. Only a lock that has the new token already never gets a shorter lease.
 --
--- Otherwise the script changes nothing, and the reply has the position of the first lock that none of these
--- tokens has; 0 means attached. A caller that lost the reply may safely send the same call again.
+-- On success the position is 0, and remaining is the rest of the shortest lease, or -1 ms if no lease ends.
+-- Otherwise the script changes nothing, and the position is that of the first lock that none of the tokens
+-- has. A caller that lost the reply may safely send the same call again.
 --
 -- name: Attach
 -- mode: write retryable
--- KEYS[1..] keys   key        the locks; of a share its lock and the sorted set of those who share it
+-- KEYS[1..] keys   key        the locks; for a share: its lock, then the sorted set of the holders of shares
 -- ARGV[1]   token  string     the new token
 -- ARGV[2]   keep   bool       whether the leases stay as they are
--- ARGV[3]   ttl    duration?  otherwise the new lease; absent: it never ends
+-- ARGV[3]   ttl    duration?  the new lease, unless keep is set; absent: the lease never ends
 -- ARGV[4..] former string     tokens that may have the locks now
 -- returns: position int, remaining duration
 
 -- include: include/holders.lua
--- While a lock is shared, its key has the value "rlock:readers <phase>" or "rlock:permits <phase>". The phase
--- is a fence, which no other phase has. A sorted set beside the key has the holders: for each a member
--- "<phase> <permits> <token>", whose score is the end of its lease by the server's clock, in milliseconds.
--- One more member, "<phase>", has as its score how many permits are in use, which is below every end of a
--- lease. If the first member is not that of the key's phase, the set was lost: nobody knows who shares the
--- lock then, and nobody is let in until the key is gone.
+-- A lock that has shares has the value "rlock:readers <phase>" or "rlock:permits <phase>" in its key. The
+-- phase is a fence, which no other phase has. A sorted set beside the key has these members:
 --
--- The token of a share is "rlock:share:<limit>:<permits>:<id>". A limit of 0 is a reader's: any number of
--- them share a lock, each with one permit. The holder of permits has them within the limit that it names
--- itself: others may name another one.
+--   - "<phase>". Its score is the number of permits in use, which is below each end of a lease.
+--   - "<phase> <permits> <token>" for each holder of a share. Its score is the end of the lease by the
+--     server's clock, in milliseconds.
+--
+-- If the first member is not the key's phase, the server has lost the set. Then nobody knows the holders, and
+-- the scripts grant no share until the key is gone.
+--
+-- The token of a share is "rlock:share:<limit>:<permits>:<id>". A reader has the limit 0 and one permit, and
+-- any number of readers share a lock. A holder of permits names its own limit, and other holders may name
+-- others.
 
--- Returns limit and permits that a token asks for, nil if it asks for the whole lock.
+-- Returns the limit and the permits that a token asks for, or nil if the token asks for the whole lock.
 local function share_of(token)
   return string.match(token, '^rlock:share:(%d+):(%d+):')
 end
@@ -36,16 +39,16 @@ local function mode_of(limit)
   return limit == '0' and 'readers' or 'permits'
 end
 
--- Has the key and the set last as long as a new lease. They may last longer, so that not every lease that
--- ends later moves their end: each write of the key is told to all who watch it. Nobody counts a holder whose
--- own lease is over.
+-- Makes the key and the set last at least as long as a new lease. The server reports each write of the key to
+-- all clients that watch it. So the function sets an end later than needed, and most later leases need no
+-- write. The scripts do not count a holder whose own lease is over.
 local function keep(lock, holders, ends, lease, now)
   if ends == '+inf' then
     redis.call('PERSIST', holders)
     redis.call('PERSIST', lock)
     return
   end
-  -- Only a stranger gives one of them another life than the other has.
+  -- Both keys have the same expiry, unless another program has changed one of them.
   local left, set = redis.call('PTTL', lock), redis.call('PTTL', holders)
   if left >= 0 and now + left < tonumber(ends) or set >= 0 and now + set < tonumber(ends) then
     local last = string.format('%.0f', now + 2 * tonumber(lease))
@@ -54,7 +57,7 @@ local function keep(lock, holders, ends, lease, now)
   end
 end
 
--- Has both keys end with the leases that are left, after one that may have been the longest is gone.
+-- Shortens the expiry of both keys to fit the leases that are left. The longest lease may just have gone.
 local function shorten(lock, holders, now)
   local last = redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')
   if not last[2] or last[2] == 'inf' then
@@ -68,8 +71,8 @@ local function shorten(lock, holders, now)
   end
 end
 
--- Removes the set of a phase that is over. That of a share without an end has no expiry, so it would stay for
--- ever after a stranger has deleted the key.
+-- Removes the set of a phase that is over. If a share's lease never ended, the set has no expiry. The set
+-- would stay for ever after another program has deleted the key.
 local function sweep(holders)
   local first = redis.pcall('ZRANGE', holders, 0, 0)
   if first[1] and string.match(first[1], '^%d+$') then
@@ -77,10 +80,15 @@ local function sweep(holders)
   end
 end
 
--- Reads who has a lock. In the table, value is that of the key, false if the lock is free; mode and phase are
--- those of a shared lock, used is how many permits are in use, nil if the set was lost, and soonest is the
--- end of the lease that ends first. Holders whose lease is over are removed, 64 at most: those that remain
--- still count. now is the clock in milliseconds.
+-- Reads who has a lock, and returns a table with these fields:
+--
+--   - value: the value of the key, or false if the lock is free
+--   - mode and phase: only of a lock that has shares
+--   - used: the number of permits in use, or nil if the server has lost the set
+--   - soonest: the end of the lease that ends first
+--
+-- The function removes up to 64 holders whose lease is over. Any others still count. now is the clock in
+-- milliseconds.
 local function look(lock, holders, now)
   local s = {value = redis.call('GET', lock)}
   if not s.value then
@@ -115,7 +123,7 @@ local function look(lock, holders, now)
   return s
 end
 
--- Reports whether what a token asks for is free: by its own limit.
+-- Reports whether what a token asks for is free. The limit in the token decides.
 local function fits(s, limit, permits)
   if not limit then
     return not s.value
@@ -135,7 +143,7 @@ if share_of(token) then
   local s = look(lock, holders, now)
   local _, permits = share_of(token)
   local before = (s.phase or '') .. ' ' .. permits .. ' '
-  -- A former token is looked for first: a call that shortens the lease must find it.
+  -- The script looks for a former token first, because a call that shortens the lease must find it.
   local found
   for i = #ARGV, 4, -1 do
     if not found and s.phase and redis.call('ZSCORE', holders, before .. ARGV[i]) then
@@ -156,8 +164,8 @@ if share_of(token) then
       ends = string.format('%.0f', now + ttl)
     end
   end
-  -- PEXPIRE GT 1 changes nothing. It comes first because a server that is out of memory allows it, and
-  -- allows any command after the first write of a script, so ZADD too.
+  -- PEXPIRE GT 1 changes nothing. It comes first because a server that is out of memory allows PEXPIRE.
+  -- After the first write of a script, that server allows every command, and the script needs ZADD.
   redis.call('PEXPIRE', lock, 1, 'GT')
   if not keeps then
     keep(lock, holders, ends, ttl, now)
@@ -165,7 +173,7 @@ if share_of(token) then
   if found and found ~= token then
     local added = redis.call('ZADD', holders, ends, before .. token)
     redis.call('ZREM', holders, before .. found)
-    if added == 0 and s.used then -- both had their permits, because a call of the former token was late
+    if added == 0 and s.used then -- both tokens had permits: a call of the former was late
       redis.call('ZADD', holders, string.format('%.0f', s.used - permits), s.phase)
     end
   elseif not keeps then
@@ -186,8 +194,8 @@ for i = 4, #ARGV do
   accepted[ARGV[i]] = true
 end
 
--- All reads come before the first write, so that the script attaches the whole set or nothing. remaining is
--- what is left of the shortest lease; -1 ms: no lock expires.
+-- All reads come before the first write, so the script changes the whole set or nothing. remaining is the
+-- rest of the shortest lease; -1 ms: no lease ends.
 local holders, remaining = {}, -1
 for i, lock in ipairs(KEYS) do
   local holder = redis.call('GET', lock)
@@ -202,7 +210,7 @@ for i, lock in ipairs(KEYS) do
 end
 
 for i, lock in ipairs(KEYS) do
-  -- PEXPIRE GT 1 changes nothing. It comes first for the reason above.
+  -- PEXPIRE GT 1 changes nothing. It comes first for the same reason as above.
   redis.call('PEXPIRE', lock, 1, 'GT')
   if keeps and holders[i] ~= token then
     redis.call('SET', lock, token, 'KEEPTTL')

@@ -15,8 +15,8 @@ import (
 // The sums of attach.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	AttachSHA1   = "84edfd715873736052955945d0b357160440b0a8"
-	AttachSHA256 = "8a8f865dd098b002335f2de31c6e195fbb0fba836abf38190b47ed91c89b7947"
+	AttachSHA1   = "a1579d84517c33e8a7317191a342180045f59d96"
+	AttachSHA256 = "5bc2c92f2be74b484a20f1db0eb2e43571058652b0eccd09a8d67d639ee469aa"
 )
 
 //go:embed attach.lua
@@ -24,11 +24,13 @@ var attachSource string
 
 // AttachParams are the keys and arguments of [Scripts.Attach].
 type AttachParams struct {
-	Keys   []string      // KEYS[1..]: the locks; of a share its lock and the sorted set of those who share it
-	Token  string        // ARGV[1]: the new token
-	Keep   bool          // ARGV[2]: whether the leases stay as they are
-	TTL    time.Duration // ARGV[3]: otherwise the new lease; absent: it never ends (zero: absent)
-	Former []string      // ARGV[4..]: tokens that may have the locks now
+	// KEYS[1..]: the locks; for a share: its lock, then the sorted set of the holders of shares
+	Keys  []string
+	Token string // ARGV[1]: the new token
+	Keep  bool   // ARGV[2]: whether the leases stay as they are
+	// ARGV[3]: the new lease, unless keep is set; absent: the lease never ends (zero: absent)
+	TTL    time.Duration
+	Former []string // ARGV[4..]: tokens that may have the locks now
 }
 
 // AttachResult is the answer of [Scripts.Attach].
@@ -37,13 +39,14 @@ type AttachResult struct {
 	Remaining time.Duration
 }
 
-// Attach gives every lock of a set, or a share of a lock, a new token, if the new token or a former one has each of
-// them. From then on, calls with a former token change nothing. The leases stay as they are, or get exactly
-// the new lease, counted from now, if the token is new to the lock: that is how a lease is made shorter. Of a
-// lock that has the new token already, the lease never gets shorter.
+// Attach gives each lock of a set, or one share of a lock, a new token, if the new token or a
+// former token has it. From then on, calls with a former token change nothing. The leases stay as
+// they are, or each lock gets the new lease, counted from now. Only a lock that has the new token
+// already never gets a shorter lease.
 //
-// Otherwise the script changes nothing, and the reply has the position of the first lock that none of these
-// tokens has; 0 means attached. A caller that lost the reply may safely send the same call again.
+// On success the position is 0, and remaining is the rest of the shortest lease, or -1 ms if no lease ends.
+// Otherwise the script changes nothing, and the position is that of the first lock that none of the tokens
+// has. A caller that lost the reply may safely send the same call again.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) Attach(ctx context.Context, c redis.UniversalClient, p AttachParams) (AttachResult, error) {
@@ -54,7 +57,9 @@ func (s *Scripts) Attach(ctx context.Context, c redis.UniversalClient, p AttachP
 
 // AttachBatch calls [Scripts.Attach] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) AttachBatch(ctx context.Context, c redis.UniversalClient, params []AttachParams) []redislua.Reply[AttachResult] {
+func (s *Scripts) AttachBatch(
+	ctx context.Context, c redis.UniversalClient, params []AttachParams,
+) []redislua.Reply[AttachResult] {
 	return luaimpl.Batch(ctx, c, &s.attachScript, params, AttachParams.encode, decodeAttachReply)
 }
 

@@ -1,6 +1,7 @@
--- Reads the token of the lock's holder; nil means that the lock is free. The script reads
--- its one key and nothing else, so a client may cache the reply until the server reports
--- that the key has changed.
+-- Reads the token of the lock's holder. If the lock is free, the reply is nil.
+--
+-- The script reads its one key and nothing else. So a client may cache the reply until the server reports
+-- a change of the key.
 --
 -- name: Check
 -- mode: read cached

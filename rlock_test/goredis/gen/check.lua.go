@@ -14,8 +14,8 @@ import (
 // The sums of check.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	CheckSHA1   = "8b166a045a1ac78a4074e51508f33de974fd963f"
-	CheckSHA256 = "f6ac889f1b2353ca9f39e0af3b5d4abb14076ff84cda48c345c1c9007efd654f"
+	CheckSHA1   = "97a9edc8e6855256ff2f2a4a20a4d8d871bcae49"
+	CheckSHA256 = "85a3010acbe084228e9842e61efc63f336e71943da07e78175ea5bb12d1300de"
 )
 
 //go:embed check.lua
@@ -26,12 +26,15 @@ type CheckParams struct {
 	Lock string // KEYS[1]: the lock
 }
 
-// Check reads the token of the lock's holder; nil means that the lock is free. The script reads
-// its one key and nothing else, so a client may cache the reply until the server reports
-// that the key has changed.
+// Check reads the token of the lock's holder. If the lock is free, the reply is nil.
+//
+// The script reads its one key and nothing else. So a client may cache the reply until the server
+// reports a change of the key.
 //
 // It only reads, on the primary.
-func (s *Scripts) Check(ctx context.Context, c redis.UniversalClient, p CheckParams) (redislua.Null[string], error) {
+func (s *Scripts) Check(
+	ctx context.Context, c redis.UniversalClient, p CheckParams,
+) (redislua.Null[string], error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeCheckReply(&s.checkScript, s.checkScript.Exec(ctx, c, &call))
@@ -39,7 +42,9 @@ func (s *Scripts) Check(ctx context.Context, c redis.UniversalClient, p CheckPar
 
 // CheckBatch calls [Scripts.Check] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) CheckBatch(ctx context.Context, c redis.UniversalClient, params []CheckParams) []redislua.Reply[redislua.Null[string]] {
+func (s *Scripts) CheckBatch(
+	ctx context.Context, c redis.UniversalClient, params []CheckParams,
+) []redislua.Reply[redislua.Null[string]] {
 	return luaimpl.Batch(ctx, c, &s.checkScript, params, CheckParams.encode, decodeCheckReply)
 }
 

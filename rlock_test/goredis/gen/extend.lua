@@ -1,16 +1,18 @@
--- Gives each of many locks, or a share of a lock, a new lease, counted from now, if its token has it. The
--- reply has the positions of the other locks, which stay as they are. If one token has all of them, they are
--- a set: it is extended whole or not at all. The script never takes a lock whose lease has ended.
+-- Gives each of many locks, or a share of a lock, a new lease, counted from now, if its token has it.
 --
--- A lock keeps its lease if that ends later than the new one, so calls may overlap, arrive late or arrive
--- twice. To shorten a lease, the caller changes the token; see Attach.
+-- The reply has the positions of the locks that their tokens do not have. These locks stay as they are. If
+-- the call has one token for all locks, the locks are a set: the script extends all of them or none. The
+-- script never takes a lock whose lease has ended.
+--
+-- A lock keeps its lease if that lease ends later than the new lease. So calls may overlap, arrive late or
+-- arrive twice. To shorten a lease, the caller changes the token with Attach.
 --
 -- name: Extend
 -- mode: write retryable
--- KEYS[1..] keys   key        the locks; of a share its lock and the sorted set of those
---     who share it
--- ARGV[1]   ttl    duration?  new lease; absent: it never ends
--- ARGV[2..] tokens string     token of each lock, or one of all
+-- KEYS[1..] keys   key        the locks; for a share: its lock, then the sorted set of the holders
+--     of shares
+-- ARGV[1]   ttl    duration?  the new lease; absent: the lease never ends
+-- ARGV[2..] tokens string     the token of each lock, or one token for all
 -- returns: []int
 
 local ttl, lost = ARGV[1], {}
@@ -25,8 +27,8 @@ if #KEYS == 1 then
   return lost
 end
 if string.sub(ARGV[2] or '', 1, 12) ~= 'rlock:share:' then
-  -- All reads come before the first write. MGET answers nil for a key of another type: GET would fail, and so
-  -- keep all other locks from their lease. unpack() fails at about eight thousand values.
+  -- All reads come before the first write. MGET replies nil for a key of another type. GET would fail there,
+  -- and the other locks would get no lease. unpack() fails at about eight thousand values.
   local values = {}
   for first = 1, #KEYS, 1000 do
     for _, value in ipairs(redis.call('MGET', unpack(KEYS, first, math.min(first + 999, #KEYS)))) do
@@ -37,7 +39,7 @@ if string.sub(ARGV[2] or '', 1, 12) ~= 'rlock:share:' then
     if values[i] ~= (ARGV[i + 1] or ARGV[2]) then
       lost[#lost + 1] = i
       if not values[i] and #ARGV == 2 then
-        redis.call('GET', KEYS[i]) -- the key of a set that is of another type is an error
+        redis.call('GET', KEYS[i]) -- fails if the key of a set is of another type
       end
     end
   end
@@ -56,18 +58,21 @@ if string.sub(ARGV[2] or '', 1, 12) ~= 'rlock:share:' then
 end
 
 -- include: include/holders.lua
--- While a lock is shared, its key has the value "rlock:readers <phase>" or "rlock:permits <phase>". The phase
--- is a fence, which no other phase has. A sorted set beside the key has the holders: for each a member
--- "<phase> <permits> <token>", whose score is the end of its lease by the server's clock, in milliseconds.
--- One more member, "<phase>", has as its score how many permits are in use, which is below every end of a
--- lease. If the first member is not that of the key's phase, the set was lost: nobody knows who shares the
--- lock then, and nobody is let in until the key is gone.
+-- A lock that has shares has the value "rlock:readers <phase>" or "rlock:permits <phase>" in its key. The
+-- phase is a fence, which no other phase has. A sorted set beside the key has these members:
 --
--- The token of a share is "rlock:share:<limit>:<permits>:<id>". A limit of 0 is a reader's: any number of
--- them share a lock, each with one permit. The holder of permits has them within the limit that it names
--- itself: others may name another one.
+--   - "<phase>". Its score is the number of permits in use, which is below each end of a lease.
+--   - "<phase> <permits> <token>" for each holder of a share. Its score is the end of the lease by the
+--     server's clock, in milliseconds.
+--
+-- If the first member is not the key's phase, the server has lost the set. Then nobody knows the holders, and
+-- the scripts grant no share until the key is gone.
+--
+-- The token of a share is "rlock:share:<limit>:<permits>:<id>". A reader has the limit 0 and one permit, and
+-- any number of readers share a lock. A holder of permits names its own limit, and other holders may name
+-- others.
 
--- Returns limit and permits that a token asks for, nil if it asks for the whole lock.
+-- Returns the limit and the permits that a token asks for, or nil if the token asks for the whole lock.
 local function share_of(token)
   return string.match(token, '^rlock:share:(%d+):(%d+):')
 end
@@ -76,16 +81,16 @@ local function mode_of(limit)
   return limit == '0' and 'readers' or 'permits'
 end
 
--- Has the key and the set last as long as a new lease. They may last longer, so that not every lease that
--- ends later moves their end: each write of the key is told to all who watch it. Nobody counts a holder whose
--- own lease is over.
+-- Makes the key and the set last at least as long as a new lease. The server reports each write of the key to
+-- all clients that watch it. So the function sets an end later than needed, and most later leases need no
+-- write. The scripts do not count a holder whose own lease is over.
 local function keep(lock, holders, ends, lease, now)
   if ends == '+inf' then
     redis.call('PERSIST', holders)
     redis.call('PERSIST', lock)
     return
   end
-  -- Only a stranger gives one of them another life than the other has.
+  -- Both keys have the same expiry, unless another program has changed one of them.
   local left, set = redis.call('PTTL', lock), redis.call('PTTL', holders)
   if left >= 0 and now + left < tonumber(ends) or set >= 0 and now + set < tonumber(ends) then
     local last = string.format('%.0f', now + 2 * tonumber(lease))
@@ -94,7 +99,7 @@ local function keep(lock, holders, ends, lease, now)
   end
 end
 
--- Has both keys end with the leases that are left, after one that may have been the longest is gone.
+-- Shortens the expiry of both keys to fit the leases that are left. The longest lease may just have gone.
 local function shorten(lock, holders, now)
   local last = redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')
   if not last[2] or last[2] == 'inf' then
@@ -108,8 +113,8 @@ local function shorten(lock, holders, now)
   end
 end
 
--- Removes the set of a phase that is over. That of a share without an end has no expiry, so it would stay for
--- ever after a stranger has deleted the key.
+-- Removes the set of a phase that is over. If a share's lease never ended, the set has no expiry. The set
+-- would stay for ever after another program has deleted the key.
 local function sweep(holders)
   local first = redis.pcall('ZRANGE', holders, 0, 0)
   if first[1] and string.match(first[1], '^%d+$') then
@@ -117,10 +122,15 @@ local function sweep(holders)
   end
 end
 
--- Reads who has a lock. In the table, value is that of the key, false if the lock is free; mode and phase are
--- those of a shared lock, used is how many permits are in use, nil if the set was lost, and soonest is the
--- end of the lease that ends first. Holders whose lease is over are removed, 64 at most: those that remain
--- still count. now is the clock in milliseconds.
+-- Reads who has a lock, and returns a table with these fields:
+--
+--   - value: the value of the key, or false if the lock is free
+--   - mode and phase: only of a lock that has shares
+--   - used: the number of permits in use, or nil if the server has lost the set
+--   - soonest: the end of the lease that ends first
+--
+-- The function removes up to 64 holders whose lease is over. Any others still count. now is the clock in
+-- milliseconds.
 local function look(lock, holders, now)
   local s = {value = redis.call('GET', lock)}
   if not s.value then
@@ -155,7 +165,7 @@ local function look(lock, holders, now)
   return s
 end
 
--- Reports whether what a token asks for is free: by its own limit.
+-- Reports whether what a token asks for is free. The limit in the token decides.
 local function fits(s, limit, permits)
   if not limit then
     return not s.value
@@ -183,7 +193,7 @@ local score = s.phase and redis.call('ZSCORE', holders, member)
 if not score or score ~= 'inf' and tonumber(score) <= now then
   return {1}
 end
-redis.call('PEXPIRE', lock, 1, 'GT') -- changes nothing: after this write a full memory refuses no other
-keep(lock, holders, ends, ttl, now) -- before the lease, which it must outlast: the user may lack a right
+redis.call('PEXPIRE', lock, 1, 'GT') -- changes nothing; after it, a full memory refuses no write
+keep(lock, holders, ends, ttl, now) -- first: the key must outlast the lease if ZADD fails
 redis.call('ZADD', holders, 'XX', 'GT', ends, member)
 return lost

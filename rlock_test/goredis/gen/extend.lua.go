@@ -15,8 +15,8 @@ import (
 // The sums of extend.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	ExtendSHA1   = "03a5de880b4a7e1e615d7b089c542e5cf53c40e1"
-	ExtendSHA256 = "2b1eaf09fc2ce725c21b91785fcfaa3bd67826d337caf8d877b0252466e91e1d"
+	ExtendSHA1   = "7b3dfcfdcfee051b699b4449570f65fcec109dcc"
+	ExtendSHA256 = "c3ba2c83f95c7ab82a8c3c1198308925d1ef894bda4904fcb57963ac33846b61"
 )
 
 //go:embed extend.lua
@@ -24,17 +24,21 @@ var extendSource string
 
 // ExtendParams are the keys and arguments of [Scripts.Extend].
 type ExtendParams struct {
-	Keys   []string      // KEYS[1..]: the locks; of a share its lock and the sorted set of those who share it
-	TTL    time.Duration // ARGV[1]: new lease; absent: it never ends (zero: absent)
-	Tokens []string      // ARGV[2..]: token of each lock, or one of all
+	// KEYS[1..]: the locks; for a share: its lock, then the sorted set of the holders of shares
+	Keys   []string
+	TTL    time.Duration // ARGV[1]: the new lease; absent: the lease never ends (zero: absent)
+	Tokens []string      // ARGV[2..]: the token of each lock, or one token for all
 }
 
-// Extend gives each of many locks, or a share of a lock, a new lease, counted from now, if its token has it. The
-// reply has the positions of the other locks, which stay as they are. If one token has all of them, they are
-// a set: it is extended whole or not at all. The script never takes a lock whose lease has ended.
+// Extend gives each of many locks, or a share of a lock, a new lease, counted from now, if its
+// token has it.
 //
-// A lock keeps its lease if that ends later than the new one, so calls may overlap, arrive late or arrive
-// twice. To shorten a lease, the caller changes the token; see Attach.
+// The reply has the positions of the locks that their tokens do not have. These locks stay as they
+// are. If the call has one token for all locks, the locks are a set: the script extends all of them
+// or none. The script never takes a lock whose lease has ended.
+//
+// A lock keeps its lease if that lease ends later than the new lease. So calls may overlap, arrive
+// late or arrive twice. To shorten a lease, the caller changes the token with Attach.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) Extend(ctx context.Context, c redis.UniversalClient, p ExtendParams) ([]int64, error) {
@@ -45,7 +49,9 @@ func (s *Scripts) Extend(ctx context.Context, c redis.UniversalClient, p ExtendP
 
 // ExtendBatch calls [Scripts.Extend] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ExtendBatch(ctx context.Context, c redis.UniversalClient, params []ExtendParams) []redislua.Reply[[]int64] {
+func (s *Scripts) ExtendBatch(
+	ctx context.Context, c redis.UniversalClient, params []ExtendParams,
+) []redislua.Reply[[]int64] {
 	return luaimpl.Batch(ctx, c, &s.extendScript, params, ExtendParams.encode, decodeExtendReply)
 }
 

@@ -1,31 +1,36 @@
--- Gives a held lock to another token, with a new lease. The lock is never free in between. If
--- neither token holds the lock, the script changes nothing. A caller that lost the reply may
--- safely send the same call again: it confirms the next holder.
+-- Gives a held lock to the next token, with a new lease. The lock is never free in between.
 --
--- The reply also tells for how many microseconds the first in the queue of the lock has waited;
--- 0: nobody waits, or the server cannot tell. Callers that stand in no queue count as one that waits
--- since the lock may stay free for them. The script leaves the queue as it is. The caller
--- decides when the lock goes to another process, and runs requeue.lua then.
+-- If neither token has the lock, the script changes nothing. The script leaves the queue as it is. The
+-- caller decides when the lock goes to another process, and then calls Requeue.
+--
+-- waits tells how long the first waiter in the queue has waited, in microseconds. It is 0 if nobody waits.
+-- While a free lock would stay free for callers outside the queue, these callers count as one waiter. That
+-- waiter has waited since this time of the second began.
+--
+-- A caller that lost the reply may safely send the same call again. The script then confirms the next token.
 --
 -- name: HandOver
 -- mode: write retryable
 -- KEYS[1]   lock    key        the lock
--- KEYS[2]   queue   key        the queue of the lock; the lock's own name: none
--- KEYS[3..] counter key        fence counter of the lock's slot; none: no fence
--- ARGV[1]   token   string     the holder's token
--- ARGV[2]   next    string     the next holder's token
--- ARGV[3]   ttl     duration?  lease of the next holder; absent: the lock never expires
--- ARGV[4]   fences  int        how many consecutive fences to reserve at most: one for the next holder,
---                              the others for holders to which the lock passes without a call
--- ARGV[5]   barging duration?  for how long in each second a free lock stays free although others wait
+-- KEYS[2]   queue   key        the queue of the lock; the lock itself: there is no queue
+-- KEYS[3..] counter key        the fence counter of the lock's slot; absent: the fence is 0
+-- ARGV[1]   token   string     the token of the holder
+-- ARGV[2]   next    string     the token of the next holder
+-- ARGV[3]   ttl     duration?  the lease of the next holder; absent: the lease never ends
+-- ARGV[4]   fences  int        the most consecutive fences to reserve: one for the next holder, the others
+--     for later holders that get the lock without a call
+-- ARGV[5]   barging duration?  the time in each second in which a free lock stays free,
+--     even if its queue has waiters
 -- returns: handed_over bool, fence int, fences int, waits int
 
 -- include: include/barging.lua
--- Returns for how many milliseconds from now on a free lock stays free although processes wait for it; 0: the
--- first of them gets it. A lock does so for the first barging milliseconds of each second of the server's
--- clock. In that time callers that stand in no queue, such as those of other libraries, can take it, which is
--- called barging. The clock alone says when, so no key has to remember it, and the locks that a process waits
--- for one after the other are open at the same time.
+-- Returns how many more milliseconds a free lock stays free although processes wait for the lock. 0 means
+-- that the first waiter gets the lock now.
+--
+-- A lock stays free in the first barging milliseconds of each second of the server's clock. In that time,
+-- callers outside the queue can take the lock, such as callers of other libraries. This is called barging.
+-- The clock alone decides, so no key stores the time. A process that waits for several locks in turn finds
+-- all of them open at the same time.
 local function open_for(barging, now)
   local length = tonumber(barging) or 0
   if length <= 0 then
@@ -42,8 +47,8 @@ if holder ~= token and holder ~= next then
   return {0, 0, 0, 0}
 end
 
--- A waiter's score is the server's clock when it joined. It may be ahead of the clock, so
--- whoever waits has waited for a microsecond at least.
+-- A waiter's score is the server's clock at the time when the waiter joined. The score may be ahead of the
+-- clock, so each waiter counts as waiting for at least one microsecond.
 local waits = 0
 if queue ~= lock then
   local head = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
@@ -60,14 +65,13 @@ if queue ~= lock then
   end
 end
 
--- PEXPIRE GT 1 changes nothing. It comes first because a server that is out of memory allows it, and
--- allows any command after the first write of a script, so SET too.
+-- PEXPIRE GT 1 changes nothing. It comes first because a server that is out of memory allows PEXPIRE. After
+-- the first write of a script, that server allows every command, and the script needs SET.
 redis.call('PEXPIRE', lock, 1, 'GT')
 
--- The first fence is the next number of the counter, and not behind the server's clock, for
--- the reasons in include/fence.lua. The script always reserves that one. It reserves others only
--- up to the clock, because a counter that the server loses starts again at the clock: it must
--- not give out a reserved fence.
+-- The first fence is the next number of the counter. It is not behind the server's clock, for the reasons in
+-- include/fence.lua. The script always reserves the first fence. It reserves more fences only up to the
+-- clock. A counter that the server loses starts again at the clock, and must not repeat a reserved fence.
 local fence, reserved = 0, 0
 if counter then
   local last = tonumber(redis.call('GET', counter) or 0)
@@ -89,8 +93,7 @@ elseif holder == token then
 elseif ttl == '' then
   redis.call('PERSIST', lock)
 else
-  -- GT never shortens a lease: this call may have been delayed, and another call may have
-  -- extended the lock since.
+  -- GT never shortens a lease. This call may be late, and another call may have extended the lock before it.
   redis.call('PEXPIRE', lock, ttl, 'GT')
 end
 return {1, fence, reserved, waits}

@@ -15,8 +15,8 @@ import (
 // The sums of hand_over.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	HandOverSHA1   = "ccf484411e3e3a4282a9362219528c233e1fb83b"
-	HandOverSHA256 = "85846067650a44a5f2d63e714e7aba5062aa508dc28ee6e03fcc9f721b56115a"
+	HandOverSHA1   = "4bf6fad645ea5decf5ea7d6b880be662001f3c9b"
+	HandOverSHA256 = "94c5a0171cc1115f21f07d7ab3cd6d41d1da1a8e6ed7260b2f452eb42c25d671"
 )
 
 //go:embed hand_over.lua
@@ -25,13 +25,17 @@ var handOverSource string
 // HandOverParams are the keys and arguments of [Scripts.HandOver].
 type HandOverParams struct {
 	Lock    string        // KEYS[1]: the lock
-	Queue   string        // KEYS[2]: the queue of the lock; the lock's own name: none
-	Counter []string      // KEYS[3..]: fence counter of the lock's slot; none: no fence
-	Token   string        // ARGV[1]: the holder's token
-	Next    string        // ARGV[2]: the next holder's token
-	TTL     time.Duration // ARGV[3]: lease of the next holder; absent: the lock never expires (zero: absent)
-	Fences  int64         // ARGV[4]: how many consecutive fences to reserve at most: one for the next holder, the others for holders to which the lock passes without a call
-	Barging time.Duration // ARGV[5]: for how long in each second a free lock stays free although others wait (zero: absent)
+	Queue   string        // KEYS[2]: the queue of the lock; the lock itself: there is no queue
+	Counter []string      // KEYS[3..]: the fence counter of the lock's slot; absent: the fence is 0
+	Token   string        // ARGV[1]: the token of the holder
+	Next    string        // ARGV[2]: the token of the next holder
+	TTL     time.Duration // ARGV[3]: the lease of the next holder; absent: the lease never ends (zero: absent)
+	// ARGV[4]: the most consecutive fences to reserve: one for the next holder, the others for later
+	// holders that get the lock without a call
+	Fences int64
+	// ARGV[5]: the time in each second in which a free lock stays free, even if its queue has waiters
+	// (zero: absent)
+	Barging time.Duration
 }
 
 // HandOverResult is the answer of [Scripts.HandOver].
@@ -42,17 +46,23 @@ type HandOverResult struct {
 	Waits      int64
 }
 
-// HandOver gives a held lock to another token, with a new lease. The lock is never free in between. If
-// neither token holds the lock, the script changes nothing. A caller that lost the reply may
-// safely send the same call again: it confirms the next holder.
+// HandOver gives a held lock to the next token, with a new lease. The lock is never free in
+// between.
 //
-// The reply also tells for how many microseconds the first in the queue of the lock has waited;
-// 0: nobody waits, or the server cannot tell. Callers that stand in no queue count as one that waits
-// since the lock may stay free for them. The script leaves the queue as it is. The caller
-// decides when the lock goes to another process, and runs requeue.lua then.
+// If neither token has the lock, the script changes nothing. The script leaves the queue as it is.
+// The caller decides when the lock goes to another process, and then calls Requeue.
+//
+// waits tells how long the first waiter in the queue has waited, in microseconds. It is 0 if nobody
+// waits. While a free lock would stay free for callers outside the queue, these callers count as
+// one waiter. That waiter has waited since this time of the second began.
+//
+// A caller that lost the reply may safely send the same call again. The script then confirms the
+// next token.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
-func (s *Scripts) HandOver(ctx context.Context, c redis.UniversalClient, p HandOverParams) (HandOverResult, error) {
+func (s *Scripts) HandOver(
+	ctx context.Context, c redis.UniversalClient, p HandOverParams,
+) (HandOverResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeHandOverReply(&s.handOverScript, s.handOverScript.Exec(ctx, c, &call))
@@ -60,7 +70,9 @@ func (s *Scripts) HandOver(ctx context.Context, c redis.UniversalClient, p HandO
 
 // HandOverBatch calls [Scripts.HandOver] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) HandOverBatch(ctx context.Context, c redis.UniversalClient, params []HandOverParams) []redislua.Reply[HandOverResult] {
+func (s *Scripts) HandOverBatch(
+	ctx context.Context, c redis.UniversalClient, params []HandOverParams,
+) []redislua.Reply[HandOverResult] {
 	return luaimpl.Batch(ctx, c, &s.handOverScript, params, HandOverParams.encode, decodeHandOverReply)
 }
 

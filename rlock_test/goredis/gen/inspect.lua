@@ -1,16 +1,22 @@
--- Reads who has each of many locks, all at the same instant: the value of the key (nil: the lock is free) and
--- the remaining time of its lease (-1 ms: it never expires, -2 ms: the lock is free). The value is the
--- holder's token, or says that several share the lock.
+-- Reads who has each of many locks, all at the same instant.
 --
--- If the call names the other keys of one lock, the reply also has those who share it, in the order in which
--- their leases end, each as "<phase> <permits> <token>", with what is left of its lease (-1 ms: it never
--- ends); and the tokens that wait for it, in the order of the queue, each with the server's clock in
--- microseconds when it joined.
+-- For each lock the reply has the value of the key and the rest of the lease:
+--
+--   - The value is the holder's token, or it says that the lock has shares. It is nil if the lock
+--     is free.
+--   - The rest of the lease is -1 ms if the lease never ends, and -2 ms if the lock is free.
+--
+-- The call may name one lock with its other keys. The reply then also has two lists:
+--
+--   - The shares, each as "<phase> <permits> <token>" with the rest of its lease. They stand in the
+--     order in which their leases end. The rest is -1 ms if the lease never ends.
+--   - The tokens of the queue, in its order. Behind each token stands the server's clock in
+--     microseconds at the time when the token joined.
 --
 -- name: Inspect
 -- mode: read
--- KEYS[1..] keys    key  the locks; or one lock, the sorted set of those who share it, and its queue
--- ARGV[1]   waiters int  how many of those who wait are wanted; -1: the keys are all locks
+-- KEYS[1..] keys    key  the locks; or one lock, the sorted set of its holders of shares, and its queue
+-- ARGV[1]   waiters int  how many waiters the reply may have; -1: all keys are locks
 -- returns: values []string?, remaining []duration, members []string, left []duration, waiting []string
 
 local values, remaining, members, left, waiting = {}, {}, {}, {}, {}
@@ -19,7 +25,7 @@ if wanted >= 0 then
   count = 1
 end
 for i = 1, count do
-  -- GET answers false, not nil, for a free lock, so the lock keeps its place in the list.
+  -- For a free lock GET replies false, not nil, so the list has no gap.
   values[i] = redis.call('GET', KEYS[i])
   remaining[i] = redis.call('PTTL', KEYS[i])
 end

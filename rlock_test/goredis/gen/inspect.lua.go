@@ -15,8 +15,8 @@ import (
 // The sums of inspect.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	InspectSHA1   = "aae3e253ab155c50f7cb46d6492769c248f621b4"
-	InspectSHA256 = "305b6803af3ca90a1dc0542e6a97746b673e7303990433be7590cb0a4b34a528"
+	InspectSHA1   = "238000b6b9edfad70a04aae7b7f01661f21a9266"
+	InspectSHA256 = "4cdbb4162ae1726426bc7b1209ede39933883cc066009248250171c73730c724"
 )
 
 //go:embed inspect.lua
@@ -24,8 +24,8 @@ var inspectSource string
 
 // InspectParams are the keys and arguments of [Scripts.Inspect].
 type InspectParams struct {
-	Keys    []string // KEYS[1..]: the locks; or one lock, the sorted set of those who share it, and its queue
-	Waiters int64    // ARGV[1]: how many of those who wait are wanted; -1: the keys are all locks
+	Keys    []string // KEYS[1..]: the locks; or one lock, the sorted set of its holders of shares, and its queue
+	Waiters int64    // ARGV[1]: how many waiters the reply may have; -1: all keys are locks
 }
 
 // InspectResult is the answer of [Scripts.Inspect].
@@ -37,17 +37,25 @@ type InspectResult struct {
 	Waiting   []string
 }
 
-// Inspect reads who has each of many locks, all at the same instant: the value of the key (nil: the lock is free) and
-// the remaining time of its lease (-1 ms: it never expires, -2 ms: the lock is free). The value is the
-// holder's token, or says that several share the lock.
+// Inspect reads who has each of many locks, all at the same instant.
 //
-// If the call names the other keys of one lock, the reply also has those who share it, in the order in which
-// their leases end, each as "<phase> <permits> <token>", with what is left of its lease (-1 ms: it never
-// ends); and the tokens that wait for it, in the order of the queue, each with the server's clock in
-// microseconds when it joined.
+// For each lock the reply has the value of the key and the rest of the lease:
+//
+//   - The value is the holder's token, or it says that the lock has shares. It is nil if the lock
+//     is free.
+//   - The rest of the lease is -1 ms if the lease never ends, and -2 ms if the lock is free.
+//
+// The call may name one lock with its other keys. The reply then also has two lists:
+//
+//   - The shares, each as "<phase> <permits> <token>" with the rest of its lease. They stand in the
+//     order in which their leases end. The rest is -1 ms if the lease never ends.
+//   - The tokens of the queue, in its order. Behind each token stands the server's clock in
+//     microseconds at the time when the token joined.
 //
 // It only reads, on the primary.
-func (s *Scripts) Inspect(ctx context.Context, c redis.UniversalClient, p InspectParams) (InspectResult, error) {
+func (s *Scripts) Inspect(
+	ctx context.Context, c redis.UniversalClient, p InspectParams,
+) (InspectResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeInspectReply(&s.inspectScript, s.inspectScript.Exec(ctx, c, &call))
@@ -55,7 +63,9 @@ func (s *Scripts) Inspect(ctx context.Context, c redis.UniversalClient, p Inspec
 
 // InspectBatch calls [Scripts.Inspect] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) InspectBatch(ctx context.Context, c redis.UniversalClient, params []InspectParams) []redislua.Reply[InspectResult] {
+func (s *Scripts) InspectBatch(
+	ctx context.Context, c redis.UniversalClient, params []InspectParams,
+) []redislua.Reply[InspectResult] {
 	return luaimpl.Batch(ctx, c, &s.inspectScript, params, InspectParams.encode, decodeInspectReply)
 }
 
@@ -70,8 +80,12 @@ func decodeInspectReply(s *luaimpl.Lua, reply luaimpl.Result) (InspectResult, er
 }
 
 func decodeInspectResult(values []luaimpl.Message) (r InspectResult, err error) {
-	r.Values, err = luaimpl.DecodeField(err, "values", values[0], luaimpl.DecodeList(luaimpl.DecodeNull(luaimpl.DecodeString)))
-	r.Remaining, err = luaimpl.DecodeField(err, "remaining", values[1], luaimpl.DecodeList(luaimpl.DecodeDuration))
+	r.Values, err = luaimpl.DecodeField(
+		err, "values", values[0], luaimpl.DecodeList(luaimpl.DecodeNull(luaimpl.DecodeString)),
+	)
+	r.Remaining, err = luaimpl.DecodeField(
+		err, "remaining", values[1], luaimpl.DecodeList(luaimpl.DecodeDuration),
+	)
 	r.Members, err = luaimpl.DecodeField(err, "members", values[2], luaimpl.DecodeList(luaimpl.DecodeString))
 	r.Left, err = luaimpl.DecodeField(err, "left", values[3], luaimpl.DecodeList(luaimpl.DecodeDuration))
 	r.Waiting, err = luaimpl.DecodeField(err, "waiting", values[4], luaimpl.DecodeList(luaimpl.DecodeString))

@@ -14,8 +14,8 @@ import (
 // The sums of raise_fence.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	RaiseFenceSHA1   = "8c7156b3bbb3025baedc8b77d15cf625dc0131f0"
-	RaiseFenceSHA256 = "c32fbd7576e08da6ef4501747d12d3d7b24a1402c6c1f723a9aa8964529c124e"
+	RaiseFenceSHA1   = "d70632b7fda6010fd4282ae827b3b16980ef5a79"
+	RaiseFenceSHA256 = "eeba5f23698018b2dc6b9dcd67dae780737d7748ca514c7efc6d832565d050e5"
 )
 
 //go:embed raise_fence.lua
@@ -25,17 +25,23 @@ var raiseFenceSource string
 type RaiseFenceParams struct {
 	Keys  []string // KEYS[1..]: the locks, then the fence counters of their slots
 	Token string   // ARGV[1]: token of the holder
-	Fence int64    // ARGV[2]: fence of the set
-	Locks int64    // ARGV[3]: how many of the keys are locks
+	Fence int64    // ARGV[2]: the fence of the set
+	Locks int64    // ARGV[3]: the number of locks among the keys
 }
 
-// RaiseFence raises the fence counters of a set's locks to the fence of the set, if this token holds all
-// of the locks. The next fence of each lock is then larger. A counter that is as high already
-// stays as it is. If this token does not hold a lock, the script changes nothing, and the
-// reply is the position of the first such lock; 0 means raised.
+// RaiseFence raises the fence counters of a set's locks to the fence of the set, if the token has
+// all locks.
+//
+// The next fence of each lock is then larger. A counter that is as high already stays as it is. The
+// reply 0 means that all counters are high enough. If the token does not have a lock, the script
+// changes nothing, and the reply is the position of the first lock that the token does not have.
+//
+// A caller that lost the reply may safely send the same call again.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
-func (s *Scripts) RaiseFence(ctx context.Context, c redis.UniversalClient, p RaiseFenceParams) (int64, error) {
+func (s *Scripts) RaiseFence(
+	ctx context.Context, c redis.UniversalClient, p RaiseFenceParams,
+) (int64, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeRaiseFenceReply(&s.raiseFenceScript, s.raiseFenceScript.Exec(ctx, c, &call))
@@ -43,7 +49,9 @@ func (s *Scripts) RaiseFence(ctx context.Context, c redis.UniversalClient, p Rai
 
 // RaiseFenceBatch calls [Scripts.RaiseFence] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) RaiseFenceBatch(ctx context.Context, c redis.UniversalClient, params []RaiseFenceParams) []redislua.Reply[int64] {
+func (s *Scripts) RaiseFenceBatch(
+	ctx context.Context, c redis.UniversalClient, params []RaiseFenceParams,
+) []redislua.Reply[int64] {
 	return luaimpl.Batch(ctx, c, &s.raiseFenceScript, params, RaiseFenceParams.encode, decodeRaiseFenceReply)
 }
 

@@ -15,8 +15,8 @@ import (
 // The sums of release.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	ReleaseSHA1   = "6f9f42e6cbaac39b76274a506883a2d6a1e990d7"
-	ReleaseSHA256 = "febd499a3cd213e32554739df1d3673eed0287e3ec1c230bc48390fbd242bb02"
+	ReleaseSHA1   = "f9b045230dd8eafefb686f4db477c04b88c601ab"
+	ReleaseSHA256 = "2619e807d58d3cc17e219c03802dea0323c0915b218def70cba237a9b544a829"
 )
 
 //go:embed release.lua
@@ -24,23 +24,28 @@ var releaseSource string
 
 // ReleaseParams are the keys and arguments of [Scripts.Release].
 type ReleaseParams struct {
-	Lock    string        // KEYS[1]: the lock
-	Queue   string        // KEYS[2]: the queue of the lock: a sorted set of the tokens that wait
-	Waiters string        // KEYS[3]: the hash that says who they are
-	Holders string        // KEYS[4]: the sorted set of those who share the lock
-	Grants  string        // KEYS[5]: what the channels of all processes start with
-	Counter []string      // KEYS[6..]: fence counter of the lock's slot; none: no fence
-	Token   string        // ARGV[1]: the token that gives up what it has
-	Barging time.Duration // ARGV[2]: for how long in each second a free lock stays free although others wait (zero: absent)
+	Lock    string   // KEYS[1]: the lock
+	Queue   string   // KEYS[2]: the queue of the lock, a sorted set of the waiters' tokens
+	Waiters string   // KEYS[3]: a hash with one entry for each token of the queue
+	Holders string   // KEYS[4]: the sorted set of the holders of shares
+	Grants  string   // KEYS[5]: the prefix of the processes' channels, for messages about grants
+	Counter []string // KEYS[6..]: the fence counter of the lock's slot; absent: the fence is 0
+	Token   string   // ARGV[1]: the token that gives up
+	// ARGV[2]: the time in each second in which a free lock stays free, even if its queue has waiters
+	// (zero: absent)
+	Barging time.Duration
 }
 
-// Release gives up what a token has: a lock, a share of it, or a place in the queue. What is free then goes to the
-// process that waits first, and to those behind it as far as that is free too, in one step, so that nobody
-// else gets in between. If nobody waits, or the server can tell nobody, it is free.
+// Release gives up what a token has: a lock, a share of a lock, or a place in the queue.
 //
-// The reply is 1 if the token had the lock or a share of it, and otherwise 0. A waiter that gives up sends
-// this script too, and so does whoever has an unanswered call. All may safely send it again. It never fails
-// because of the queue.
+// In the same step, the server gives what is free to the first waiter, so no other caller takes it
+// in between. The waiters behind the first get what they ask for, as far as that is free too. If
+// nobody waits, or if the server can tell nobody, the lock stays free.
+//
+// The reply is 1 if the token had the lock or a share of it, and 0 otherwise.
+//
+// A caller may safely send the same call again. A waiter that gives up sends this script too, and
+// so may a caller whose earlier call got no answer. The script never fails because of the queue.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) Release(ctx context.Context, c redis.UniversalClient, p ReleaseParams) (int64, error) {
@@ -51,7 +56,9 @@ func (s *Scripts) Release(ctx context.Context, c redis.UniversalClient, p Releas
 
 // ReleaseBatch calls [Scripts.Release] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ReleaseBatch(ctx context.Context, c redis.UniversalClient, params []ReleaseParams) []redislua.Reply[int64] {
+func (s *Scripts) ReleaseBatch(
+	ctx context.Context, c redis.UniversalClient, params []ReleaseParams,
+) []redislua.Reply[int64] {
 	return luaimpl.Batch(ctx, c, &s.releaseScript, params, ReleaseParams.encode, decodeReleaseReply)
 }
 

@@ -1,16 +1,17 @@
--- Gives up many locks for which nobody waits: those of a set, which one token has, or locks of which each has
--- a token of its own. The reply has 1 for each lock that is given up, and 0 for the others, which stay as
--- they are: the token does not have the lock, others wait for it, or the server has refused to free it. The
--- caller then sends Release, which knows what to do. So no lock depends on another.
+-- Gives up many locks that have no queue: the locks of a set, or independent locks with their own tokens.
 --
--- A lock that is named twice is given up once. A caller that lost the reply may send the same call again: it
--- gets 0 for the locks that it has given up.
+-- The reply has 1 for each lock that the script gives up, and 0 for each lock that stays as it is. A lock
+-- stays if its token does not have the lock, if others wait for the lock, or if the server refuses to free
+-- the lock. The caller then calls Release for it. No lock depends on another lock.
+--
+-- The script gives up a lock once, even if the call names the lock twice. A caller that lost the reply may
+-- send the same call again. It gets 0 for the locks that it has given up.
 --
 -- name: ReleaseMany
 -- mode: write
--- KEYS[1..] keys   key     the locks; then their queues, or nothing: nobody waits in one
--- ARGV[1]   locks  int     how many of the keys are locks
--- ARGV[2..] tokens string  token of each lock, or one of all
+-- KEYS[1..] keys   key     the locks; then their queues, which may all be absent
+-- ARGV[1]   locks  int     the number of locks among the keys
+-- ARGV[2..] tokens string  the token of each lock, or one token for all
 -- returns: []int
 
 local n, replies = tonumber(ARGV[1]), {}
@@ -24,8 +25,8 @@ if not n or n < 1 or n > #KEYS then
   return redis.error_reply('ERR the number of locks does not fit the keys')
 end
 
--- One command is for a thousand keys, because unpack() fails at about eight thousand. MGET answers nil for a
--- key of another type, which no token equals.
+-- One command takes a thousand keys, because unpack() fails at about eight thousand. For a key of another
+-- type MGET replies nil, which no token equals.
 local values, waited = {}, false
 for first = 1, n, 1000 do
   local last = math.min(first + 999, n)
@@ -40,7 +41,7 @@ for first = 1, n, 1000 do
   waited = waited or #KEYS > n and redis.call('EXISTS', unpack(KEYS, n + first, n + last)) > 0
 end
 
--- Mostly the tokens have all locks, and nobody waits: then there is nothing to sort out.
+-- Most often the tokens have all locks and nobody waits. Then DEL takes the keys as they are.
 local all = not waited
 for i = 1, n do
   all = all and values[i] == (ARGV[i + 1] or ARGV[2])
@@ -59,8 +60,8 @@ for i = 1, n do
   replies[i] = freed
 end
 
--- One DEL frees a thousand. If it frees fewer, a lock is named twice, and the first one who has it has given
--- it up.
+-- One DEL frees a thousand locks. If DEL frees fewer, the call may name a lock twice, or the server refused a
+-- DEL. The code below then finds the locks that are free, and gives each of them to its first entry.
 local deleted = 0
 for first = 1, count, 1000 do
   local some = redis.pcall('DEL', unpack(all and KEYS or held, first, math.min(first + 999, count)))

@@ -14,8 +14,8 @@ import (
 // The sums of release_many.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	ReleaseManySHA1   = "5ec18bd608208cd7cb9be281db93379da3949750"
-	ReleaseManySHA256 = "2f056cfe35046e170f419b8b6fa69a291cbd44abeb354a7849f4b305ed9f8eea"
+	ReleaseManySHA1   = "6b045b158c07c03352b649a853319d4653a5c3a2"
+	ReleaseManySHA256 = "04ae7db6ade917e323ae6ae045060ef423d3d8fc4917a25bda0cee130894ec8f"
 )
 
 //go:embed release_many.lua
@@ -23,21 +23,25 @@ var releaseManySource string
 
 // ReleaseManyParams are the keys and arguments of [Scripts.ReleaseMany].
 type ReleaseManyParams struct {
-	Keys   []string // KEYS[1..]: the locks; then their queues, or nothing: nobody waits in one
-	Locks  int64    // ARGV[1]: how many of the keys are locks
-	Tokens []string // ARGV[2..]: token of each lock, or one of all
+	Keys   []string // KEYS[1..]: the locks; then their queues, which may all be absent
+	Locks  int64    // ARGV[1]: the number of locks among the keys
+	Tokens []string // ARGV[2..]: the token of each lock, or one token for all
 }
 
-// ReleaseMany gives up many locks for which nobody waits: those of a set, which one token has, or locks of which each has
-// a token of its own. The reply has 1 for each lock that is given up, and 0 for the others, which stay as
-// they are: the token does not have the lock, others wait for it, or the server has refused to free it. The
-// caller then sends Release, which knows what to do. So no lock depends on another.
+// ReleaseMany gives up many locks that have no queue: the locks of a set, or independent locks with
+// their own tokens.
 //
-// A lock that is named twice is given up once. A caller that lost the reply may send the same call again: it
-// gets 0 for the locks that it has given up.
+// The reply has 1 for each lock that the script gives up, and 0 for each lock that stays as it is.
+// A lock stays if its token does not have the lock, if others wait for the lock, or if the server
+// refuses to free the lock. The caller then calls Release for it. No lock depends on another lock.
+//
+// The script gives up a lock once, even if the call names the lock twice. A caller that lost the
+// reply may send the same call again. It gets 0 for the locks that it has given up.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
-func (s *Scripts) ReleaseMany(ctx context.Context, c redis.UniversalClient, p ReleaseManyParams) ([]int64, error) {
+func (s *Scripts) ReleaseMany(
+	ctx context.Context, c redis.UniversalClient, p ReleaseManyParams,
+) ([]int64, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeReleaseManyReply(&s.releaseManyScript, s.releaseManyScript.Exec(ctx, c, &call))
@@ -45,7 +49,9 @@ func (s *Scripts) ReleaseMany(ctx context.Context, c redis.UniversalClient, p Re
 
 // ReleaseManyBatch calls [Scripts.ReleaseMany] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) ReleaseManyBatch(ctx context.Context, c redis.UniversalClient, params []ReleaseManyParams) []redislua.Reply[[]int64] {
+func (s *Scripts) ReleaseManyBatch(
+	ctx context.Context, c redis.UniversalClient, params []ReleaseManyParams,
+) []redislua.Reply[[]int64] {
 	return luaimpl.Batch(ctx, c, &s.releaseManyScript, params, ReleaseManyParams.encode, decodeReleaseManyReply)
 }
 

@@ -1,34 +1,43 @@
--- Gives up a lock as Release does, for a process with more callers: it names a second token, which takes the
--- lock if nobody else waits, and joins the queue otherwise, behind all others. Only the call that gives up
--- the lock inserts the second token. A caller that lost the reply may safely send the same call again: a
--- repetition tells where the first call has put the second token. If that is nowhere, the token must not be
--- used any more.
+-- Gives up a lock as Release does, and lets a second token of the same process wait for the lock.
+--
+-- A process that has more callers uses it. If nobody else waits, the second token takes the lock. Otherwise
+-- the second token joins the queue behind all others. Only the call that gives up the lock inserts the
+-- second token.
+--
+-- A caller that lost the reply may safely send the same call again. The second reply tells where the first
+-- call has put the second token. If both granted and score are 0, the second token is nowhere, and the caller
+-- must not use it again.
 --
 -- name: Requeue
 -- mode: write retryable
 -- KEYS[1]   lock    key        the lock
--- KEYS[2]   queue   key        the queue of the lock: a sorted set of the tokens that wait
--- KEYS[3]   waiters key        the hash that says who they are
--- KEYS[4]   holders key        the sorted set of those who share the lock
--- KEYS[5]   grants  channels   what the channels of all processes start with
--- KEYS[6..] counter key        fence counter of the lock's slot; none: no fence
+-- KEYS[2]   queue   key        the queue of the lock, a sorted set of the waiters' tokens
+-- KEYS[3]   waiters key        a hash with one entry for each token of the queue
+-- KEYS[4]   holders key        the sorted set of the holders of shares
+-- KEYS[5]   grants  channels   the prefix of the processes' channels, for messages about grants
+-- KEYS[6..] counter key        the fence counter of the lock's slot; absent: the fence is 0
 -- ARGV[1]   token   string     the token that gives up the lock
--- ARGV[2]   again   string     the second token, which no call had before
--- ARGV[3]   ttl     duration?  lease of the second token; absent: it never ends
--- ARGV[4]   process string     who is told of a grant to the second token; empty: nobody
--- ARGV[5]   barging duration?  for how long in each second a free lock stays free although others wait
+-- ARGV[2]   again   string     the second token, which no earlier call had
+-- ARGV[3]   ttl     duration?  the lease of the second token; absent: the lease never ends
+-- ARGV[4]   process string     the process that the server tells of a grant to the second token;
+--     empty: none
+-- ARGV[5]   barging duration?  the time in each second in which a free lock stays free,
+--     even if its queue has waiters
 -- returns: freed bool, granted bool, fence int, remaining duration, score int
 
 -- include: include/free.lua
 -- include: serve.lua
 -- include: fence.lua
--- Returns the next fence of a counter; 0 if there is no counter. If the counter is behind the server's clock
--- (in microseconds, rounded down to a multiple of 65,536), the script raises it to the clock, because a
--- failover may have set the counter back: it must not give out a fence twice. The rounding limits these
--- writes to 16 a second. A counter that is new, because there was none or the server lost it, starts at the
--- exact clock. That is above all former fences, because the server took more than a microsecond for each of
--- them. If it fails, it returns the error reply: the user may lack a right, or the counter may be of another
--- type.
+-- Returns the next fence of a counter, or 0 if there is no counter. If a command fails, the function returns
+-- the error reply. The user may lack a right, or the counter may be of another type.
+--
+-- A failover may set the counter back, but the counter must not give out a fence twice. So the function
+-- compares the counter with the server's clock in microseconds, rounded down to a multiple of 65,536. If the
+-- counter is behind, the function raises the counter to the clock. The rounding limits these writes to 16 a
+-- second.
+--
+-- A counter that is new, or that the server lost, starts at the exact clock. The clock is above all former
+-- fences, because the server took more than a microsecond for each fence.
 local function next_fence(counter, clock)
   if not counter then
     return 0
@@ -51,18 +60,21 @@ local function next_fence(counter, clock)
   return fence
 end
 -- include: holders.lua
--- While a lock is shared, its key has the value "rlock:readers <phase>" or "rlock:permits <phase>". The phase
--- is a fence, which no other phase has. A sorted set beside the key has the holders: for each a member
--- "<phase> <permits> <token>", whose score is the end of its lease by the server's clock, in milliseconds.
--- One more member, "<phase>", has as its score how many permits are in use, which is below every end of a
--- lease. If the first member is not that of the key's phase, the set was lost: nobody knows who shares the
--- lock then, and nobody is let in until the key is gone.
+-- A lock that has shares has the value "rlock:readers <phase>" or "rlock:permits <phase>" in its key. The
+-- phase is a fence, which no other phase has. A sorted set beside the key has these members:
 --
--- The token of a share is "rlock:share:<limit>:<permits>:<id>". A limit of 0 is a reader's: any number of
--- them share a lock, each with one permit. The holder of permits has them within the limit that it names
--- itself: others may name another one.
+--   - "<phase>". Its score is the number of permits in use, which is below each end of a lease.
+--   - "<phase> <permits> <token>" for each holder of a share. Its score is the end of the lease by the
+--     server's clock, in milliseconds.
+--
+-- If the first member is not the key's phase, the server has lost the set. Then nobody knows the holders, and
+-- the scripts grant no share until the key is gone.
+--
+-- The token of a share is "rlock:share:<limit>:<permits>:<id>". A reader has the limit 0 and one permit, and
+-- any number of readers share a lock. A holder of permits names its own limit, and other holders may name
+-- others.
 
--- Returns limit and permits that a token asks for, nil if it asks for the whole lock.
+-- Returns the limit and the permits that a token asks for, or nil if the token asks for the whole lock.
 local function share_of(token)
   return string.match(token, '^rlock:share:(%d+):(%d+):')
 end
@@ -71,16 +83,16 @@ local function mode_of(limit)
   return limit == '0' and 'readers' or 'permits'
 end
 
--- Has the key and the set last as long as a new lease. They may last longer, so that not every lease that
--- ends later moves their end: each write of the key is told to all who watch it. Nobody counts a holder whose
--- own lease is over.
+-- Makes the key and the set last at least as long as a new lease. The server reports each write of the key to
+-- all clients that watch it. So the function sets an end later than needed, and most later leases need no
+-- write. The scripts do not count a holder whose own lease is over.
 local function keep(lock, holders, ends, lease, now)
   if ends == '+inf' then
     redis.call('PERSIST', holders)
     redis.call('PERSIST', lock)
     return
   end
-  -- Only a stranger gives one of them another life than the other has.
+  -- Both keys have the same expiry, unless another program has changed one of them.
   local left, set = redis.call('PTTL', lock), redis.call('PTTL', holders)
   if left >= 0 and now + left < tonumber(ends) or set >= 0 and now + set < tonumber(ends) then
     local last = string.format('%.0f', now + 2 * tonumber(lease))
@@ -89,7 +101,7 @@ local function keep(lock, holders, ends, lease, now)
   end
 end
 
--- Has both keys end with the leases that are left, after one that may have been the longest is gone.
+-- Shortens the expiry of both keys to fit the leases that are left. The longest lease may just have gone.
 local function shorten(lock, holders, now)
   local last = redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')
   if not last[2] or last[2] == 'inf' then
@@ -103,8 +115,8 @@ local function shorten(lock, holders, now)
   end
 end
 
--- Removes the set of a phase that is over. That of a share without an end has no expiry, so it would stay for
--- ever after a stranger has deleted the key.
+-- Removes the set of a phase that is over. If a share's lease never ended, the set has no expiry. The set
+-- would stay for ever after another program has deleted the key.
 local function sweep(holders)
   local first = redis.pcall('ZRANGE', holders, 0, 0)
   if first[1] and string.match(first[1], '^%d+$') then
@@ -112,10 +124,15 @@ local function sweep(holders)
   end
 end
 
--- Reads who has a lock. In the table, value is that of the key, false if the lock is free; mode and phase are
--- those of a shared lock, used is how many permits are in use, nil if the set was lost, and soonest is the
--- end of the lease that ends first. Holders whose lease is over are removed, 64 at most: those that remain
--- still count. now is the clock in milliseconds.
+-- Reads who has a lock, and returns a table with these fields:
+--
+--   - value: the value of the key, or false if the lock is free
+--   - mode and phase: only of a lock that has shares
+--   - used: the number of permits in use, or nil if the server has lost the set
+--   - soonest: the end of the lease that ends first
+--
+-- The function removes up to 64 holders whose lease is over. Any others still count. now is the clock in
+-- milliseconds.
 local function look(lock, holders, now)
   local s = {value = redis.call('GET', lock)}
   if not s.value then
@@ -150,7 +167,7 @@ local function look(lock, holders, now)
   return s
 end
 
--- Reports whether what a token asks for is free: by its own limit.
+-- Reports whether what a token asks for is free. The limit in the token decides.
 local function fits(s, limit, permits)
   if not limit then
     return not s.value
@@ -161,18 +178,25 @@ local function fits(s, limit, permits)
   return s.mode == mode_of(limit) and s.used ~= nil and (limit == '0' or s.used + permits <= tonumber(limit))
 end
 
--- The queue of a lock is a sorted set of tokens, each with the server's clock when it joined, in
--- microseconds. A hash beside it says of each token "<heard> <beat> <lease> <process>": when the token was
--- heard of the last time and for how long that is enough, which lease it asks for, all in milliseconds, and
--- who is told of a grant. If <beat> is odd, the token was asked to beat, and has not done so yet. The lease
--- of a waiter that asks for one without an end is ten seconds, which the waiter makes endless as soon as it
--- knows of the grant: a process that is dead must not get a lock for ever. A waiter that cannot be told has
--- no process, and finds its grant by a heartbeat. Both keys last for half a minute after the last waiter has
--- joined or beaten: what dead processes leave behind ends by itself.
+-- The queue of a lock is a sorted set of tokens. The score of a token is the server's clock in microseconds
+-- at the time when the token joined. A hash beside the queue has "<heard> <beat> <lease> <process>" for each
+-- token:
+--
+--   - <heard> is the clock at the last call of the token, in milliseconds.
+--   - <beat> is how long the token may be silent after it, in milliseconds. An odd number says that the
+--     server has asked the token for a heartbeat, and that the heartbeat has not come yet.
+--   - <lease> is the lease that the token asks for, in milliseconds. If the token asks for a lease without an
+--     end, this lease is ten seconds, so that a dead process does not get a lock for ever. The waiter makes
+--     the lease endless when it knows of the grant.
+--   - <process> is the process that the server tells of a grant. A waiter that the server cannot tell has
+--     no process, and finds its grant by a heartbeat.
+--
+-- Both keys end half a minute after the last join or heartbeat. So what dead processes leave behind goes
+-- away.
 
--- Forgets all who waited in a queue that is gone, because somebody has deleted it: nobody can take their
--- fields out one by one, and each token that joins would have them last for longer. HDEL fails if the key is
--- no hash: then it is not rlock's, and stays.
+-- Removes the hash of a queue that is gone, because a program has deleted it. No script would remove its
+-- fields one by one, and each token that joins would prolong them. HDEL fails if the key is no hash. Such a
+-- key is not rlock's, and stays.
 local function forget(waiters, token)
   redis.call('HDEL', waiters, token)
   redis.call('DEL', waiters)
@@ -188,12 +212,15 @@ local function leave(queue, waiters, token)
   end
 end
 
--- Asks the first 200 and up to 50 of those behind them to beat at once. Those of whom nothing was heard for
--- two seconds count as dead after two more. All are asked together, as soon as the first is silent and
--- however soon it counts as dead, so that 200 dead processes cost the others one time of waiting and not one
--- each: each may be silent for half a second longer than the one before it. Those behind are asked because
--- the 200 may all be dead, and somebody who lives must look then. Those who were heard of lately are asked
--- because they may be about to say nothing for 15 seconds.
+-- Asks the first 200 waiters, and up to 50 waiters behind them, for a heartbeat at once. A waiter that was
+-- silent for two seconds counts as dead after two more.
+--
+-- The script asks all of them together as soon as the first waiter is silent, however soon that one counts as
+-- dead. Each waiter may be silent for half a second longer than the waiter before it. So 200 dead processes
+-- cost the others one wait, and not one wait each.
+--
+-- The script asks the 50 because all of the 200 may be dead, and a live waiter must then look. The script
+-- also asks waiters that it heard of lately, because they may next be silent for 15 seconds.
 local function ask_front(queue, waiters, grants, now)
   local tokens = redis.call('ZRANGE', queue, 0, 199)
   local last = redis.call('ZCARD', queue) - 1
@@ -215,7 +242,7 @@ local function ask_front(queue, waiters, grants, now)
   end
 end
 
--- Does what give does, and ends the script if the user lacks a right.
+-- Does the work of give, and may end the script, as when the user lacks a right.
 local function grant(lock, holders, counter, s, token, lease, clock)
   local limit, permits = share_of(token)
   if not limit then
@@ -249,8 +276,8 @@ local function grant(lock, holders, counter, s, token, lease, clock)
     keep(lock, holders, ends, lease, now)
     return math.floor(tonumber(s.phase) or 0)
   end
-  -- A new phase. The set may be that of a former one, whose members are void. If it is not, somebody else
-  -- uses its name. The key comes last: until it has the value, nobody counts the members.
+  -- A new phase begins. The set may be that of a former phase, whose members are void. Otherwise another
+  -- program uses its name. SET of the key comes last: no script counts the members before.
   local former = redis.pcall('ZRANGE', holders, 0, 0)
   if former.err then
     return former
@@ -276,7 +303,7 @@ local function grant(lock, holders, counter, s, token, lease, clock)
   return fence
 end
 
--- Returns what pcall has caught as an error reply.
+-- Returns an error that pcall has caught, as an error reply.
 local function caught(failure)
   if type(failure) == 'table' then
     return redis.error_reply(failure.err)
@@ -284,9 +311,11 @@ local function caught(failure)
   return redis.error_reply(failure)
 end
 
--- Gives a lock that is free, or a share of it, to a token, and returns the fence. s is what look has read,
--- and what is read next. clock is the server's, in microseconds. If it fails, it returns the error reply, and
--- never ends the script: the user may lack a right, and a waiter whose turn it was must get its place back.
+-- Gives a free lock, or a share of a lock, to a token, and returns the fence. s is the table that look
+-- returns, and give keeps it up to date. clock is the server's clock in microseconds.
+--
+-- If a command fails, give returns the error reply and never ends the script. The user may lack a right, and
+-- the waiter whose turn it was must get its place back.
 local function give(lock, holders, counter, s, token, lease, clock)
   local granted, fence = pcall(grant, lock, holders, counter, s, token, lease, clock)
   if not granted then
@@ -295,21 +324,27 @@ local function give(lock, holders, counter, s, token, lease, clock)
   return fence
 end
 
--- Gives what is free to the first in the queue, and to those behind as far as what they ask for is free too,
--- and tells them. Nobody passes the first. Those who are dead are taken out: nobody listens in their process,
--- or nothing was heard of them for too long. One script looks at 250 at most, so that it can take out all
--- whom another has asked, and serves 100 at most, which costs more. If there may be more to do, the caller or
--- somebody else goes on at once.
+-- Gives what is free to the first waiter in the queue, and tells that waiter. The waiters behind it get what
+-- they ask for as far as that is free too. No waiter passes the first.
 --
--- It returns what own has got: its fence, or the error reply. own is the caller's token, which need not be
--- told; '' is nobody, and no waiter. Then whether the server can tell nobody that there is what the first
--- wants: whoever asks takes what is free then, as if there were no queue. Then for how many milliseconds the
--- first may still be silent, or 1 if there may be more to do: the caller then comes again at once.
+-- The script removes dead waiters. A waiter is dead if its process listens no more, or if the waiter was
+-- silent for too long. One script looks at 250 waiters at most, so it can remove all waiters that another
+-- script has asked. One script serves 100 waiters at most, because a grant costs more than a look. If there
+-- may be more to do, the caller or another process goes on at once.
+--
+-- serve returns three values:
+--
+--   - What own has got: its fence or the error reply. own is the caller's token, which needs no message. The
+--     empty string stands for no waiter.
+--   - Whether the server cannot tell any waiter that the lock is free. Each caller then takes what is free,
+--     as if there were no queue.
+--   - For how many milliseconds the first waiter may still be silent. 1 also says that there may be more to
+--     do, and that the caller calls again at once.
 --
 -- The message of a grant is "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the
--- lease in milliseconds. It names the key, because a process may be granted a lock for a token that it has
--- given up, and must be able to release that lock. It is the last step: a process that gets it counts the
--- lock as held. If the message is lost, a heartbeat finds the grant.
+-- lease in milliseconds. The message has the key because the process may have given up the token. It must
+-- then be able to release the lock. The message is the last step, because the process counts the lock as held
+-- when it gets the message. If the message is lost, a heartbeat finds the grant.
 local function serve(lock, queue, waiters, holders, grants, counter, s, own, own_lease, clock)
   local mine, looked, granted, now = nil, 0, 0, math.floor(clock / 1000)
   while looked < 250 and granted < 100 do
@@ -338,7 +373,7 @@ local function serve(lock, queue, waiters, holders, grants, counter, s, own, own
         local left = math.floor(tonumber(since) + tonumber(beat)) - now
         dead = left <= 0 or listening and listening[2] == 0
         if not dead and (tonumber(since) > now or since + 2000 < now) then
-          -- All who are asked send a heartbeat, which comes here too. It need not look at them all again.
+          -- Each asked waiter sends a heartbeat, which comes here too. That call need not ask them all again.
           if tonumber(since) > now or beat % 2 == 0 then
             ask_front(queue, waiters, grants, now)
           end
@@ -349,8 +384,8 @@ local function serve(lock, queue, waiters, holders, grants, counter, s, own, own
     if not dead and not fits(s, limit, tonumber(permits)) then
       return mine, false, 0
     end
-    -- ZREM is the first write: a server that is out of memory allows it, and allows any command after the
-    -- first write of a script.
+    -- ZREM is the first write, because a server that is out of memory allows ZREM. After the first write of a
+    -- script, that server allows every command.
     local removed = redis.pcall('ZREM', queue, token)
     if type(removed) ~= 'number' then
       return mine, true, 0
@@ -359,7 +394,7 @@ local function serve(lock, queue, waiters, holders, grants, counter, s, own, own
       local fence = give(lock, holders, counter, s, token, lease, clock)
       if type(fence) ~= 'number' then
         redis.pcall('ZADD', queue, head[2], token)
-        redis.pcall('PEXPIRE', queue, 30000) -- if it was the only member, the queue was gone
+        redis.pcall('PEXPIRE', queue, 30000) -- the queue was gone if this was its only member
         if token == own then
           mine = fence
         end
@@ -369,7 +404,7 @@ local function serve(lock, queue, waiters, holders, grants, counter, s, own, own
       if token == own then
         mine = fence
       elseif process ~= '' then
-        -- Key and token may have any bytes. They are not formatted, because %s ends at a NUL.
+        -- Key and token may have any bytes. format does not get them, because %s ends at a NUL.
         local waiting = redis.call('ZCARD', queue)
         redis.pcall('SPUBLISH', grants .. process,
           lease .. string.format(' %.0f %.0f %.0f ', fence, waiting, #lock) .. lock .. ' ' .. token)
@@ -380,17 +415,19 @@ local function serve(lock, queue, waiters, holders, grants, counter, s, own, own
       return mine, false, 0
     end
   end
-  if mine or own == '' then -- the caller does not come again
+  if mine or own == '' then -- the caller does not call again
     pcall(ask_front, queue, waiters, grants, now)
   end
   return mine, false, 1
 end
 -- include: barging.lua
--- Returns for how many milliseconds from now on a free lock stays free although processes wait for it; 0: the
--- first of them gets it. A lock does so for the first barging milliseconds of each second of the server's
--- clock. In that time callers that stand in no queue, such as those of other libraries, can take it, which is
--- called barging. The clock alone says when, so no key has to remember it, and the locks that a process waits
--- for one after the other are open at the same time.
+-- Returns how many more milliseconds a free lock stays free although processes wait for the lock. 0 means
+-- that the first waiter gets the lock now.
+--
+-- A lock stays free in the first barging milliseconds of each second of the server's clock. In that time,
+-- callers outside the queue can take the lock, such as callers of other libraries. This is called barging.
+-- The clock alone decides, so no key stores the time. A process that waits for several locks in turn finds
+-- all of them open at the same time.
 local function open_for(barging, now)
   local length = tonumber(barging) or 0
   if length <= 0 then
@@ -399,15 +436,15 @@ local function open_for(barging, now)
   return math.max(length - now % 1000, 0)
 end
 
--- Takes from a token what it has, and gives it to those who wait. It reports whether the token had the lock
--- or a share of it. whole tells that it has the whole lock.
+-- Takes from a token what the token has, and gives it to the waiters. The function reports whether the token
+-- had the lock or a share of it. whole tells that the token has the whole lock.
 local function free(lock, queue, waiters, holders, grants, counter, token, whole, barging)
   local time = redis.call('TIME')
   local clock = time[1] * 1000000 + time[2]
   local now = math.floor(clock / 1000)
-  local s, freed = {value = false}, whole -- the key is overwritten, or deleted at the end
+  local s, freed = {value = false}, whole -- a grant overwrites the key, or DEL below removes it
   if not whole then
-    leave(queue, waiters, token) -- before others are served: nothing is granted to a token that gives up
+    leave(queue, waiters, token) -- first, so that serve grants nothing to this token
     s = look(lock, holders, now)
   end
   local limit, permits = share_of(token)
@@ -418,7 +455,7 @@ local function free(lock, queue, waiters, holders, grants, counter, token, whole
       redis.call('ZREM', holders, member)
       freed = true
       local last = redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')
-      -- What is left is only the phase, or also more of the dead than look removes.
+      -- The set has no live holder: only the phase is left, or also more ended leases than look removes.
       if not last[2] or last[2] ~= 'inf' and tonumber(last[2]) <= now then
         redis.call('DEL', holders)
         redis.call('DEL', lock)
@@ -438,14 +475,14 @@ local function free(lock, queue, waiters, holders, grants, counter, token, whole
   if whole and not s.value then
     redis.call('DEL', lock)
   end
-  if not s.phase and not (whole and s.value) then -- whoever has got the whole lock does so when it is free
+  if not s.phase and not (whole and s.value) then -- a new holder of the whole lock sweeps later
     sweep(holders)
   end
   return freed
 end
 -- include: include/place.lua
--- Notes that a token that stands so far behind the first was heard of. The first five beat once a second,
--- those behind more slowly, and each may miss three beats.
+-- Notes that the token of a waiter sent a call. ahead is the number of waiters before it. The first five
+-- waiters send a heartbeat once a second, and the waiters behind them send fewer. Each may miss three.
 local function heard(waiters, token, ahead, lease, process, now)
   local beat = 2000
   if process ~= '' then
@@ -482,7 +519,7 @@ if not free(lock, queue, waiters, holders, grants, counter, token, holder == tok
   return {0, 0, 0, 0, tonumber(redis.call('ZSCORE', queue, again) or 0)}
 end
 
--- After an error the second token is nowhere, and its next call has the error.
+-- After an error the second token is nowhere. The next call for a place meets the same error and reports it.
 local nowhere = {1, 0, 0, 0, 0}
 local time = redis.call('TIME')
 local clock = time[1] * 1000000 + time[2]
@@ -499,7 +536,7 @@ if last.err then
   return nowhere
 end
 local score = math.max(clock, (tonumber(last[2]) or 0) + 1)
--- A place without all that it needs would be in the way of others.
+-- A place that lacks a part blocks other waiters. So the script writes all parts or takes the place away.
 local function place()
   redis.call('ZADD', queue, string.format('%.0f', score), again)
   if not last[2] then

@@ -15,8 +15,8 @@ import (
 // The sums of requeue.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	RequeueSHA1   = "c039c6264bd3c211d7502e36c217c391f6199817"
-	RequeueSHA256 = "1027ae1602dcb3b0b57b947d62217d0a722118dcb45a545d8c020c12ddcf9f14"
+	RequeueSHA1   = "354128792357a6c6b9aa42b69b555521235661d1"
+	RequeueSHA256 = "70bf614255408f0f8242ae11b4a454a58f29c5c423fd2ceddb368d6671439fda"
 )
 
 //go:embed requeue.lua
@@ -25,16 +25,19 @@ var requeueSource string
 // RequeueParams are the keys and arguments of [Scripts.Requeue].
 type RequeueParams struct {
 	Lock    string        // KEYS[1]: the lock
-	Queue   string        // KEYS[2]: the queue of the lock: a sorted set of the tokens that wait
-	Waiters string        // KEYS[3]: the hash that says who they are
-	Holders string        // KEYS[4]: the sorted set of those who share the lock
-	Grants  string        // KEYS[5]: what the channels of all processes start with
-	Counter []string      // KEYS[6..]: fence counter of the lock's slot; none: no fence
+	Queue   string        // KEYS[2]: the queue of the lock, a sorted set of the waiters' tokens
+	Waiters string        // KEYS[3]: a hash with one entry for each token of the queue
+	Holders string        // KEYS[4]: the sorted set of the holders of shares
+	Grants  string        // KEYS[5]: the prefix of the processes' channels, for messages about grants
+	Counter []string      // KEYS[6..]: the fence counter of the lock's slot; absent: the fence is 0
 	Token   string        // ARGV[1]: the token that gives up the lock
-	Again   string        // ARGV[2]: the second token, which no call had before
-	TTL     time.Duration // ARGV[3]: lease of the second token; absent: it never ends (zero: absent)
-	Process string        // ARGV[4]: who is told of a grant to the second token; empty: nobody
-	Barging time.Duration // ARGV[5]: for how long in each second a free lock stays free although others wait (zero: absent)
+	Again   string        // ARGV[2]: the second token, which no earlier call had
+	TTL     time.Duration // ARGV[3]: the lease of the second token; absent: the lease never ends (zero: absent)
+	// ARGV[4]: the process that the server tells of a grant to the second token; empty: none
+	Process string
+	// ARGV[5]: the time in each second in which a free lock stays free, even if its queue has waiters
+	// (zero: absent)
+	Barging time.Duration
 }
 
 // RequeueResult is the answer of [Scripts.Requeue].
@@ -46,14 +49,21 @@ type RequeueResult struct {
 	Score     int64
 }
 
-// Requeue gives up a lock as Release does, for a process with more callers: it names a second token, which takes the
-// lock if nobody else waits, and joins the queue otherwise, behind all others. Only the call that gives up
-// the lock inserts the second token. A caller that lost the reply may safely send the same call again: a
-// repetition tells where the first call has put the second token. If that is nowhere, the token must not be
-// used any more.
+// Requeue gives up a lock as Release does, and lets a second token of the same process wait for the
+// lock.
+//
+// A process that has more callers uses it. If nobody else waits, the second token takes the lock.
+// Otherwise the second token joins the queue behind all others. Only the call that gives up the
+// lock inserts the second token.
+//
+// A caller that lost the reply may safely send the same call again. The second reply tells where
+// the first call has put the second token. If both granted and score are 0, the second token is
+// nowhere, and the caller must not use it again.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
-func (s *Scripts) Requeue(ctx context.Context, c redis.UniversalClient, p RequeueParams) (RequeueResult, error) {
+func (s *Scripts) Requeue(
+	ctx context.Context, c redis.UniversalClient, p RequeueParams,
+) (RequeueResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeRequeueReply(&s.requeueScript, s.requeueScript.Exec(ctx, c, &call))
@@ -61,7 +71,9 @@ func (s *Scripts) Requeue(ctx context.Context, c redis.UniversalClient, p Requeu
 
 // RequeueBatch calls [Scripts.Requeue] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) RequeueBatch(ctx context.Context, c redis.UniversalClient, params []RequeueParams) []redislua.Reply[RequeueResult] {
+func (s *Scripts) RequeueBatch(
+	ctx context.Context, c redis.UniversalClient, params []RequeueParams,
+) []redislua.Reply[RequeueResult] {
 	return luaimpl.Batch(ctx, c, &s.requeueScript, params, RequeueParams.encode, decodeRequeueReply)
 }
 

@@ -86,29 +86,49 @@ func (s *Scripts) Load(ctx context.Context, c redis.UniversalClient) error {
 // embeds a Caller and has the methods that the test needs.
 type Caller interface {
 	Acquire(ctx context.Context, c redis.UniversalClient, p AcquireParams) (AcquireResult, error)
-	AcquireBatch(ctx context.Context, c redis.UniversalClient, params []AcquireParams) []redislua.Reply[AcquireResult]
+	AcquireBatch(
+		ctx context.Context, c redis.UniversalClient, params []AcquireParams,
+	) []redislua.Reply[AcquireResult]
 	AcquireAll(ctx context.Context, c redis.UniversalClient, p AcquireAllParams) (AcquireAllResult, error)
-	AcquireAllBatch(ctx context.Context, c redis.UniversalClient, params []AcquireAllParams) []redislua.Reply[AcquireAllResult]
+	AcquireAllBatch(
+		ctx context.Context, c redis.UniversalClient, params []AcquireAllParams,
+	) []redislua.Reply[AcquireAllResult]
 	AcquireMany(ctx context.Context, c redis.UniversalClient, p AcquireManyParams) ([]AcquireManyItem, error)
-	AcquireManyBatch(ctx context.Context, c redis.UniversalClient, params []AcquireManyParams) []redislua.Reply[[]AcquireManyItem]
+	AcquireManyBatch(
+		ctx context.Context, c redis.UniversalClient, params []AcquireManyParams,
+	) []redislua.Reply[[]AcquireManyItem]
 	Attach(ctx context.Context, c redis.UniversalClient, p AttachParams) (AttachResult, error)
-	AttachBatch(ctx context.Context, c redis.UniversalClient, params []AttachParams) []redislua.Reply[AttachResult]
+	AttachBatch(
+		ctx context.Context, c redis.UniversalClient, params []AttachParams,
+	) []redislua.Reply[AttachResult]
 	Check(ctx context.Context, c redis.UniversalClient, p CheckParams) (redislua.Null[string], error)
-	CheckBatch(ctx context.Context, c redis.UniversalClient, params []CheckParams) []redislua.Reply[redislua.Null[string]]
+	CheckBatch(
+		ctx context.Context, c redis.UniversalClient, params []CheckParams,
+	) []redislua.Reply[redislua.Null[string]]
 	Extend(ctx context.Context, c redis.UniversalClient, p ExtendParams) ([]int64, error)
 	ExtendBatch(ctx context.Context, c redis.UniversalClient, params []ExtendParams) []redislua.Reply[[]int64]
 	HandOver(ctx context.Context, c redis.UniversalClient, p HandOverParams) (HandOverResult, error)
-	HandOverBatch(ctx context.Context, c redis.UniversalClient, params []HandOverParams) []redislua.Reply[HandOverResult]
+	HandOverBatch(
+		ctx context.Context, c redis.UniversalClient, params []HandOverParams,
+	) []redislua.Reply[HandOverResult]
 	Inspect(ctx context.Context, c redis.UniversalClient, p InspectParams) (InspectResult, error)
-	InspectBatch(ctx context.Context, c redis.UniversalClient, params []InspectParams) []redislua.Reply[InspectResult]
+	InspectBatch(
+		ctx context.Context, c redis.UniversalClient, params []InspectParams,
+	) []redislua.Reply[InspectResult]
 	RaiseFence(ctx context.Context, c redis.UniversalClient, p RaiseFenceParams) (int64, error)
-	RaiseFenceBatch(ctx context.Context, c redis.UniversalClient, params []RaiseFenceParams) []redislua.Reply[int64]
+	RaiseFenceBatch(
+		ctx context.Context, c redis.UniversalClient, params []RaiseFenceParams,
+	) []redislua.Reply[int64]
 	Release(ctx context.Context, c redis.UniversalClient, p ReleaseParams) (int64, error)
 	ReleaseBatch(ctx context.Context, c redis.UniversalClient, params []ReleaseParams) []redislua.Reply[int64]
 	ReleaseMany(ctx context.Context, c redis.UniversalClient, p ReleaseManyParams) ([]int64, error)
-	ReleaseManyBatch(ctx context.Context, c redis.UniversalClient, params []ReleaseManyParams) []redislua.Reply[[]int64]
+	ReleaseManyBatch(
+		ctx context.Context, c redis.UniversalClient, params []ReleaseManyParams,
+	) []redislua.Reply[[]int64]
 	Requeue(ctx context.Context, c redis.UniversalClient, p RequeueParams) (RequeueResult, error)
-	RequeueBatch(ctx context.Context, c redis.UniversalClient, params []RequeueParams) []redislua.Reply[RequeueResult]
+	RequeueBatch(
+		ctx context.Context, c redis.UniversalClient, params []RequeueParams,
+	) []redislua.Reply[RequeueResult]
 	Wait(ctx context.Context, c redis.UniversalClient, p WaitParams) (WaitResult, error)
 	WaitBatch(ctx context.Context, c redis.UniversalClient, params []WaitParams) []redislua.Reply[WaitResult]
 	Load(ctx context.Context, c redis.UniversalClient) error

@@ -15,8 +15,8 @@ import (
 // The sums of wait.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	WaitSHA1   = "379e71330faa492bca949fb4ca07a323760c2f9c"
-	WaitSHA256 = "f1a0e5d832054d8a7a8968ea4d79a8150c310ca161c67c9a5a744153a7bf4624"
+	WaitSHA1   = "1232fe5b24fa9585ec99dde60d89d421c549cff0"
+	WaitSHA256 = "05d69ec27f0c0409a0c1e40e7af44414584350c8b105715f7ec571a8119deb7b"
 )
 
 //go:embed wait.lua
@@ -25,17 +25,19 @@ var waitSource string
 // WaitParams are the keys and arguments of [Scripts.Wait].
 type WaitParams struct {
 	Lock    string        // KEYS[1]: the lock
-	Queue   string        // KEYS[2]: the queue of the lock: a sorted set of the tokens that wait
-	Waiters string        // KEYS[3]: the hash that says who they are
-	Holders string        // KEYS[4]: the sorted set of those who share the lock
-	Grants  string        // KEYS[5]: what the channels of all processes start with
-	Counter []string      // KEYS[6..]: fence counter of the lock's slot; none: no fence
-	Token   string        // ARGV[1]: token of this wait, which no other has
-	TTL     time.Duration // ARGV[2]: lease; absent: it never ends (zero: absent)
-	Process string        // ARGV[3]: who is told of a grant; empty: nobody, the caller asks
+	Queue   string        // KEYS[2]: the queue of the lock, a sorted set of the waiters' tokens
+	Waiters string        // KEYS[3]: a hash with one entry for each token of the queue
+	Holders string        // KEYS[4]: the sorted set of the holders of shares
+	Grants  string        // KEYS[5]: the prefix of the processes' channels, for messages about grants
+	Counter []string      // KEYS[6..]: the fence counter of the lock's slot; absent: the fence is 0
+	Token   string        // ARGV[1]: the token of this wait, which no other wait has
+	TTL     time.Duration // ARGV[2]: the lease; absent: the lease never ends (zero: absent)
+	Process string        // ARGV[3]: the process that the server tells of a grant; empty: none, the caller asks
 	How     WaitHow       // ARGV[4]
-	Since   int64         // ARGV[5]: score of an earlier token of this wait; 0: none
-	Barging time.Duration // ARGV[6]: for how long in each second a free lock stays free although others wait (zero: absent)
+	Since   int64         // ARGV[5]: the score of an earlier token of this wait; 0: there is none
+	// ARGV[6]: the time in each second in which a free lock stays free, even if its queue has waiters
+	// (zero: absent)
+	Barging time.Duration
 }
 
 // WaitHow is what the field How of [WaitParams] may be.
@@ -57,22 +59,32 @@ type WaitResult struct {
 	Ahead     int64
 }
 
-// Wait takes a lock, or a share of it, or waits for that in the queue of all processes that want the lock. Those
-// who share a lock are readers, of whom any number may hold it together, or holders of permits. A join takes
-// what it wants if that is free and nobody else waits, and otherwise gets a place in the queue. A heartbeat
-// keeps the place. A try takes as a join does, and gets no place. Each of the three also gives what is free
-// to those who wait first: so a lock whose lease has ended is passed on by whoever asks next.
+// Wait takes a lock or a share of a lock, or waits in the queue of all processes that want the
+// lock.
 //
-// Permits are granted if those in use and its own fit the limit that the token names. Others may name
-// another limit, so that later more may be in use than that. A request for many permits at the head of the
-// queue keeps out those behind it.
+// A share belongs to a reader or to a holder of permits. Any number of readers may hold a lock
+// together. A call is one of three kinds:
 //
-// A token joins once, with one script, and is never used again. A heartbeat never inserts: a push about an
-// earlier place of the token could be on its way, and the process would take it for a grant of the new place.
-// A caller that is told neither granted nor queued goes on with a new token and the old score. A caller that
-// lost the reply may send the same call again; it may then have joined late, so it must count the lease of a
-// pushed grant from its first call. So the caller must know of each call that is sent, and the client must
-// not repeat one by itself.
+//   - A join takes what it asks for, if that is free and nobody else waits. Otherwise the token
+//     gets a place in the queue.
+//   - A heartbeat keeps a place, and never inserts one.
+//   - A try takes what a join takes, and never inserts a place.
+//
+// Each call also gives what is free to the first waiters. So the next call of any kind passes on a
+// lock whose lease has ended.
+//
+// The server grants permits if the permits in use and the new permits fit the limit in the token.
+// Other tokens may name another limit, so more permits may later be in use than this limit. A
+// request for many permits at the head of the queue keeps out all waiters behind it.
+//
+// A token joins once, and its caller uses the token for no later wait. A heartbeat inserts nothing
+// for this reason: a message about an earlier place may still be on its way. The process would take
+// the message for a grant of the new place. If the reply says neither granted nor queued, the
+// caller goes on with a new token and the old score.
+//
+// A caller that lost the reply may send the same call again. Either of the two calls may have
+// inserted the token. So the caller counts the lease of a pushed grant from its first call. The
+// caller must know of each call that is sent, so the client must not send a call again by itself.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) Wait(ctx context.Context, c redis.UniversalClient, p WaitParams) (WaitResult, error) {
@@ -83,7 +95,9 @@ func (s *Scripts) Wait(ctx context.Context, c redis.UniversalClient, p WaitParam
 
 // WaitBatch calls [Scripts.Wait] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) WaitBatch(ctx context.Context, c redis.UniversalClient, params []WaitParams) []redislua.Reply[WaitResult] {
+func (s *Scripts) WaitBatch(
+	ctx context.Context, c redis.UniversalClient, params []WaitParams,
+) []redislua.Reply[WaitResult] {
 	return luaimpl.Batch(ctx, c, &s.waitScript, params, WaitParams.encode, decodeWaitReply)
 }
 

@@ -35,7 +35,9 @@ func (s *Scripts) Count(ctx context.Context, c redis.UniversalClient, p CountPar
 
 // CountBatch calls [Scripts.Count] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) CountBatch(ctx context.Context, c redis.UniversalClient, params []CountParams) []Reply[int64] {
+func (s *Scripts) CountBatch(
+	ctx context.Context, c redis.UniversalClient, params []CountParams,
+) []Reply[int64] {
 	return batch(ctx, c, &s.countScript, params, CountParams.encode, decodeCountReply)
 }
 

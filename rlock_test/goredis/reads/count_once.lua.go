@@ -35,7 +35,9 @@ func (s *Scripts) CountOnce(ctx context.Context, c redis.UniversalClient, p Coun
 
 // CountOnceBatch calls [Scripts.CountOnce] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) CountOnceBatch(ctx context.Context, c redis.UniversalClient, params []CountOnceParams) []Reply[int64] {
+func (s *Scripts) CountOnceBatch(
+	ctx context.Context, c redis.UniversalClient, params []CountOnceParams,
+) []Reply[int64] {
 	return batch(ctx, c, &s.countOnceScript, params, CountOnceParams.encode, decodeCountOnceReply)
 }
 

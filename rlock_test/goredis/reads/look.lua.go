@@ -26,7 +26,8 @@ type LookParams struct {
 
 // Look reads a text.
 //
-// It only reads. If the client sends reads to replicas, the answer may be older than the last write.
+// It only reads. If the client sends reads to replicas, the answer may be older than the last
+// write.
 func (s *Scripts) Look(ctx context.Context, c redis.UniversalClient, p LookParams) (Null[string], error) {
 	var call call
 	p.encode(&call)
@@ -35,7 +36,9 @@ func (s *Scripts) Look(ctx context.Context, c redis.UniversalClient, p LookParam
 
 // LookBatch calls [Scripts.Look] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) LookBatch(ctx context.Context, c redis.UniversalClient, params []LookParams) []Reply[Null[string]] {
+func (s *Scripts) LookBatch(
+	ctx context.Context, c redis.UniversalClient, params []LookParams,
+) []Reply[Null[string]] {
 	return batch(ctx, c, &s.lookScript, params, LookParams.encode, decodeLookReply)
 }
 

@@ -37,7 +37,9 @@ func (s *Scripts) Move(ctx context.Context, c redis.UniversalClient, p MoveParam
 
 // MoveBatch calls [Scripts.Move] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) MoveBatch(ctx context.Context, c redis.UniversalClient, params []MoveParams) []Reply[struct{}] {
+func (s *Scripts) MoveBatch(
+	ctx context.Context, c redis.UniversalClient, params []MoveParams,
+) []Reply[struct{}] {
 	return batch(ctx, c, &s.moveScript, params, MoveParams.encode, decodeMoveReply)
 }
 

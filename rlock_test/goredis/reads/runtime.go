@@ -247,7 +247,7 @@ func (c *call) Fence(param string, lock Fenced) {
 		c.refuse(param, "the lock was taken without a fence")
 	case lock.Fence() > 1<<53:
 		c.refuse(param,
-			"the fence is above 2^53, and the script, whose numbers are doubles, could not tell it from its neighbours")
+			"the fence is above 2^53; numbers of Lua are doubles, which do not tell it from its neighbours")
 	default:
 		c.add(strconv.FormatUint(lock.Fence(), 10))
 	}
@@ -481,7 +481,11 @@ func decodeFloat(m message) (float64, error) {
 	case m.IsFloat64():
 		return m.ToFloat64()
 	case m.IsInt64():
-		return 0, fmt.Errorf("%w, which has lost its fraction; return a string, as of tostring or string.format('%%.17g', …)", mismatch(m, "a string"))
+		return 0, fmt.Errorf(
+			"%w, which has lost its fraction; "+
+				"return a string, such as that of tostring or string.format('%%.17g', …)",
+			mismatch(m, "a string"),
+		)
 	case m.IsString():
 		text, _ := m.ToString()
 		if text == "-nan" { // of Lua, for 0 / 0
@@ -623,7 +627,9 @@ func decodeMap[T any](decode func(message) (T, error)) func(message) (map[string
 		case err != nil:
 			return nil, mismatch(m, "a map")
 		case len(messages)%2 != 0:
-			return nil, fmt.Errorf("is not a map but a list of %d values, of which the last key has none", len(messages))
+			return nil, fmt.Errorf(
+				"is not a map but a list of %d values, whose last key has no value", len(messages),
+			)
 		}
 		values := make(map[string]T, len(messages)/2)
 		for i := 0; i < len(messages); i += 2 {

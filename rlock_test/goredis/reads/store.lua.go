@@ -37,7 +37,9 @@ func (s *Scripts) Store(ctx context.Context, c redis.UniversalClient, p StorePar
 
 // StoreBatch calls [Scripts.Store] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) StoreBatch(ctx context.Context, c redis.UniversalClient, params []StoreParams) []Reply[struct{}] {
+func (s *Scripts) StoreBatch(
+	ctx context.Context, c redis.UniversalClient, params []StoreParams,
+) []Reply[struct{}] {
 	return batch(ctx, c, &s.storeScript, params, StoreParams.encode, decodeStoreReply)
 }
 

@@ -27,7 +27,8 @@ type SumParams struct {
 
 // Sum adds two numbers, and uses no key.
 //
-// It only reads. If the client sends reads to replicas, the answer may be older than the last write.
+// It only reads. If the client sends reads to replicas, the answer may be older than the last
+// write.
 func (s *Scripts) Sum(ctx context.Context, c redis.UniversalClient, p SumParams) (int64, error) {
 	var call call
 	p.encode(&call)
