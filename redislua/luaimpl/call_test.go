@@ -156,7 +156,8 @@ func TestRefused(t *testing.T) {
 		`"c" is not one of ["a" "b"]`:           func(c *Call) { c.OptionalEnum("p", "c", "a", "b") },
 		`"" is not one of ["a" "b"]`:            func(c *Call) { c.Enum("p", "", "a", "b") },
 		"json: unsupported type: chan int":      func(c *Call) { c.JSON("p", make(chan int)) },
-		"the fence is above 2^53; numbers of Lua are doubles, which do not tell it from its neighbours": func(c *Call) {
+		"the fence is above 2^53; " +
+			"numbers of Lua are doubles, which do not tell it from its neighbours": func(c *Call) {
 			c.Fence("p", lock{1<<53 + 1})
 		},
 	} {
