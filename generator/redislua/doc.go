@@ -11,67 +11,60 @@
 // The generator reads each *.lua file of the directories, by default scripts. It writes a Go package to the
 // directory -out, by default gen. It ignores files whose names start with a dot. In your module:
 //
-//		go get -tool github.com/rlock-go/toolkit/generator/redislua@main
+//	go get -tool github.com/rlock-go/toolkit/generator/redislua@main
 //
-//		//go:generate go tool redislua -scripts ../lua -out .
+//	//go:generate go tool redislua -scripts ../lua -out .
 //
-//	  - -check writes nothing. It prints a unified diff of the generated files that are out of date, and of the
-//	    files whose script is gone.
-//	  - -audit prints what each script is and what it touches. With -json, each script also says how often the
-//	    generator asked each rule.
-//	  - -redis names a server, as host:port or as a redis:// URL. The server compiles each script, and the
-//	    generator reports its errors as findings.
-//	  - -v prints which files the generator writes and why, and the name of its rule behind each finding. These
-//	    names do not change.
-//	  - -watch writes the bindings after each change of a script or a fragment, until Ctrl-C. It prints what -v
-//	    prints. The exit code is 0.
+// The flags mean:
+//
+//   - -check writes nothing. It prints a unified diff of the generated files that are out of date, and of the
+//     files whose script is gone.
+//   - -audit prints what each script is and what it touches. With -json, each script also says how often the
+//     generator asked each rule.
+//   - -redis names a server, as host:port or as a redis:// URL. The server compiles each script, and the
+//     generator reports its errors as findings.
+//   - -v prints which files the generator writes and why, and the fixed name of its rule behind each finding.
+//   - -watch writes the bindings after each change of a script or a fragment, until Ctrl-C. It prints what -v
+//     prints. The exit code is 0.
 //
 // A finding is a fault in a script. If there are findings, the generator writes nothing. It prints them
 // sorted, each as path:line:col: message. If several places have the same fault, one finding names them all.
 // One run reports everything at once. But some findings appear only after you mend another finding, such as a
 // fault in the header or a misspelt command.
 //
-// The exit code is 0 if all is well, 1 if there are findings or if -check finds files that are out of date.
-// It is 2 if the command line is wrong, or if a file or a server fails. A file that the generator cannot read
-// is a finding, and the exit code is 2.
+// The exit code is 0 if all is well, 1 if there are findings or if -check finds files that are out of date,
+// and 2 if the command line is wrong, or if a file or a server fails.
 //
 // # A first header
 //
 // -init writes a header into a script that has none. The header has the keys, the arguments with their types,
 // the mode, the reply and the error codes. They are guesses from the body, and the generator has checked
-// them. For example, an argument of PEXPIRE becomes a duration. An entry gets the name of the local that
-// stores it, or a name such as key1. A comment such as -- KEYS[1]: the lock gives the entry its text. The
-// comment lines before the first entry become the prose of the header. Make sure that the prose begins with a
-// verb.
+// them. An entry gets the name of the local that stores it, or a name such as key1. The comment
+// "-- KEYS[1]: the lock" gives the entry its text. The comment lines before the first entry become the prose of
+// the header. Make sure that the prose begins with a verb.
 //
-// -init never declares write retryable, read cached, a guard or a waiver, because the author must decide on
-// them. What -init cannot know stays a finding, which says what to decide, and the exit code is 1. If the
-// file has a header or is not Lua, -init writes nothing. The exit code is 2 for a header, and 1 for the
-// other.
+// -init never declares write retryable, read cached, a guard or a waiver: the author decides. What -init
+// cannot know stays a finding, which says what to decide, and the exit code is 1. If the file has a header or
+// is not Lua, -init writes nothing. The exit code is 2 for a header, and 1 for the other.
 //
 // # Running the scripts
 //
 // -try runs each script on values that it makes from the header, and on data that it makes from the commands.
-// It reports faults that only a server shows:
-//
-//	$ redislua -scripts lua -try redis-server
-//	lua/expire.lua:7:1: the script raises "value is not an integer or out of range"; give the command
-//	a number that it takes, such as one of math.floor, or declare the entry as int or float (input: no key
-//	exists, ttl = "1500")
+// It reports faults that only a server shows. For example, a script may raise "value is not an integer or out
+// of range" for ttl = "1500" if no key exists.
 //
 // -try also prints the findings of the checks, and writes no bindings. For each finding of a run, it names
-// the smallest input that shows the fault, and prints a Go test to standard output. These are findings:
+// the smallest input that shows the fault, and prints a Go test to standard output. -try finds these faults:
 //
-//   - The reply is not what returns: declares, in either version of the protocol.
-//   - The script raises an error that it could avoid, or any error after a write. An error because of stored
-//     data is none. An error for a value that the prose may exclude, such as 0 and -1, is none either.
-//   - The script replies a code that errors: does not declare.
-//   - A script with mode: read changes data, or a second equal call of a retryable script changes data again.
-//     A number that the reply hands out, such as an id, may differ.
-//   - A key that has an expiry from one call loses the expiry by an equal call.
+//   - The reply is not what returns: declares, in either version of the protocol. Or the reply is a
+//     bool or optional, and is the same for all data.
+//   - The script raises an error that it could avoid, raises any error after a write, or replies a code that
+//     errors: does not declare. An error because of stored data is none. An error for a value that the prose
+//     may exclude, such as 0 and -1, is none either.
+//   - A script with mode: read changes data. Or a second equal call of a retryable script changes data again,
+//     other than by a number that the reply hands out.
+//   - An equal call takes away an expiry, or a number loses its last digits.
 //   - A right is missing. The scripts run as a user who has only the rights that the audit names.
-//   - A number has lost its last digits, because Lua has written the number with an exponent.
-//   - A reply that is a bool, or that may be absent, is the same for all data.
 //
 // The value of -try names the server:
 //
@@ -92,19 +85,14 @@
 // finding too. Paths are relative to the repository, wherever the generator runs. -format github prints
 // workflow commands, and GitHub shows them at the lines of a pull request. -format sarif prints a SARIF 2.1.0
 // log, also if there are no findings. If the exit code is 2, the log may be missing, and standard error has
-// the reason. A code scanning service takes the log as a file, and upload-sarif adds fingerprints to it:
-//
-//	steps:
-//	- run: go tool redislua -scripts lua -out bindings -check -format sarif > generator.sarif
-//	- uses: github/codeql-action/upload-sarif@v3
-//	  if: always()
-//	  with: {sarif_file: generator.sarif}
+// the reason. The action github/codeql-action/upload-sarif takes the log, and adds fingerprints to it.
 //
 // # Header
 //
-// The comment that opens a file is its header. Each of its lines is a directive or prose. The prose becomes
-// the doc comment of the Go method, behind the name of the method. So the prose begins with a verb, and the
-// comment begins with TakeJob moves a job:
+// The comment that opens a file is its header. Each of its lines is a directive or prose. A line that is
+// almost a directive, such as KEY[1], is a finding. The prose becomes the doc comment of the Go method,
+// behind the name of the method. So the prose begins with a verb, and the comment begins with TakeJob moves a
+// job:
 //
 //	-- Moves a job to its worker's list and tells listeners.
 //	--
@@ -141,12 +129,11 @@
 // mode: says how a caller may use the script:
 //
 //	write            The script changes data. The client sends a call once.
-//	write retryable  The script changes data, and the author says that a call may run
-//	                 twice. If the client loses a call, it sends the call again.
-//	read             The script only reads. The generator proves it. Calls go to the primary.
-//	read cached      The script reads its one key and nothing else. The generator proves it,
-//	                 and writes a second call, through the client-side cache. If the whole
-//	                 script is return redis.call('GET', KEYS[1]), the second call sends GET.
+//	write retryable  The script changes data, and the author says that a call may run twice. The
+//	                 client sends a lost call again.
+//	read             The script only reads, as the generator proves. Calls go to the primary.
+//	read cached      The script reads its one key and nothing else, as the generator proves. A second
+//	                 call goes through the client-side cache. It sends GET if the script is only GET.
 //
 // returns: declares the reply: none if the script returns no value, ok if it returns the status OK, or a
 // type. It may also be a list of names with types. The script then returns a table with these values in this
@@ -168,19 +155,17 @@
 //	-- mode: write
 //	-- KEYS[1] stock key
 //	-- returns: int
-//	-- errors: NO_STOCK, FROZEN
+//	-- errors: NO_STOCK
 //	local left = redis.call('DECR', KEYS[1])
 //	if left < 0 then
 //	  redis.call('INCR', KEYS[1])
 //	  return redis.error_reply('NO_STOCK none left')
 //	end
-//	if left > 1000000 then
-//	  error({err = 'FROZEN nobody has that much'})
-//	end
 //	return left
 //
-// The script must return an error that starts with the code, or raise it as a table. With error('…') or
-// assert(…, '…'), the server puts the line number in front of the text, so the code is not the first word.
+// The script must return an error that starts with the code, or raise it as in error({err = 'NO_STOCK none
+// left'}). With error('…') or assert(…, '…'), the server puts the line number in front of the text, so the
+// code is not the first word.
 //
 // guard: ties a script that writes to a lock. The caller then passes the lock, not its key and token. The
 // lock is any Go value with the methods Key and Token, or with the method Fence, such as *rlock.Lock. There
@@ -204,18 +189,14 @@
 //
 // With a *rlock.Lock, the first form accepts the holder of the whole lock. It refuses a reader and a holder
 // of permits, because the key of a shared lock has no holder's token. The method Readers of a reader's lock
-// returns a value that stands for all readers together. Its Token is what the key has while they share the
-// lock. So no writer has had the lock since the reader got its share, and no writer has the lock now.
+// returns a value that stands for all readers together. While it is in the key, no writer has had the lock
+// since the reader got its share.
 //
 // The second form needs no key of a lock. The data stores the largest fence of its writes, and the script
-// refuses smaller fences. The generator proves three things:
-//
-//   - The script compares the fences, as numbers, before it writes.
-//   - The first write stores the fence in the place that the script compares. So no error can leave data with
-//     an older fence.
-//   - No later write removes the fence, overwrites it or gives it an expiry.
-//
-// The call refuses a fence above 2^53, because Lua compares doubles:
+// refuses smaller fences. The generator proves that the script compares the fences, as numbers, before it
+// writes. It proves that the first write stores the fence in the place that the script compares, so no error
+// leaves data with an older fence. It proves that no later write removes the fence, overwrites it or gives it
+// an expiry. The call refuses a fence above 2^53, because Lua compares doubles:
 //
 //	-- mode: write
 //	-- KEYS[1] record key
@@ -231,7 +212,8 @@
 //	redis.call('HSET', KEYS[1], 'value', ARGV[1], 'fence', ARGV[2])
 //
 // allow: waives one check for the script, and gives the reason, which the audit prints. A waiver that the
-// script does not need is a finding:
+// script does not need is a finding. The checks are undeclared-key, undeclared-channel, dynamic-command,
+// unknown-command and unknown-option:
 //
 //	-- mode: write
 //	-- KEYS[1] prefix key
@@ -239,18 +221,10 @@
 //	-- ARGV[2] verb   string
 //	-- returns: int
 //	-- allow: undeclared-key each day has its own key, and its name is not known before
-//	-- allow: undeclared-channel each day has its own channel too
 //	-- allow: dynamic-command the verb comes from the queue's own table
-//	-- allow: unknown-command GEOFOO belongs to a module on our servers
-//	-- allow: unknown-option our servers are of Redis 8.4, where SET takes IFEQ
 //	local day = KEYS[1] .. ':' .. ARGV[1]
-//	redis.call('PUBLISH', day, 'x')
 //	redis.call(ARGV[2], KEYS[1])
-//	redis.call('GEOFOO', KEYS[1])
-//	redis.call('SET', KEYS[1], 'new', 'IFEQ', 'old')
 //	return redis.call('INCR', day)
-//
-// A line that is almost a directive, such as KEY[1] or Returns:, is a finding. It never becomes prose.
 //
 // # Included fragments
 //
@@ -260,11 +234,8 @@
 //
 // names a fragment, by a path relative to the file that has the line. In the text that runs, the fragment
 // follows the line. A fragment has no header, and may include other fragments. The text that runs has each
-// fragment once, at the first place. The SHA1 is the sum of that text. Findings name the files that you edit.
-//
-// A line in a string or in a long comment includes nothing. These are findings: a comment that names a
-// fragment in another way, such as an indented comment; a cycle; a missing file; and a file that includes one
-// fragment twice.
+// fragment once, at the first place, and the SHA1 is the sum of that text. A line in a string or in a long
+// comment includes nothing. A comment that names a fragment in another way is a finding.
 //
 // # Types of keys and arguments
 //
@@ -314,21 +285,13 @@
 // an (a T, b U)? may itself be nil.
 //
 // For a list of structs, such as [](member string, score float), the reply may be a list of lists. It may
-// also be one list with the values of all structs in turn. Redis replies to WITHSCORES with one list, and
-// after redis.setresp(3) with a list of lists:
+// also be one list with the values of all structs in turn, as Redis replies to WITHSCORES. The call tells the
+// two apart by the first value of the reply. If the first field is a list, a map, a struct or raw, the call
+// takes only a list of lists.
 //
-//	-- mode: read
-//	-- KEYS[1] board key
-//	-- returns: [](member string, score float)
-//	return redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
-//
-// The call tells the two apart by the first value of the reply. So if the first field of the struct is a
-// list, a map, a struct or raw, the call takes only a list of lists.
-//
-// If a reply has another shape, the call returns a *ReplyError, never a zero value. The error names the
-// script and the field, and shows the reply. A Go struct has the name of its script with Result behind it.
-// The element of a list or a map has Item in place of Result. A struct inside a struct has the outer name
-// with the name of the field behind it.
+// If a reply has another shape, the call returns a *ReplyError, never a zero value. A Go struct has the name
+// of its script with Result behind it. The element of a list or a map has Item in place of Result. A struct
+// inside a struct has the outer name with the name of the field behind it.
 //
 // # What is proved
 //
@@ -365,24 +328,9 @@
 //
 // Redis ends the reply of a list at its first nil, and unpack may end there too. A list has no gap if the
 // script appends with list[#list + 1] or table.insert, or stores to an element that is there. It also has no
-// gap if the script stores in every run of a loop, by the loop's index or by a counter:
-//
-//	-- mode: read
-//	-- KEYS[1..] keys key
-//	-- returns: sizes []int, full []string
-//	local sizes, full, n = {}, {}, 0
-//	for i, key in ipairs(KEYS) do
-//	  sizes[i] = redis.call('LLEN', key)
-//	  if sizes[i] > 100 then
-//	    n = n + 1
-//	    full[n] = key
-//	  end
-//	end
-//	return {sizes, full}
-//
-// Here, full[i] = key would be a finding. So is each index of such a list that the generator cannot compare
-// with the length, such as a number of the caller. To a list that each run of a loop makes anew and keeps,
-// append with list[#list + 1].
+// gap if the script stores in every run of a loop, by the loop's index or by a counter. Each other index that
+// the generator cannot compare with the length is a finding, such as a number of the caller. To a list that
+// each run of a loop makes anew and keeps, append with list[#list + 1].
 //
 // With a waiver, the generator does not prove the statements that depend on it, and the audit says which.
 // make oracle, in this module, tests the proofs on random scripts with real servers.
@@ -393,41 +341,32 @@
 //
 //   - An entry of KEYS or ARGV is used and not declared, or declared and not used, or the numbers have a gap.
 //   - Redis 7.0 does not have a command, or refuses its number of arguments, an argument where it stands, or
-//     the call from a script. An argument that is always nil or false is a finding. One that only may be nil
-//     or false is none, because the server refuses such a call.
+//     the call from a script. An argument that only may be nil or false is no finding: the server refuses it.
 //   - A number may have a fraction where a command takes a whole one. Declare an argument that is a number as
 //     one, not as string.
-//   - A unit is wrong: seconds for milliseconds, or a duration for a point in time. The unit comes from the
-//     clock, a remaining time or an argument of that type. The generator follows it through sums, remainders,
-//     the functions of math and bit, and products with constants such as 1000 or 0.5.
-//   - A unit is lost, and a command or a reply takes one: after string.sub(ARGV[1], 1, -4), after a product
-//     with another constant such as 60, or if the caller may choose an option such as EX or PX.
+//   - A unit is wrong, such as seconds for milliseconds. The unit comes from the clock, a remaining time or
+//     an argument. The generator follows it through sums, the functions of math and bit, and products with
+//     constants such as 1000 or 0.5. It loses the unit in a text and in a product with another constant, such
+//     as 60. If a command or a reply then takes a unit, that is a finding. So is a choice of EX or PX by the
+//     caller.
 //   - A condition or a comparison comes out the same in every run. In Lua, every number, string and table is
-//     true, so if redis.call('EXISTS', KEYS[1]) then asks nothing: write == 1. A status is a table, so the
-//     reply of SET never equals 'OK'. An argument never equals a text that its type does not have. A text
-//     argument may be a condition if the script compares it with ” somewhere.
-//   - These conditions are no findings: one that only constants of the text decide, such as while true; a
-//     default, as in v or 0; the question whether KEYS or ARGV has an entry at all; and a question about a
-//     parameter of a fragment's function.
+//     true, so if redis.call('EXISTS', KEYS[1]) then asks nothing: write == 1. The reply of SET never equals
+//     'OK', because a status is a table. A text argument may be a condition if the script compares it with ”.
+//     A switch such as while true, a default such as v or 0, and a parameter of a fragment are no findings.
 //   - A reply is asked for what it never has, such as a field of the list that HGETALL answers. The number of
 //     MGET's values is compared, although it is the number of keys. unpack gets more values than Lua holds.
-//   - Two numbers are compared as strings. An optional argument is used and never compared with ”.
-//   - A call, an index or an operation always fails.
-//   - A global is written, or is read and does not exist, such as table.unpack. A function runs code that is
-//     not in the text, such as loadstring.
+//   - Two numbers are compared as strings. An optional argument is used and never compared with ”. A call, an
+//     index or an operation always fails. A global is written, or is read and does not exist. A function runs
+//     code that is not in the text, such as loadstring.
 //   - The script never answers with a declared code, or a line number stands in front of the code.
-//   - The script raises a table without err, on which the servers crash. Or it raises a table whose metatable
-//     has __index or __newindex, which the servers ask outside of any pcall.
+//   - The script raises a table without err, or with __index or __newindex in its metatable. The servers
+//     crash on the first, and ask the others outside of any pcall.
 //   - redis.set_repl gets anything but redis.REPL_ALL, a metatable may have __mode, or the comparison of
-//     table.sort may answer differently each time.
-//   - An option of a command has a NUL, where the servers stop reading it.
-//   - Lua 5.1 refuses the text. Only -redis finds the limits of the compiler, such as 200 locals.
-//   - The file has a carriage return, a byte order mark or NUL. Its first line starts with #!lua, and is
-//     malformed or contradicts the mode.
-//   - Two scripts, or two entries, would have one name in Go. Two file names differ only by the case of
-//     letters, or Go would ignore a file for its name, such as x_windows.lua.
-//
-// The commands, with their arity, flags, keys and arguments, are those of Redis 7.0.
+//     table.sort may answer differently each time. An option of a command has a NUL.
+//   - Lua 5.1 refuses the text. Only -redis finds the limits of the compiler, such as 200 locals. The file
+//     has a carriage return, a byte order mark or NUL, or a first line #!lua that contradicts the mode.
+//   - Two scripts or entries would have one name in Go. Two file names differ only by the case of letters, or
+//     Go would ignore a file for its name, such as x_windows.lua.
 //
 // # What is trusted
 //
@@ -442,10 +381,10 @@
 //     stored string that tonumber cannot read is a nil, so it ends the list of a reply.
 //   - The names of a map differ. This needs trust if they are no constants and the script makes the list, or
 //     if HRANDFIELD or ZRANDMEMBER gets a negative count. If two are equal, the call returns a *ReplyError.
-//   - The order of the values, if a list of structs with three or more fields comes as one list.
+//   - The order of the values, if a list of structs with three or more fields comes as one list. A product in
+//     a text that is declared JSON is finite.
 //   - A comparison for table.sort that answers even for nil puts values in order. With another comparison,
 //     Lua may lose elements of the list.
-//   - A product in a text that is declared JSON is finite.
 //   - A number of an int, a duration or a time fits 64 bits. A script that divides by an argument that is 0
 //     computes another number. Redis then answers with some integer, such as -9223372036854775808, and the
 //     call returns it. Compare the divisor first. For a float, the call returns NaN or an infinity.
@@ -465,32 +404,21 @@
 // on Windows without "*.lua text eol=lf" in .gitattributes.
 //
 // The code imports the client, and packages redislua and luaimpl of this module. All bindings share redislua,
-// so one errors.As finds the errors of all. luaimpl is for generated code only. So your module requires:
-//
-//	go get github.com/rlock-go/toolkit@main
-//
-// scripts.go names the version of luaimpl that it needs, as luaimpl.Version1. If that does not compile, the
-// generator and the required module do not fit. If the module is older, get the module of the generator.
-// Otherwise generate again.
-//
+// so one errors.As finds the errors of all. luaimpl is for generated code only. So your module needs go get
+// github.com/rlock-go/toolkit@main. If luaimpl.Version1 does not compile in scripts.go, the generator and
+// that module do not fit. If the module is older, get the module of the generator. Otherwise generate again.
 // With -standalone, the generator writes both packages to runtime.go instead, and the code needs no module
-// but the client. The types are then those of the generated package. To get a repair of runtime.go, generate
-// again.
+// but the client. The types are then those of the generated package.
 //
-// The generator removes files whose script is gone, and leaves files that have not changed. It refuses to
-// overwrite a file that it has not written. It changes all files or none, unless it is killed between two
-// replacements. -check then shows the difference, and the next run completes the change. A run at least an
-// hour later removes the directory .redislua-… that a killed run leaves.
+// The generator removes files whose script is gone, and refuses to overwrite a file that it has not written.
+// It changes all files or none, unless it is killed between two replacements. The next run completes the
+// change. A run at least an hour later removes the directory .redislua-… of the killed run.
 //
 // # go-redis
 //
 // With -client goredis the calls take a redis.UniversalClient of github.com/redis/go-redis/v9, which must be
-// v9.19 or later. The code imports luaimpl of a module for this client, and does not compile rueidis:
-//
-//	go get github.com/rlock-go/toolkit/redislua/goredis@main
-//
-// Parameters, answers, errors, batches, guards, and Caller for fakes are the same as for rueidis. These
-// things differ:
+// v9.19 or later. The code does not compile rueidis, and your module needs go get
+// github.com/rlock-go/toolkit/redislua/goredis@main. These things differ:
 //
 //   - There is no call through a client-side cache: mode: read cached is like mode: read.
 //   - A raw reply is any, with what go-redis makes of it: nil, string, int64, float64, bool, *big.Int, []any,
@@ -499,20 +427,16 @@
 //     network error may have run. The client sends other scripts again as often as it repeats commands, not
 //     until ctx ends.
 //   - The call refuses keys in different slots if the client is a *redis.ClusterClient, also one that reaches
-//     its servers through sentinels. For a client of another type, such as a wrapper of yours, the server
-//     decides.
-//   - The call refuses a *redis.Ring with a *ParamError, because a Ring keeps the keys of one call on several
-//     servers.
+//     its servers through sentinels. For a wrapper of yours, the server decides. The call refuses a
+//     *redis.Ring with a *ParamError, because a Ring keeps the keys of one call on several servers.
 //   - An error of the server is a redis.Error. Its text has the first word ERR, which rueidis leaves out.
 //
 // # Replicas
 //
 // Calls of scripts with mode: read go to the primary, also if the client sends reads to replicas. With
 // -replicas they go by EVALSHA_RO, so the client may send them to a replica. rueidis does so if
-// SendToReplicas says so, and in a cluster it asks a replica of the slot. go-redis does so if ReadOnly,
-// RouteByLatency or RouteRandomly of its ClusterOptions say so.
-//
-// The answer may then be older than the last write, also than the caller's own write. So do not decide on
+// SendToReplicas says so, and go-redis if ReadOnly, RouteByLatency or RouteRandomly of its ClusterOptions say
+// so. The answer may then be older than the last write, also than the caller's own write. So do not decide on
 // what is in the data from such an answer: write. A client repeats such a call after a network error,
 // whatever WithoutRetry says. The user needs +evalsha_ro and +eval_ro in place of +evalsha and +eval. Calls
 // that write stay as they are.
@@ -520,8 +444,7 @@
 // # Audit
 //
 // For every script, the audit has its mode, sums, keys, commands, guard, waivers and fragments. It says what
-// is not proved of the script, whether the script reads or writes each key, and whether it is safe in a
-// cluster. It has the smallest ACL rule that permits all calls from a client with its default options. In the
-// rule, ~<name> and &<name> stand for the keys and channels that the caller passes as that name. The rule of
-// a script with waivers is marked as incomplete.
+// is not proved of the script, and whether the script is safe in a cluster. It has the smallest ACL rule that
+// permits all calls from a client with its default options. With waivers, the rule is marked as incomplete.
+// In the rule, ~<name> and &<name> stand for the keys and channels that the caller passes as that name.
 package main
