@@ -192,8 +192,8 @@ func (c *checker) unreached() {
 		return
 	}
 	for _, pos := range c.facts.Unreached {
-		c.findf(pos, "this call may be one of a command, and as far as the generator can tell it is never made, "+
-			"so that nothing is proved of it; leave it out, or write what leads to it in a plainer way")
+		c.findf(pos, "this may be a call of a command, but the generator sees no way to it, "+
+			"so nothing is proved of it; leave it out, or write the way to it more plainly")
 	}
 }
 
@@ -280,7 +280,8 @@ func (c *checker) misuses() {
 func (c *checker) unknown() {
 	c.ask(ruleCalled)
 	for _, u := range c.facts.Unknown {
-		c.findf(u.Pos, "what is called here is not known (%s), so that it may be anything; call a function of the "+
+		c.findf(u.Pos, "the function that is called here is not known (%s), so it may be anything; "+
+			"call a function of the "+
 			"script or of Redis by its name", u.Why)
 	}
 }
@@ -307,7 +308,7 @@ func (c *checker) errors() {
 			replied = replied || r.Heap.Replies(r.Value, e.Code)
 			if r.Starts(e.Code) {
 				replied = true
-				c.findf(r.Pos, "the server puts the place in front of a text that is raised, so that %s is not found; "+
+				c.findf(r.Pos, "the server puts the line in front of a raised text, so %s is not found; "+
 					"return redis.error_reply(…), or raise error({err = …})", e.Code)
 			}
 		}

@@ -102,7 +102,7 @@ func (c *checker) command(name string, call *analyze.Call) {
 				ok := k.(analyze.Ref)
 			return ok && call.Heap.Table(r).Err
 		}) {
-			c.findf(w.Pos, "an error that redis.pcall answers, which is a table, may be sent here; look first "+
+			c.findf(w.Pos, "this may send an error of redis.pcall, which is a table; look first "+
 				"whether there is one: if type(x) == 'table' and x.err then return x end")
 		} else if no := unsent(w, call.Heap); no != "" {
 			c.findf(w.Pos, "%s may be sent here, which cannot be an argument of a command; ask first for its type: "+
@@ -111,7 +111,7 @@ func (c *checker) command(name string, call *analyze.Call) {
 	}
 	if w := endsEarly(known, call.Words); w != nil {
 		c.findf(w.Pos,
-			`a word of %q has a NUL, up to which the servers read an option, so that this may be another one than it looks; write the option without it, or pass what is data in ARGV`, shown)
+			`a word of %q has a NUL, and the servers read an option only up to a NUL, so this may be another option than it looks; write the option without it, or pass what is data in ARGV`, shown)
 		return
 	}
 	if !c.script.Mode.Write {
@@ -231,7 +231,7 @@ func (c *checker) channel(shown string, call *analyze.Call) {
 		}
 		if !c.waived("undeclared-channel") {
 			c.findf(w.Pos,
-				`the channel of %q is not declared, so that an ACL may refuse it; pass it in ARGV or KEYS with the type channel, or in KEYS what it starts with, with the type channels, or take responsibility with "-- allow: undeclared-channel reason"`, shown)
+				`the channel of %q is not declared, so an ACL may refuse it; pass it in ARGV or KEYS with the type channel, or pass its prefix in KEYS with the type channels, or take responsibility with "-- allow: undeclared-channel reason"`, shown)
 		}
 		return
 	}
@@ -380,10 +380,10 @@ func (c *checker) key(shown string, access command.Access, w analyze.Word) {
 	}
 	if c.script.Mode.Cached {
 		c.findf(w.Pos, "a key of %q does not come from KEYS%s; a cached script must read KEYS[1] and nothing "+
-			"else, as nobody tells the cache of other changes", shown, why)
+			"else, because nothing tells the cache of other changes", shown, why)
 	} else if !c.waived("undeclared-key") {
 		c.findf(w.Pos,
-			`a key of %q does not come from KEYS%s, so that a cluster may not have it and an ACL may refuse it; pass it in KEYS, or take responsibility with "-- allow: undeclared-key reason"`, shown, why)
+			`a key of %q does not come from KEYS%s, so a cluster may not have it, and an ACL may refuse it; pass it in KEYS, or take responsibility with "-- allow: undeclared-key reason"`, shown, why)
 	}
 }
 

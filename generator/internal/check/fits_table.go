@@ -169,7 +169,7 @@ func (f fitter) setFits(inner analyze.Value, t script.Type) *misfit {
 	for _, k := range inner.Kinds() {
 		r, ok := k.(analyze.Ref)
 		if !ok {
-			return f.wrong(k, t, "give set a table, of which the names are the elements")
+			return f.wrong(k, t, "give set a table whose names are the elements")
 		}
 		table := f.heap.Table(r)
 		if m := f.fits(table.Names, *t.Elem); m != nil {

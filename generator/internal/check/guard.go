@@ -36,7 +36,7 @@ func (c *checker) guard() {
 		}
 	}
 	if !checked {
-		c.findf(g.Pos, "guard: the script writes nothing, so that there is nothing to guard; remove guard:, and "+
+		c.findf(g.Pos, "guard: the script writes nothing, so there is nothing to guard; remove guard:, and "+
 			"write mode: read")
 		return
 	}
@@ -63,7 +63,7 @@ func (c *checker) stored(g *script.Guard) {
 	}
 	if first.Stored {
 		c.findf(first.Pos, "guard: this can remove the fence that is stored in KEYS[%d], overwrite it or let it "+
-			"expire, so that an older fence would pass later; write other keys and fields only", g.Key)
+			"expire, so an older fence would pass later; write other keys and fields only", g.Key)
 		return
 	}
 	c.findf(first.Pos, "guard: this write does not store the fence ARGV[%d] in KEYS[%d], and an error behind "+

@@ -31,19 +31,19 @@ func Package(scripts []*script.Script, reserved []string) []finding.Finding {
 			continue
 		default:
 			findings = append(findings,
-				s.Findf(top, "%s.go and the %s.go of %s are one file where the case of letters does not tell files "+
-					"apart, as on macOS and Windows; rename one of the files",
+				s.Findf(top, "%s.go and the %s.go of %s are one file on systems that ignore the case of letters, "+
+					"such as macOS and Windows; rename one of the files",
 					s.Base, other.Base, other.Path))
 			continue
 		}
 		if !everywhere(s.Base + ".go") {
 			findings = append(findings,
-				s.Findf(top, "Go would leave the file %s.go out, on some systems or on all, for how it is called; give "+
+				s.Findf(top, "Go would ignore the file %s.go on some or all systems, because of its name; give "+
 					"the script's file another name", s.Base))
 		}
 		if !embeddable(s.Base) {
 			findings = append(findings, s.Findf(top,
-				"Go can embed no file %s, for how it is called; give the script's file another name", s.Base))
+				"Go cannot embed the file %s, because of its name; give the script's file another name", s.Base))
 		}
 		taken, owner := methods.take(s.Methods(), s.Path)
 		if taken == "" {

@@ -73,7 +73,7 @@ func (c *checker) truth(v analyze.Value) string {
 		switch k := k.(type) {
 		case analyze.Empty:
 			p := c.entry(k.Index)
-			return fmt.Sprintf("ARGV%s %s is optional: where it is absent it is the empty string, which is true in "+
+			return fmt.Sprintf("ARGV%s %s is optional: if it is absent, it is the empty string, which is true in "+
 				"Lua; write ARGV%[1]s ~= ''", p, p.Name)
 		case analyze.Arg:
 			p := c.entry(k.Index)

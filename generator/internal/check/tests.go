@@ -28,7 +28,7 @@ func (c *checker) optional() {
 		c.ask(ruleOptional)
 		if index := c.facts.Needed[pos]; !c.facts.Compared[index] {
 			p := c.entry(index)
-			c.findf(pos, "ARGV%s %s is optional: where it is absent it is the empty string, and counting with it is "+
+			c.findf(pos, "ARGV%s %s is optional: if it is absent, it is the empty string, and counting with it is "+
 				"an error; ask first: if ARGV%[1]s ~= '' then …", p, p.Name)
 		}
 	}

@@ -103,7 +103,7 @@ func (c *checker) unit(shown string, w analyze.Word, places []*command.Place, m 
 		if e, ok := k.(analyze.Empty); ok && !w.Open {
 			if _, certain := w.Str(); certain || !c.facts.Compared[e.Index] {
 				p := c.entry(e.Index)
-				c.findf(w.Pos, "ARGV%s %s is optional: where it is absent it is the empty string, which %q refuses; ask "+
+				c.findf(w.Pos, "ARGV%s %s is optional: if it is absent, it is the empty string, which %q refuses; ask "+
 					"first: if ARGV%[1]s ~= '' then …", p, p.Name, shown)
 				return
 			}

@@ -35,7 +35,7 @@ func (c *checker) words(known command.Command, shown string, call *analyze.Call,
 		}
 	}
 	if _, waits := m.Has("BLOCK"); waits {
-		c.findf(call.Pos, "%q does not wait in a script, whatever BLOCK says; leave BLOCK out, and have the "+
+		c.findf(call.Pos, "%q does not wait in a script, whatever BLOCK says; leave BLOCK out, and let the "+
 			"caller ask again", shown)
 	}
 	for i, places := range m.Places {
