@@ -51,7 +51,8 @@ type AcquireManyItem struct {
 // The script takes a lock once, even if the call names the lock twice. A caller that lost the reply
 // may send the same call again. It gets outcome 0 for the locks that it has.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) AcquireMany(
 	ctx context.Context, c rueidis.Client, p AcquireManyParams,
 ) ([]AcquireManyItem, error) {
@@ -60,8 +61,8 @@ func (s *Scripts) AcquireMany(
 	return decodeAcquireManyReply(&s.acquireManyScript, s.acquireManyScript.Exec(ctx, c, &call))
 }
 
-// AcquireManyBatch calls [Scripts.AcquireMany] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// AcquireManyBatch calls [Scripts.AcquireMany] once for each of params, in one pipeline. The batch
+// is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) AcquireManyBatch(
 	ctx context.Context, c rueidis.Client, params []AcquireManyParams,
 ) []redislua.Reply[[]AcquireManyItem] {

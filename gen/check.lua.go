@@ -32,15 +32,15 @@ type CheckParams struct {
 // The script reads its one key and nothing else. So a client may cache the reply until the server
 // reports a change of the key.
 //
-// It only reads, on the primary.
+// The script only reads, on the primary.
 func (s *Scripts) Check(ctx context.Context, c rueidis.Client, p CheckParams) (redislua.Null[string], error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeCheckReply(&s.checkScript, s.checkScript.Exec(ctx, c, &call))
 }
 
-// CheckBatch calls [Scripts.Check] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// CheckBatch calls [Scripts.Check] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) CheckBatch(
 	ctx context.Context, c rueidis.Client, params []CheckParams,
 ) []redislua.Reply[redislua.Null[string]] {
@@ -48,11 +48,11 @@ func (s *Scripts) CheckBatch(
 }
 
 // CheckCached is [Scripts.Check] through the client-side cache. When the key changes, the
-// server tells the client, which drops the answer: an answer is as old as that message
-// is late. It may be as old as ttl if the connection is dead, or if the user lacks the
-// right +client|caching.
+// server tells the client, and the client drops the answer. So an answer is at most as old as
+// that message is late. If the connection is dead, or if the user lacks the right
+// +client|caching, the answer may be as old as ttl.
 //
-// It sends GET in place of the script, which does nothing else.
+// The call sends GET in place of the script, because the script does nothing else.
 func (s *Scripts) CheckCached(
 	ctx context.Context, c rueidis.Client, p CheckParams, ttl time.Duration,
 ) (redislua.Cached[redislua.Null[string]], error) {

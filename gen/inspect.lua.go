@@ -52,15 +52,15 @@ type InspectResult struct {
 //   - The tokens of the queue, in its order. Behind each token stands the server's clock in
 //     microseconds at the time when the token joined.
 //
-// It only reads, on the primary.
+// The script only reads, on the primary.
 func (s *Scripts) Inspect(ctx context.Context, c rueidis.Client, p InspectParams) (InspectResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeInspectReply(&s.inspectScript, s.inspectScript.Exec(ctx, c, &call))
 }
 
-// InspectBatch calls [Scripts.Inspect] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// InspectBatch calls [Scripts.Inspect] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) InspectBatch(
 	ctx context.Context, c rueidis.Client, params []InspectParams,
 ) []redislua.Reply[InspectResult] {

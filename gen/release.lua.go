@@ -47,15 +47,15 @@ type ReleaseParams struct {
 // A caller may safely send the same call again. A waiter that gives up sends this script too, and
 // so may a caller whose earlier call got no answer. The script never fails because of the queue.
 //
-// It writes, and may be repeated: [New] says when the client sends a call again.
+// The script writes. A call may be repeated, and [New] says when the client sends a call again.
 func (s *Scripts) Release(ctx context.Context, c rueidis.Client, p ReleaseParams) (int64, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeReleaseReply(&s.releaseScript, s.releaseScript.Exec(ctx, c, &call))
 }
 
-// ReleaseBatch calls [Scripts.Release] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// ReleaseBatch calls [Scripts.Release] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) ReleaseBatch(
 	ctx context.Context, c rueidis.Client, params []ReleaseParams,
 ) []redislua.Reply[int64] {

@@ -60,15 +60,15 @@ type RequeueResult struct {
 // the first call has put the second token. If both granted and score are 0, the second token is
 // nowhere, and the caller must not use it again.
 //
-// It writes, and may be repeated: [New] says when the client sends a call again.
+// The script writes. A call may be repeated, and [New] says when the client sends a call again.
 func (s *Scripts) Requeue(ctx context.Context, c rueidis.Client, p RequeueParams) (RequeueResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeRequeueReply(&s.requeueScript, s.requeueScript.Exec(ctx, c, &call))
 }
 
-// RequeueBatch calls [Scripts.Requeue] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// RequeueBatch calls [Scripts.Requeue] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) RequeueBatch(
 	ctx context.Context, c rueidis.Client, params []RequeueParams,
 ) []redislua.Reply[RequeueResult] {

@@ -11,8 +11,8 @@ import (
 	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
-// If this does not compile, the generator and the module of luaimpl are not of one time: run the
-// generator of that module, or go get the module of the generator.
+// If this does not compile, the generator and the module of luaimpl do not fit. Run the generator
+// of that module, or go get the module of the generator.
 const _ = luaimpl.Version1
 
 // Scripts calls the scripts. Make one with [New] and share it: it is safe for
@@ -33,10 +33,9 @@ type Scripts struct {
 	waitScript        luaimpl.Lua
 }
 
-// New returns the scripts. After a network error, or while the server loads its data,
-// the client sends a call again until ctx ends, and returns the last answer. It does so
-// for scripts that only read, and for those that may be repeated. [redislua.WithoutRetry]
-// switches that off.
+// New returns the scripts. After a network error, or while the server loads its data, the client
+// sends a call again until ctx ends, and returns the last answer. The client does so for scripts
+// that only read, and for scripts that may be repeated. [redislua.WithoutRetry] switches that off.
 func New(opts ...redislua.Option) *Scripts {
 	pkg := luaimpl.NewBindings("gen", opts)
 	return &Scripts{
@@ -56,10 +55,9 @@ func New(opts ...redislua.Option) *Scripts {
 	}
 }
 
-// Load sends every script to every node of the client, so that no call has to send its
-// script's text. It goes on after an error, and returns all errors. It is optional,
-// because a call sends the text to a server that does not know the script. The user
-// needs the right +script|load.
+// Load sends each script to each node of the client, so no call has to send its script's text.
+// Load goes on after an error, and returns all errors. Load is optional, because a call sends
+// the text to a server that does not know the script. The user needs the right +script|load.
 func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 	return luaimpl.Load(
 		ctx, c,
@@ -79,8 +77,8 @@ func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 	)
 }
 
-// Caller has the calls of [Scripts]. Code that takes a Caller can be tested with a fake, which
-// embeds a Caller and has the methods that the test needs.
+// Caller has the calls of [Scripts]. A test can pass a fake to code that takes a Caller. The fake
+// embeds a Caller, and has the methods that the test needs.
 type Caller interface {
 	Acquire(ctx context.Context, c rueidis.Client, p AcquireParams) (AcquireResult, error)
 	AcquireBatch(ctx context.Context, c rueidis.Client, params []AcquireParams) []redislua.Reply[AcquireResult]

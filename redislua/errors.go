@@ -2,20 +2,20 @@ package redislua
 
 import "fmt"
 
-// ParamError reports an argument that a call refuses. Nothing was sent.
+// ParamError reports an argument that a call refuses. The call has sent nothing.
 type ParamError struct {
 	Package string // of the bindings
 	Script  string
 	Param   string // name in the script's header
-	Reason  string // what is wrong with it, and what would be right
+	Reason  string // what is wrong with the argument, and what is right
 }
 
 func (e *ParamError) Error() string {
 	return e.Package + ": " + e.Script + ": " + e.Param + ": " + e.Reason
 }
 
-// CrossSlotError reports keys that a Redis Cluster keeps in different slots, so
-// that no script can use them together. Nothing was sent.
+// CrossSlotError reports keys that a Redis Cluster keeps in different slots. No script can use them
+// together. The call has sent nothing.
 type CrossSlotError struct {
 	Package string // of the bindings
 	Script  string
@@ -29,12 +29,11 @@ func (e *CrossSlotError) Error() string {
 		e.Package, e.Script, e.Keys[0], e.Slots[0], e.Keys[1], e.Slots[1])
 }
 
-// ReplyError reports an answer that does not have the shape that the script's header
-// declares. The script has run.
+// ReplyError reports an answer of another shape than the script's header declares. The script has run.
 type ReplyError struct {
 	Package string // of the bindings
 	Script  string
-	Field   string // name in the script's header; empty when the whole reply is meant
+	Field   string // name in the script's header; empty: the whole reply
 	Reason  error
 }
 

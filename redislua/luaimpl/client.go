@@ -97,8 +97,8 @@ func (s *Lua) load(ctx context.Context, c Client) error {
 	return failed
 }
 
-// Cached asks the client-side cache, and the server if the cache has no answer. It sends
-// the text and not the SHA1, because rueidis would cache the error NOSCRIPT like an answer.
+// Cached asks the client-side cache, and the server if the cache has no answer. It sends the text and not the
+// SHA1, because rueidis would cache the error NOSCRIPT like an answer.
 func (s *Lua) Cached(ctx context.Context, c Client, call *Call, ttl time.Duration) Result {
 	if err := s.uncacheable(c, call, ttl); err != nil {
 		return rueidis.NewErrorResult(err)
@@ -107,8 +107,8 @@ func (s *Lua) Cached(ctx context.Context, c Client, call *Call, ttl time.Duratio
 	return c.DoCache(ctx, command.Cache(), ttl)
 }
 
-// CachedGet does the same for a script that does nothing but GET its key. It sends GET,
-// which has the same answer, because the cache then need not compare a script's text.
+// CachedGet does the work of Cached for a script that is only GET of its key. It sends GET, which has the same
+// answer. The cache then need not compare a script's text.
 func (s *Lua) CachedGet(ctx context.Context, c Client, call *Call, ttl time.Duration) Result {
 	if err := s.uncacheable(c, call, ttl); err != nil {
 		return rueidis.NewErrorResult(err)
@@ -116,7 +116,7 @@ func (s *Lua) CachedGet(ctx context.Context, c Client, call *Call, ttl time.Dura
 	return c.DoCache(ctx, c.B().Get().Key(call.keys()[0]).Cache(), ttl)
 }
 
-// uncacheable returns why a call is not sent: also where the time is too short for the cache.
+// uncacheable returns why a call is not sent. One reason is a time that is too short for the cache.
 func (s *Lua) uncacheable(c Client, call *Call, ttl time.Duration) error {
 	if ttl < time.Millisecond {
 		call.refuse("ttl", fmt.Sprintf("%v is below 1ms, the shortest time for which an answer can be cached", ttl))

@@ -38,10 +38,9 @@ var Rueidis = &Client{
 	handle: func() *jen.Statement { return jen.Qual(rueidisPath, "Client") },
 	raw:    func() *jen.Statement { return jen.Qual(rueidisPath, "RedisMessage") },
 	about: []string{
-		"New returns the scripts. After a network error, or while the server loads its data,",
-		"the client sends a call again until ctx ends, and returns the last answer. It does so",
-		"for scripts that only read, and for those that may be repeated. [redislua.WithoutRetry]",
-		"switches that off.",
+		"New returns the scripts. After a network error, or while the server loads its data, the client",
+		"sends a call again until ctx ends, and returns the last answer. The client does so for scripts",
+		"that only read, and for scripts that may be repeated. [redislua.WithoutRetry] switches that off.",
 	},
 }
 
@@ -52,14 +51,13 @@ var Goredis = &Client{
 	handle: func() *jen.Statement { return jen.Qual(goredisPath, "UniversalClient") },
 	raw:    jen.Any,
 	about: []string{
-		"New returns the scripts. After a network error, or while the server loads its data,",
-		"the client sends a call again as often as its MaxRetries says (in a cluster: its",
-		"MaxRedirects), and returns the last answer. It does so for scripts that only read, and",
-		"for those that may be repeated, but never for others. [redislua.WithoutRetry] switches",
-		"that off.",
+		"New returns the scripts. After a network error, or while the server loads its data, the client",
+		"sends a call again, and returns the last answer. MaxRetries says how often, or MaxRedirects in",
+		"a cluster. The client does so for scripts that only read, and for scripts that may be repeated,",
+		"but never for others. [redislua.WithoutRetry] switches that off.",
 		"",
-		"A deadline of ctx ends a call that waits for the server only if the client has",
-		"ContextTimeoutEnabled; otherwise its ReadTimeout does. A *redis.Ring is refused.",
+		"A deadline of ctx ends a call that waits for the server if the client has",
+		"ContextTimeoutEnabled. Otherwise its ReadTimeout ends the call. A call refuses a *redis.Ring.",
 	},
 }
 

@@ -19,8 +19,8 @@ func gather(o Options, scripts []*script.Script, reserved []string) *jen.File {
 		packageComment(f, o, scripts)
 	}
 	if !o.Standalone {
-		f.Comment("If this does not compile, the generator and the module of luaimpl are not of one time: run the")
-		f.Comment("generator of that module, or go get the module of the generator.")
+		f.Comment("If this does not compile, the generator and the module of luaimpl do not fit. Run the generator of")
+		f.Comment("that module, or go get the module of the generator.")
 		f.Const().Id("_").Op("=").Add(o.impl(version))
 		f.Line()
 	}
@@ -70,8 +70,8 @@ func packageComment(f *jen.File, o Options, scripts []*script.Script) {
 
 // caller writes the interface of all calls.
 func caller(f *jen.File, scripts []*script.Script, o Options) {
-	f.Comment("Caller has the calls of [Scripts]. Code that takes a Caller can be tested with a fake, which")
-	f.Comment("embeds a Caller and has the methods that the test needs.")
+	f.Comment("Caller has the calls of [Scripts]. A test can pass a fake to code that takes a Caller. The fake")
+	f.Comment("embeds a Caller, and has the methods that the test needs.")
 	f.Type().Id("Caller").InterfaceFunc(func(g *jen.Group) {
 		_, ctx, client := receiverAndClient(o)
 		for _, s := range scripts {
@@ -156,10 +156,9 @@ func sentinels(f *jen.File, scripts []*script.Script, o Options) {
 }
 
 func load(f *jen.File, scripts []*script.Script, o Options) {
-	f.Comment("Load sends every script to every node of the client, so that no call has to send its")
-	f.Comment("script's text. It goes on after an error, and returns all errors. It is optional,")
-	f.Comment("because a call sends the text to a server that does not know the script. The user")
-	f.Comment("needs the right +script|load.")
+	f.Comment("Load sends each script to each node of the client, so no call has to send its script's text.")
+	f.Comment("Load goes on after an error, and returns all errors. Load is optional, because a call sends")
+	f.Comment("the text to a server that does not know the script. The user needs the right +script|load.")
 	recv, ctx, client := receiverAndClient(o)
 	f.Func().Params(recv).Id("Load").Params(ctx, client).Error().Block(
 		jen.Return(o.impl("Load").CallFunc(func(g *jen.Group) {

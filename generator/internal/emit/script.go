@@ -204,23 +204,23 @@ func doc(f *jen.File, s *script.Script, o Options) {
 	key, arg := s.Keys[s.Guard.Key-1].Name, s.Args[s.Guard.Arg-1].Name
 	switch {
 	case s.Guard.Fenced:
-		f.Commentf("It is guarded: it writes only if %s is not smaller than the fence in %s.", arg, key)
+		f.Commentf("The script is guarded: it writes only if %s is not smaller than the fence in %s.", arg, key)
 	default:
-		f.Commentf("It is guarded: it writes only while %s is held.", key)
+		f.Commentf("The script is guarded: it writes only while the caller holds %s.", key)
 	}
 }
 
 func modeDoc(s *script.Script, replicas bool) string {
 	switch {
 	case s.Mode.Retryable:
-		return "It writes, and may be repeated: [New] says when the client sends a call again."
+		return "The script writes. A call may be repeated, and [New] says when the client sends a call again."
 	case s.Mode.Write:
-		return "It writes, and the client sends it once: a call that returns a network error may have run."
+		return "The script writes. The client sends a call once. A call that returns a network error may have run."
 	}
 	if replicas {
-		return "It only reads. If the client sends reads to replicas, the answer may be older than the last write."
+		return "The script only reads. If the client sends reads to replicas, the answer may be older than the last write."
 	}
-	return "It only reads, on the primary."
+	return "The script only reads, on the primary."
 }
 
 func receiverAndClient(o Options) (recv, ctx, client *jen.Statement) {
@@ -271,8 +271,8 @@ func single(f *jen.File, s *script.Script, o Options) {
 
 func batch(f *jen.File, s *script.Script, o Options) {
 	f.Line()
-	f.Commentf("%sBatch calls [Scripts.%s] once for each of params, in one pipeline. It is not", s.Name, s.Name)
-	f.Comment("atomic, and each call has its own Reply: if one fails, the others still run.")
+	f.Commentf("%sBatch calls [Scripts.%s] once for each of params, in one pipeline. The batch is", s.Name, s.Name)
+	f.Comment("not atomic. Each call has its own Reply. If one call fails, the others still run.")
 	recv, ctx, client := receiverAndClient(o)
 	f.Func().Params(recv).Id(s.Name+"Batch").
 		Params(ctx, client, jen.Id("params").Index().Id(s.Name+"Params")).
@@ -287,12 +287,12 @@ func cached(f *jen.File, s *script.Script, o Options) {
 	f.Line()
 	f.Commentf("%sCached is [Scripts.%s] through the client-side cache. When the key changes, the", s.Name,
 		s.Name)
-	f.Comment("server tells the client, which drops the answer: an answer is as old as that message")
-	f.Comment("is late. It may be as old as ttl if the connection is dead, or if the user lacks the")
-	f.Comment("right +client|caching.")
+	f.Comment("server tells the client, and the client drops the answer. So an answer is at most as old as")
+	f.Comment("that message is late. If the connection is dead, or if the user lacks the right")
+	f.Comment("+client|caching, the answer may be as old as ttl.")
 	if s.IsGet() {
 		f.Comment("")
-		f.Comment("It sends GET in place of the script, which does nothing else.")
+		f.Comment("The call sends GET in place of the script, because the script does nothing else.")
 	}
 	recv, ctx, client := receiverAndClient(o)
 	f.Func().Params(recv).Id(s.Name+"Cached").

@@ -13,8 +13,8 @@ import (
 	"github.com/rlock-go/toolkit/redislua"
 )
 
-// Call is the words of one call. Its methods append a word each, keys first, in the order of the
-// header. They note the first parameter that is refused, and nothing is sent then.
+// Call has the words of one call. Each of its methods appends a word, keys first, in the order of the header.
+// If a method refuses a parameter, the call sends nothing, and its error names the first of them.
 type Call struct {
 	short   [16]string // the words of most calls, so that they need no memory of their own
 	long    []string   // all words, if there are more
@@ -58,7 +58,7 @@ func (c *Call) key(text string) {
 	c.numkeys++
 }
 
-// Key appends keys. It refuses an empty one, because it is a name that the caller forgot.
+// Key appends keys. It refuses an empty key, because the caller forgot its name.
 func (c *Call) Key(param string, keys ...string) {
 	for i, key := range keys {
 		switch {
@@ -72,8 +72,8 @@ func (c *Call) Key(param string, keys ...string) {
 	}
 }
 
-// Channels appends what channels start with. It refuses what no hash tag is in, because whatever starts
-// with it must be in its slot.
+// Channels appends prefixes of channels. It refuses a prefix without a hash tag, because all channels with the
+// prefix must be in one slot.
 func (c *Call) Channels(param string, starts ...string) {
 	for _, start := range starts {
 		if _, behind, opened := strings.Cut(start, "{"); !opened || strings.IndexByte(behind, '}') < 1 {
@@ -84,8 +84,8 @@ func (c *Call) Channels(param string, starts ...string) {
 	}
 }
 
-// Held appends the key of a lock. It refuses a lock that is nil, or has no key or token: the script would
-// compare an empty string.
+// Held appends the key of a lock. It refuses a lock that is nil, or that has no key or token, because the
+// script would compare an empty string.
 func (c *Call) Held(param string, lock redislua.Held) {
 	switch {
 	case lock == nil:
@@ -165,7 +165,7 @@ func (c *Call) Duration(param string, d time.Duration) {
 	}
 }
 
-// OptionalDuration appends zero, which is an absent duration, as the empty string.
+// OptionalDuration appends a zero duration as the empty string, which says that the duration is absent.
 func (c *Call) OptionalDuration(param string, d time.Duration) {
 	if d == 0 {
 		c.add("")
@@ -202,7 +202,7 @@ func (c *Call) Time(param string, t time.Time) {
 	c.Int(t.UnixMilli())
 }
 
-// OptionalTime appends the zero time, which is an absent one, as the empty string.
+// OptionalTime appends the zero time as the empty string, which says that the time is absent.
 func (c *Call) OptionalTime(param string, t time.Time) {
 	if t.IsZero() {
 		c.add("")
@@ -220,7 +220,7 @@ func (c *Call) JSON(param string, v any) {
 	c.add(string(text))
 }
 
-// Channel appends a channel. It refuses an empty one, because nobody means that.
+// Channel appends a channel. It refuses an empty channel.
 func (c *Call) Channel(param, channel string) {
 	if channel == "" {
 		c.refuse(param, "it is an empty channel; give its name")
@@ -228,7 +228,7 @@ func (c *Call) Channel(param, channel string) {
 	c.add(channel)
 }
 
-// Enum appends one of values. It refuses one that the header does not list.
+// Enum appends one of values. It refuses a value that the header does not list.
 func (c *Call) Enum(param, v string, values ...string) {
 	if !slices.Contains(values, v) {
 		// The clone escapes, so that the caller's list does not, and a valid call needs no memory.

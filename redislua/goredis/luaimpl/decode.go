@@ -11,7 +11,7 @@ import (
 	"github.com/rlock-go/toolkit/redislua"
 )
 
-// describe says what a message is, for an error. It cuts long values.
+// describe says what a message is, for an error text. It cuts long values.
 func describe(m Message) string {
 	switch {
 	case m.IsNil():
@@ -62,8 +62,7 @@ func DecodeBytes(m Message) ([]byte, error) {
 	return m.AsBytes()
 }
 
-// DecodeInt takes an integer, and a string that is one, such as the reply of GET for a
-// counter.
+// DecodeInt takes an integer, or a string with an integer, such as the reply of GET for a counter.
 func DecodeInt(m Message) (int64, error) {
 	if m.IsInt64() {
 		return m.ToInt64()
@@ -114,8 +113,8 @@ func DecodeOK(m Message) (struct{}, error) {
 	return struct{}{}, mismatch(m, "OK")
 }
 
-// DecodeFloat takes a string or a double. It refuses an integer, because Redis makes one of
-// a Lua number and drops the fraction.
+// DecodeFloat takes a string or a double. It refuses an integer: Redis makes integers of Lua's numbers, and
+// drops their fractions.
 func DecodeFloat(m Message) (float64, error) {
 	switch {
 	case m.IsFloat64():
@@ -138,8 +137,8 @@ func DecodeFloat(m Message) (float64, error) {
 	return 0, mismatch(m, "a number")
 }
 
-// DecodeDuration reads milliseconds. It keeps negative ones, because they have a meaning,
-// such as the -1 of PTTL. If the reply is too long for Go, it returns the longest duration of
+// DecodeDuration reads milliseconds. It keeps a negative number, because that has a meaning, such as the -1 of
+// PTTL. If the reply is too long for Go, it returns the longest duration of
 // the same sign.
 func DecodeDuration(m Message) (time.Duration, error) {
 	const longest = int64(math.MaxInt64 / time.Millisecond)
@@ -214,8 +213,8 @@ func DecodeNull[T any](decode func(Message) (T, error)) func(Message) (redislua.
 	}
 }
 
-// DecodeNullOrEmpty is DecodeNull for durations and times. It takes an empty string for nil,
-// because an absent argument is sent as one, and a script may have stored it.
+// DecodeNullOrEmpty is DecodeNull for durations and times. It takes an empty string for nil: a call sends an
+// absent argument as an empty string, and the script may have stored that string.
 func DecodeNullOrEmpty[T any](decode func(Message) (T, error)) func(Message) (redislua.Null[T], error) {
 	return func(m Message) (redislua.Null[T], error) {
 		if m.IsString() {

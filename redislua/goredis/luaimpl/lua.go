@@ -10,13 +10,13 @@ import (
 	"github.com/rlock-go/toolkit/redislua"
 )
 
-// Bindings are what the scripts of one generated package have in common.
+// Bindings has what all scripts of one generated package share.
 type Bindings struct {
 	name string // of the package: it opens every error text
 	once bool   // no call is sent again
 }
 
-// NewBindings returns what the options say for a generated package.
+// NewBindings returns the Bindings of a generated package with these options.
 func NewBindings(name string, opts []redislua.Option) Bindings {
 	return Bindings{name: name, once: slices.Contains(opts, redislua.WithoutRetry())}
 }
@@ -32,28 +32,27 @@ type Lua struct {
 	readOnly  bool             // the client may send a call to a replica
 }
 
-// Once returns a script whose calls are sent once.
+// Once returns a script. The client sends each of its calls once.
 func (b Bindings) Once(name, sha1, source string, codes map[string]error) Lua {
 	return Lua{pkg: b.name, name: name, sha1: sha1, source: source, errors: codes}
 }
 
-// Retryable returns a script whose calls may be sent again, unless the options say otherwise.
+// Retryable returns a script. The client may send its calls again, unless the options forbid it.
 func (b Bindings) Retryable(name, sha1, source string, codes map[string]error) Lua {
 	s := b.Once(name, sha1, source, codes)
 	s.retryable = !b.once
 	return s
 }
 
-// Replicated is Retryable for a script of which a client may send calls to replicas.
+// Replicated is Retryable for a script whose calls the client may send to replicas.
 func (b Bindings) Replicated(name, sha1, source string, codes map[string]error) Lua {
 	s := b.Retryable(name, sha1, source, codes)
 	s.readOnly = true
 	return s
 }
 
-// Exec sends the script's SHA1, and its text if the server does not know the script. Unless the script is
-// Replicated, it uses EVALSHA also if the script only reads, because a client may send EVALSHA_RO to a
-// replica.
+// Exec sends the script's SHA1, and its text if the server does not know the script. It uses EVALSHA_RO only
+// for a Replicated script, because a client may send EVALSHA_RO to a replica.
 func (s *Lua) Exec(ctx context.Context, c Client, call *Call) Result {
 	if err := s.refusal(c, call); err != nil {
 		return failed(ctx, err)

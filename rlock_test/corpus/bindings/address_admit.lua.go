@@ -40,7 +40,8 @@ type AddressAdmitResult struct {
 // AddressAdmit admits an address unless it is banned, and tells until when it is. The
 // addresses of the last visitors are remembered, the latest first.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) AddressAdmit(
 	ctx context.Context, c rueidis.Client, p AddressAdmitParams,
 ) (AddressAdmitResult, error) {
@@ -49,8 +50,8 @@ func (s *Scripts) AddressAdmit(
 	return decodeAddressAdmitReply(&s.addressAdmitScript, s.addressAdmitScript.Exec(ctx, c, &call))
 }
 
-// AddressAdmitBatch calls [Scripts.AddressAdmit] once for each of params, in one pipeline. It is
-// not atomic, and each call has its own Reply: if one fails, the others still run.
+// AddressAdmitBatch calls [Scripts.AddressAdmit] once for each of params, in one pipeline. The
+// batch is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) AddressAdmitBatch(
 	ctx context.Context, c rueidis.Client, params []AddressAdmitParams,
 ) []redislua.Reply[AddressAdmitResult] {

@@ -42,15 +42,16 @@ const (
 // Announce tells listeners of a channel that something has happened, and counts it. A sharded
 // channel is told by SPUBLISH, any other by PUBLISH.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) Announce(ctx context.Context, c rueidis.Client, p AnnounceParams) (int64, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeAnnounceReply(&s.announceScript, s.announceScript.Exec(ctx, c, &call))
 }
 
-// AnnounceBatch calls [Scripts.Announce] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// AnnounceBatch calls [Scripts.Announce] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) AnnounceBatch(
 	ctx context.Context, c rueidis.Client, params []AnnounceParams,
 ) []redislua.Reply[int64] {

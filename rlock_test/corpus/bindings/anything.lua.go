@@ -28,7 +28,7 @@ type AnythingParams struct {
 
 // Anything tells what a key holds, whatever it is.
 //
-// It only reads, on the primary.
+// The script only reads, on the primary.
 func (s *Scripts) Anything(
 	ctx context.Context, c rueidis.Client, p AnythingParams,
 ) (rueidis.RedisMessage, error) {
@@ -37,8 +37,8 @@ func (s *Scripts) Anything(
 	return decodeAnythingReply(&s.anythingScript, s.anythingScript.Exec(ctx, c, &call))
 }
 
-// AnythingBatch calls [Scripts.Anything] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// AnythingBatch calls [Scripts.Anything] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) AnythingBatch(
 	ctx context.Context, c rueidis.Client, params []AnythingParams,
 ) []redislua.Reply[rueidis.RedisMessage] {

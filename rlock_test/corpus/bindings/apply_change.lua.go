@@ -31,7 +31,8 @@ type ApplyChangeParams struct {
 // ApplyChange applies a change that was recorded elsewhere to a copy of its key. The recorder
 // lets only commands through whose first argument is their one key.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) ApplyChange(ctx context.Context, c rueidis.Client, p ApplyChangeParams) error {
 	var call luaimpl.Call
 	p.encode(&call)
@@ -39,8 +40,8 @@ func (s *Scripts) ApplyChange(ctx context.Context, c rueidis.Client, p ApplyChan
 	return err
 }
 
-// ApplyChangeBatch calls [Scripts.ApplyChange] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// ApplyChangeBatch calls [Scripts.ApplyChange] once for each of params, in one pipeline. The batch
+// is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) ApplyChangeBatch(
 	ctx context.Context, c rueidis.Client, params []ApplyChangeParams,
 ) []redislua.Reply[struct{}] {

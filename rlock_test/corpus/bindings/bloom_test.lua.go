@@ -31,15 +31,15 @@ type BloomTestParams struct {
 
 // BloomTest tells whether an item may be in a Bloom filter. "No" is certain.
 //
-// It only reads, on the primary.
+// The script only reads, on the primary.
 func (s *Scripts) BloomTest(ctx context.Context, c rueidis.Client, p BloomTestParams) (bool, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeBloomTestReply(&s.bloomTestScript, s.bloomTestScript.Exec(ctx, c, &call))
 }
 
-// BloomTestBatch calls [Scripts.BloomTest] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// BloomTestBatch calls [Scripts.BloomTest] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) BloomTestBatch(
 	ctx context.Context, c rueidis.Client, params []BloomTestParams,
 ) []redislua.Reply[bool] {

@@ -35,7 +35,8 @@ type BoardPopResult struct {
 
 // BoardPop takes the worst off a leaderboard, if there is anybody, and tells who stays.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) BoardPop(
 	ctx context.Context, c rueidis.Client, p BoardPopParams,
 ) (redislua.Null[BoardPopResult], error) {
@@ -44,8 +45,8 @@ func (s *Scripts) BoardPop(
 	return decodeBoardPopReply(&s.boardPopScript, s.boardPopScript.Exec(ctx, c, &call))
 }
 
-// BoardPopBatch calls [Scripts.BoardPop] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// BoardPopBatch calls [Scripts.BoardPop] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) BoardPopBatch(
 	ctx context.Context, c rueidis.Client, params []BoardPopParams,
 ) []redislua.Reply[redislua.Null[BoardPopResult]] {

@@ -35,15 +35,15 @@ type BoardTopItem struct {
 
 // BoardTop tells the best of a leaderboard with their scores, as a list of all values in turn.
 //
-// It only reads, on the primary.
+// The script only reads, on the primary.
 func (s *Scripts) BoardTop(ctx context.Context, c rueidis.Client, p BoardTopParams) ([]BoardTopItem, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeBoardTopReply(&s.boardTopScript, s.boardTopScript.Exec(ctx, c, &call))
 }
 
-// BoardTopBatch calls [Scripts.BoardTop] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// BoardTopBatch calls [Scripts.BoardTop] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) BoardTopBatch(
 	ctx context.Context, c rueidis.Client, params []BoardTopParams,
 ) []redislua.Reply[[]BoardTopItem] {

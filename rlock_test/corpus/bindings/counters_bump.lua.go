@@ -29,7 +29,8 @@ type CountersBumpParams struct {
 
 // CountersBump counts one hit in several fields of a hash and tells the new counts.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) CountersBump(
 	ctx context.Context, c rueidis.Client, p CountersBumpParams,
 ) (map[string]int64, error) {
@@ -38,8 +39,8 @@ func (s *Scripts) CountersBump(
 	return decodeCountersBumpReply(&s.countersBumpScript, s.countersBumpScript.Exec(ctx, c, &call))
 }
 
-// CountersBumpBatch calls [Scripts.CountersBump] once for each of params, in one pipeline. It is
-// not atomic, and each call has its own Reply: if one fails, the others still run.
+// CountersBumpBatch calls [Scripts.CountersBump] once for each of params, in one pipeline. The
+// batch is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) CountersBumpBatch(
 	ctx context.Context, c rueidis.Client, params []CountersBumpParams,
 ) []redislua.Reply[map[string]int64] {

@@ -32,7 +32,7 @@ type DocumentPatchParams struct {
 // answers the new document. Lua cannot tell an empty list from an empty object: both
 // come out as {}.
 //
-// It writes, and may be repeated: [New] says when the client sends a call again.
+// The script writes. A call may be repeated, and [New] says when the client sends a call again.
 func (s *Scripts) DocumentPatch(
 	ctx context.Context, c rueidis.Client, p DocumentPatchParams,
 ) (json.RawMessage, error) {
@@ -41,8 +41,8 @@ func (s *Scripts) DocumentPatch(
 	return decodeDocumentPatchReply(&s.documentPatchScript, s.documentPatchScript.Exec(ctx, c, &call))
 }
 
-// DocumentPatchBatch calls [Scripts.DocumentPatch] once for each of params, in one pipeline. It is
-// not atomic, and each call has its own Reply: if one fails, the others still run.
+// DocumentPatchBatch calls [Scripts.DocumentPatch] once for each of params, in one pipeline. The
+// batch is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) DocumentPatchBatch(
 	ctx context.Context, c rueidis.Client, params []DocumentPatchParams,
 ) []redislua.Reply[json.RawMessage] {

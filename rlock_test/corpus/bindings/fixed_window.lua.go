@@ -40,7 +40,8 @@ type FixedWindowResult struct {
 // within the limit. The window starts with its first request and not at a full
 // minute, so that not all clients start anew at the same instant.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) FixedWindow(
 	ctx context.Context, c rueidis.Client, p FixedWindowParams,
 ) (FixedWindowResult, error) {
@@ -49,8 +50,8 @@ func (s *Scripts) FixedWindow(
 	return decodeFixedWindowReply(&s.fixedWindowScript, s.fixedWindowScript.Exec(ctx, c, &call))
 }
 
-// FixedWindowBatch calls [Scripts.FixedWindow] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// FixedWindowBatch calls [Scripts.FixedWindow] once for each of params, in one pipeline. The batch
+// is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) FixedWindowBatch(
 	ctx context.Context, c rueidis.Client, params []FixedWindowParams,
 ) []redislua.Reply[FixedWindowResult] {

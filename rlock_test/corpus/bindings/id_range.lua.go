@@ -36,15 +36,15 @@ type IDRangeResult struct {
 // IDRange reserves a range of ids, which the caller gives out without asking again. A
 // range that is lost with its answer leaves a gap, and nothing worse.
 //
-// It writes, and may be repeated: [New] says when the client sends a call again.
+// The script writes. A call may be repeated, and [New] says when the client sends a call again.
 func (s *Scripts) IDRange(ctx context.Context, c rueidis.Client, p IDRangeParams) (IDRangeResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeIDRangeReply(&s.iDRangeScript, s.iDRangeScript.Exec(ctx, c, &call))
 }
 
-// IDRangeBatch calls [Scripts.IDRange] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// IDRangeBatch calls [Scripts.IDRange] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) IDRangeBatch(
 	ctx context.Context, c rueidis.Client, params []IDRangeParams,
 ) []redislua.Reply[IDRangeResult] {

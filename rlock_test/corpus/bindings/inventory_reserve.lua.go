@@ -30,7 +30,8 @@ type InventoryReserveParams struct {
 // InventoryReserve takes quantities of several articles out of stock, all or none, and tells what
 // is left of each.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) InventoryReserve(
 	ctx context.Context, c rueidis.Client, p InventoryReserveParams,
 ) ([]int64, error) {
@@ -40,7 +41,7 @@ func (s *Scripts) InventoryReserve(
 }
 
 // InventoryReserveBatch calls [Scripts.InventoryReserve] once for each of params, in one pipeline.
-// It is not atomic, and each call has its own Reply: if one fails, the others still run.
+// The batch is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) InventoryReserveBatch(
 	ctx context.Context, c rueidis.Client, params []InventoryReserveParams,
 ) []redislua.Reply[[]int64] {

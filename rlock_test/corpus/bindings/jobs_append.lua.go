@@ -29,15 +29,16 @@ type JobsAppendParams struct {
 
 // JobsAppend appends jobs to the list of a worker, and tells the length of the list.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) JobsAppend(ctx context.Context, c rueidis.Client, p JobsAppendParams) (int64, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeJobsAppendReply(&s.jobsAppendScript, s.jobsAppendScript.Exec(ctx, c, &call))
 }
 
-// JobsAppendBatch calls [Scripts.JobsAppend] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// JobsAppendBatch calls [Scripts.JobsAppend] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) JobsAppendBatch(
 	ctx context.Context, c rueidis.Client, params []JobsAppendParams,
 ) []redislua.Reply[int64] {

@@ -36,7 +36,7 @@ type LeaderboardTopResult struct {
 // LeaderboardTop tells the scores of the best players, and how many players there are. Order is
 // lost in a map; whoever needs it asks for LeaderboardAround.
 //
-// It only reads, on the primary.
+// The script only reads, on the primary.
 func (s *Scripts) LeaderboardTop(
 	ctx context.Context, c rueidis.Client, p LeaderboardTopParams,
 ) (LeaderboardTopResult, error) {
@@ -45,8 +45,8 @@ func (s *Scripts) LeaderboardTop(
 	return decodeLeaderboardTopReply(&s.leaderboardTopScript, s.leaderboardTopScript.Exec(ctx, c, &call))
 }
 
-// LeaderboardTopBatch calls [Scripts.LeaderboardTop] once for each of params, in one pipeline. It
-// is not atomic, and each call has its own Reply: if one fails, the others still run.
+// LeaderboardTopBatch calls [Scripts.LeaderboardTop] once for each of params, in one pipeline. The
+// batch is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) LeaderboardTopBatch(
 	ctx context.Context, c rueidis.Client, params []LeaderboardTopParams,
 ) []redislua.Reply[LeaderboardTopResult] {

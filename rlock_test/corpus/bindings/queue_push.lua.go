@@ -30,15 +30,16 @@ type QueuePushParams struct {
 
 // QueuePush appends messages to a bounded queue, all or none, and tells its new length.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) QueuePush(ctx context.Context, c rueidis.Client, p QueuePushParams) (int64, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeQueuePushReply(&s.queuePushScript, s.queuePushScript.Exec(ctx, c, &call))
 }
 
-// QueuePushBatch calls [Scripts.QueuePush] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// QueuePushBatch calls [Scripts.QueuePush] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) QueuePushBatch(
 	ctx context.Context, c rueidis.Client, params []QueuePushParams,
 ) []redislua.Reply[int64] {

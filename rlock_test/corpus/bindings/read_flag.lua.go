@@ -31,7 +31,7 @@ type ReadFlagParams struct {
 // ReadFlag reads one feature flag; nil means that it is not set. It is asked at every
 // request and seldom changes, so it is worth a place in the client-side cache.
 //
-// It only reads, on the primary.
+// The script only reads, on the primary.
 func (s *Scripts) ReadFlag(
 	ctx context.Context, c rueidis.Client, p ReadFlagParams,
 ) (redislua.Null[string], error) {
@@ -40,8 +40,8 @@ func (s *Scripts) ReadFlag(
 	return decodeReadFlagReply(&s.readFlagScript, s.readFlagScript.Exec(ctx, c, &call))
 }
 
-// ReadFlagBatch calls [Scripts.ReadFlag] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// ReadFlagBatch calls [Scripts.ReadFlag] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) ReadFlagBatch(
 	ctx context.Context, c rueidis.Client, params []ReadFlagParams,
 ) []redislua.Reply[redislua.Null[string]] {
@@ -49,9 +49,9 @@ func (s *Scripts) ReadFlagBatch(
 }
 
 // ReadFlagCached is [Scripts.ReadFlag] through the client-side cache. When the key changes, the
-// server tells the client, which drops the answer: an answer is as old as that message
-// is late. It may be as old as ttl if the connection is dead, or if the user lacks the
-// right +client|caching.
+// server tells the client, and the client drops the answer. So an answer is at most as old as
+// that message is late. If the connection is dead, or if the user lacks the right
+// +client|caching, the answer may be as old as ttl.
 func (s *Scripts) ReadFlagCached(
 	ctx context.Context, c rueidis.Client, p ReadFlagParams, ttl time.Duration,
 ) (redislua.Cached[redislua.Null[string]], error) {

@@ -28,7 +28,7 @@ type ReadFlagsParams struct {
 
 // ReadFlags reads all feature flags of a service.
 //
-// It only reads, on the primary.
+// The script only reads, on the primary.
 func (s *Scripts) ReadFlags(
 	ctx context.Context, c rueidis.Client, p ReadFlagsParams,
 ) (map[string]string, error) {
@@ -37,8 +37,8 @@ func (s *Scripts) ReadFlags(
 	return decodeReadFlagsReply(&s.readFlagsScript, s.readFlagsScript.Exec(ctx, c, &call))
 }
 
-// ReadFlagsBatch calls [Scripts.ReadFlags] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// ReadFlagsBatch calls [Scripts.ReadFlags] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) ReadFlagsBatch(
 	ctx context.Context, c rueidis.Client, params []ReadFlagsParams,
 ) []redislua.Reply[map[string]string] {

@@ -29,7 +29,7 @@ type ReadProfileParams struct {
 
 // ReadProfile reads a profile.
 //
-// It only reads, on the primary.
+// The script only reads, on the primary.
 func (s *Scripts) ReadProfile(
 	ctx context.Context, c rueidis.Client, p ReadProfileParams,
 ) (redislua.Null[Profile], error) {
@@ -38,8 +38,8 @@ func (s *Scripts) ReadProfile(
 	return decodeReadProfileReply(&s.readProfileScript, s.readProfileScript.Exec(ctx, c, &call))
 }
 
-// ReadProfileBatch calls [Scripts.ReadProfile] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// ReadProfileBatch calls [Scripts.ReadProfile] once for each of params, in one pipeline. The batch
+// is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) ReadProfileBatch(
 	ctx context.Context, c rueidis.Client, params []ReadProfileParams,
 ) []redislua.Reply[redislua.Null[Profile]] {
@@ -47,11 +47,11 @@ func (s *Scripts) ReadProfileBatch(
 }
 
 // ReadProfileCached is [Scripts.ReadProfile] through the client-side cache. When the key changes, the
-// server tells the client, which drops the answer: an answer is as old as that message
-// is late. It may be as old as ttl if the connection is dead, or if the user lacks the
-// right +client|caching.
+// server tells the client, and the client drops the answer. So an answer is at most as old as
+// that message is late. If the connection is dead, or if the user lacks the right
+// +client|caching, the answer may be as old as ttl.
 //
-// It sends GET in place of the script, which does nothing else.
+// The call sends GET in place of the script, because the script does nothing else.
 func (s *Scripts) ReadProfileCached(
 	ctx context.Context, c rueidis.Client, p ReadProfileParams, ttl time.Duration,
 ) (redislua.Cached[redislua.Null[Profile]], error) {

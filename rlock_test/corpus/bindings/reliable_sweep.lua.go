@@ -41,7 +41,8 @@ type ReliableSweepResult struct {
 // ReliableSweep gives up jobs whose workers have not acknowledged them in time. A job goes
 // back to the front of the queue, or to the dead letters after too many tries.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) ReliableSweep(
 	ctx context.Context, c rueidis.Client, p ReliableSweepParams,
 ) (ReliableSweepResult, error) {
@@ -50,8 +51,8 @@ func (s *Scripts) ReliableSweep(
 	return decodeReliableSweepReply(&s.reliableSweepScript, s.reliableSweepScript.Exec(ctx, c, &call))
 }
 
-// ReliableSweepBatch calls [Scripts.ReliableSweep] once for each of params, in one pipeline. It is
-// not atomic, and each call has its own Reply: if one fails, the others still run.
+// ReliableSweepBatch calls [Scripts.ReliableSweep] once for each of params, in one pipeline. The
+// batch is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) ReliableSweepBatch(
 	ctx context.Context, c rueidis.Client, params []ReliableSweepParams,
 ) []redislua.Reply[ReliableSweepResult] {

@@ -38,7 +38,7 @@ type RightsGrantResult struct {
 // RightsGrant grants and withdraws rights, which are the bits of a mask, and tells which of
 // the wanted ones the user now has. What is both granted and withdrawn is gone.
 //
-// It writes, and may be repeated: [New] says when the client sends a call again.
+// The script writes. A call may be repeated, and [New] says when the client sends a call again.
 func (s *Scripts) RightsGrant(
 	ctx context.Context, c rueidis.Client, p RightsGrantParams,
 ) (RightsGrantResult, error) {
@@ -47,8 +47,8 @@ func (s *Scripts) RightsGrant(
 	return decodeRightsGrantReply(&s.rightsGrantScript, s.rightsGrantScript.Exec(ctx, c, &call))
 }
 
-// RightsGrantBatch calls [Scripts.RightsGrant] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// RightsGrantBatch calls [Scripts.RightsGrant] once for each of params, in one pipeline. The batch
+// is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) RightsGrantBatch(
 	ctx context.Context, c rueidis.Client, params []RightsGrantParams,
 ) []redislua.Reply[RightsGrantResult] {

@@ -30,7 +30,8 @@ type SafeIncrementParams struct {
 // SafeIncrement adds to a counter that other programs may have left in any state. What is no
 // number is refused under a name of its own, instead of one of Redis's errors.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) SafeIncrement(
 	ctx context.Context, c rueidis.Client, p SafeIncrementParams,
 ) (float64, error) {
@@ -39,8 +40,8 @@ func (s *Scripts) SafeIncrement(
 	return decodeSafeIncrementReply(&s.safeIncrementScript, s.safeIncrementScript.Exec(ctx, c, &call))
 }
 
-// SafeIncrementBatch calls [Scripts.SafeIncrement] once for each of params, in one pipeline. It is
-// not atomic, and each call has its own Reply: if one fails, the others still run.
+// SafeIncrementBatch calls [Scripts.SafeIncrement] once for each of params, in one pipeline. The
+// batch is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) SafeIncrementBatch(
 	ctx context.Context, c rueidis.Client, params []SafeIncrementParams,
 ) []redislua.Reply[float64] {

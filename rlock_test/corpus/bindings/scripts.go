@@ -13,8 +13,8 @@ import (
 	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
-// If this does not compile, the generator and the module of luaimpl are not of one time: run the
-// generator of that module, or go get the module of the generator.
+// If this does not compile, the generator and the module of luaimpl do not fit. Run the generator
+// of that module, or go get the module of the generator.
 const _ = luaimpl.Version1
 
 // Errors that scripts reply with, for errors.Is.
@@ -116,10 +116,9 @@ type Scripts struct {
 	workStealScript         luaimpl.Lua
 }
 
-// New returns the scripts. After a network error, or while the server loads its data,
-// the client sends a call again until ctx ends, and returns the last answer. It does so
-// for scripts that only read, and for those that may be repeated. [redislua.WithoutRetry]
-// switches that off.
+// New returns the scripts. After a network error, or while the server loads its data, the client
+// sends a call again until ctx ends, and returns the last answer. The client does so for scripts
+// that only read, and for scripts that may be repeated. [redislua.WithoutRetry] switches that off.
 func New(opts ...redislua.Option) *Scripts {
 	pkg := luaimpl.NewBindings("bindings", opts)
 	return &Scripts{
@@ -250,10 +249,9 @@ func New(opts ...redislua.Option) *Scripts {
 	}
 }
 
-// Load sends every script to every node of the client, so that no call has to send its
-// script's text. It goes on after an error, and returns all errors. It is optional,
-// because a call sends the text to a server that does not know the script. The user
-// needs the right +script|load.
+// Load sends each script to each node of the client, so no call has to send its script's text.
+// Load goes on after an error, and returns all errors. Load is optional, because a call sends
+// the text to a server that does not know the script. The user needs the right +script|load.
 func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 	return luaimpl.Load(
 		ctx, c,
@@ -336,8 +334,8 @@ func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 	)
 }
 
-// Caller has the calls of [Scripts]. Code that takes a Caller can be tested with a fake, which
-// embeds a Caller and has the methods that the test needs.
+// Caller has the calls of [Scripts]. A test can pass a fake to code that takes a Caller. The fake
+// embeds a Caller, and has the methods that the test needs.
 type Caller interface {
 	AddressAdmit(ctx context.Context, c rueidis.Client, p AddressAdmitParams) (AddressAdmitResult, error)
 	AddressAdmitBatch(

@@ -37,7 +37,7 @@ type SemaphoreRefreshResult struct {
 // SemaphoreRefresh gives a permit that is still held a new lease, counted from now. A permit whose
 // lease has ended stays lost, even if nobody has taken it since.
 //
-// It writes, and may be repeated: [New] says when the client sends a call again.
+// The script writes. A call may be repeated, and [New] says when the client sends a call again.
 func (s *Scripts) SemaphoreRefresh(
 	ctx context.Context, c rueidis.Client, p SemaphoreRefreshParams,
 ) (SemaphoreRefreshResult, error) {
@@ -47,7 +47,7 @@ func (s *Scripts) SemaphoreRefresh(
 }
 
 // SemaphoreRefreshBatch calls [Scripts.SemaphoreRefresh] once for each of params, in one pipeline.
-// It is not atomic, and each call has its own Reply: if one fails, the others still run.
+// The batch is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) SemaphoreRefreshBatch(
 	ctx context.Context, c rueidis.Client, params []SemaphoreRefreshParams,
 ) []redislua.Reply[SemaphoreRefreshResult] {

@@ -35,7 +35,7 @@ type SessionTouchResult struct {
 
 // SessionTouch reads a session and keeps it alive for another idle time.
 //
-// It writes, and may be repeated: [New] says when the client sends a call again.
+// The script writes. A call may be repeated, and [New] says when the client sends a call again.
 func (s *Scripts) SessionTouch(
 	ctx context.Context, c rueidis.Client, p SessionTouchParams,
 ) (SessionTouchResult, error) {
@@ -44,8 +44,8 @@ func (s *Scripts) SessionTouch(
 	return decodeSessionTouchReply(&s.sessionTouchScript, s.sessionTouchScript.Exec(ctx, c, &call))
 }
 
-// SessionTouchBatch calls [Scripts.SessionTouch] once for each of params, in one pipeline. It is
-// not atomic, and each call has its own Reply: if one fails, the others still run.
+// SessionTouchBatch calls [Scripts.SessionTouch] once for each of params, in one pipeline. The
+// batch is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) SessionTouchBatch(
 	ctx context.Context, c rueidis.Client, params []SessionTouchParams,
 ) []redislua.Reply[SessionTouchResult] {

@@ -37,7 +37,8 @@ type SetAndNotifyResult struct {
 // SetAndNotify sets a value and tells the subscribers if it has changed, in one step: nobody
 // can hear of a value that is not there yet.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) SetAndNotify(
 	ctx context.Context, c rueidis.Client, p SetAndNotifyParams,
 ) (SetAndNotifyResult, error) {
@@ -46,8 +47,8 @@ func (s *Scripts) SetAndNotify(
 	return decodeSetAndNotifyReply(&s.setAndNotifyScript, s.setAndNotifyScript.Exec(ctx, c, &call))
 }
 
-// SetAndNotifyBatch calls [Scripts.SetAndNotify] once for each of params, in one pipeline. It is
-// not atomic, and each call has its own Reply: if one fails, the others still run.
+// SetAndNotifyBatch calls [Scripts.SetAndNotify] once for each of params, in one pipeline. The
+// batch is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) SetAndNotifyBatch(
 	ctx context.Context, c rueidis.Client, params []SetAndNotifyParams,
 ) []redislua.Reply[SetAndNotifyResult] {

@@ -32,8 +32,8 @@ type SharedPutParams struct {
 // had the lock since the caller's share was granted. The caller passes the Readers of its lock, and
 // one who has the whole lock is refused. In a cluster, lock and copy must share a {hash tag}.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
-// It is guarded: it writes only while lock is held.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run. The script is guarded: it writes only while the caller holds lock.
 func (s *Scripts) SharedPut(ctx context.Context, c rueidis.Client, p SharedPutParams) error {
 	var call luaimpl.Call
 	p.encode(&call)
@@ -41,8 +41,8 @@ func (s *Scripts) SharedPut(ctx context.Context, c rueidis.Client, p SharedPutPa
 	return err
 }
 
-// SharedPutBatch calls [Scripts.SharedPut] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// SharedPutBatch calls [Scripts.SharedPut] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) SharedPutBatch(
 	ctx context.Context, c rueidis.Client, params []SharedPutParams,
 ) []redislua.Reply[struct{}] {

@@ -40,7 +40,8 @@ type SlidingCounterResult struct {
 // window and that part of the previous one which the sliding window still
 // covers. It takes two small counters, whatever the limit.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) SlidingCounter(
 	ctx context.Context, c rueidis.Client, p SlidingCounterParams,
 ) (SlidingCounterResult, error) {
@@ -49,8 +50,8 @@ func (s *Scripts) SlidingCounter(
 	return decodeSlidingCounterReply(&s.slidingCounterScript, s.slidingCounterScript.Exec(ctx, c, &call))
 }
 
-// SlidingCounterBatch calls [Scripts.SlidingCounter] once for each of params, in one pipeline. It
-// is not atomic, and each call has its own Reply: if one fails, the others still run.
+// SlidingCounterBatch calls [Scripts.SlidingCounter] once for each of params, in one pipeline. The
+// batch is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) SlidingCounterBatch(
 	ctx context.Context, c rueidis.Client, params []SlidingCounterParams,
 ) []redislua.Reply[SlidingCounterResult] {

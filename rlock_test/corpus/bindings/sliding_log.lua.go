@@ -40,7 +40,8 @@ type SlidingLogResult struct {
 // now. It remembers every admitted request, which is exact and takes memory in
 // proportion to the limit; for large limits see sliding_counter.lua.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) SlidingLog(
 	ctx context.Context, c rueidis.Client, p SlidingLogParams,
 ) (SlidingLogResult, error) {
@@ -49,8 +50,8 @@ func (s *Scripts) SlidingLog(
 	return decodeSlidingLogReply(&s.slidingLogScript, s.slidingLogScript.Exec(ctx, c, &call))
 }
 
-// SlidingLogBatch calls [Scripts.SlidingLog] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// SlidingLogBatch calls [Scripts.SlidingLog] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) SlidingLogBatch(
 	ctx context.Context, c rueidis.Client, params []SlidingLogParams,
 ) []redislua.Reply[SlidingLogResult] {

@@ -35,7 +35,7 @@ type StockReportResult struct {
 // StockReport tells what is in stock of several articles, all at the same instant; nil for an
 // article that is not known.
 //
-// It only reads, on the primary.
+// The script only reads, on the primary.
 func (s *Scripts) StockReport(
 	ctx context.Context, c rueidis.Client, p StockReportParams,
 ) (StockReportResult, error) {
@@ -44,8 +44,8 @@ func (s *Scripts) StockReport(
 	return decodeStockReportReply(&s.stockReportScript, s.stockReportScript.Exec(ctx, c, &call))
 }
 
-// StockReportBatch calls [Scripts.StockReport] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// StockReportBatch calls [Scripts.StockReport] once for each of params, in one pipeline. The batch
+// is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) StockReportBatch(
 	ctx context.Context, c rueidis.Client, params []StockReportParams,
 ) []redislua.Reply[StockReportResult] {

@@ -41,7 +41,8 @@ type StreamClaimResult struct {
 // StreamClaim takes over events that another consumer has had for too long without
 // acknowledging them. Go on with next until it is 0-0.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) StreamClaim(
 	ctx context.Context, c rueidis.Client, p StreamClaimParams,
 ) (StreamClaimResult, error) {
@@ -50,8 +51,8 @@ func (s *Scripts) StreamClaim(
 	return decodeStreamClaimReply(&s.streamClaimScript, s.streamClaimScript.Exec(ctx, c, &call))
 }
 
-// StreamClaimBatch calls [Scripts.StreamClaim] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// StreamClaimBatch calls [Scripts.StreamClaim] once for each of params, in one pipeline. The batch
+// is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) StreamClaimBatch(
 	ctx context.Context, c rueidis.Client, params []StreamClaimParams,
 ) []redislua.Reply[StreamClaimResult] {

@@ -28,15 +28,15 @@ type TagsOfParams struct {
 
 // TagsOf reads the tags of several articles. Those without tags are left out.
 //
-// It only reads, on the primary.
+// The script only reads, on the primary.
 func (s *Scripts) TagsOf(ctx context.Context, c rueidis.Client, p TagsOfParams) (map[string][]string, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeTagsOfReply(&s.tagsOfScript, s.tagsOfScript.Exec(ctx, c, &call))
 }
 
-// TagsOfBatch calls [Scripts.TagsOf] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// TagsOfBatch calls [Scripts.TagsOf] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) TagsOfBatch(
 	ctx context.Context, c rueidis.Client, params []TagsOfParams,
 ) []redislua.Reply[map[string][]string] {

@@ -40,7 +40,8 @@ type TokenBucketResult struct {
 // TokenBucket takes tokens from a bucket that fills at a constant rate up to its capacity.
 // What it refuses costs nothing, and wait tells when it would be granted.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) TokenBucket(
 	ctx context.Context, c rueidis.Client, p TokenBucketParams,
 ) (TokenBucketResult, error) {
@@ -49,8 +50,8 @@ func (s *Scripts) TokenBucket(
 	return decodeTokenBucketReply(&s.tokenBucketScript, s.tokenBucketScript.Exec(ctx, c, &call))
 }
 
-// TokenBucketBatch calls [Scripts.TokenBucket] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// TokenBucketBatch calls [Scripts.TokenBucket] once for each of params, in one pipeline. The batch
+// is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) TokenBucketBatch(
 	ctx context.Context, c rueidis.Client, params []TokenBucketParams,
 ) []redislua.Reply[TokenBucketResult] {

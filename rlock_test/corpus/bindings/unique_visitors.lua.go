@@ -33,7 +33,7 @@ type UniqueVisitorsParams struct {
 // UniqueVisitors counts a visitor in the current bucket and estimates how many different ones
 // all the buckets have seen; a sliding window of buckets is a sliding count.
 //
-// It writes, and may be repeated: [New] says when the client sends a call again.
+// The script writes. A call may be repeated, and [New] says when the client sends a call again.
 func (s *Scripts) UniqueVisitors(
 	ctx context.Context, c rueidis.Client, p UniqueVisitorsParams,
 ) (int64, error) {
@@ -42,8 +42,8 @@ func (s *Scripts) UniqueVisitors(
 	return decodeUniqueVisitorsReply(&s.uniqueVisitorsScript, s.uniqueVisitorsScript.Exec(ctx, c, &call))
 }
 
-// UniqueVisitorsBatch calls [Scripts.UniqueVisitors] once for each of params, in one pipeline. It
-// is not atomic, and each call has its own Reply: if one fails, the others still run.
+// UniqueVisitorsBatch calls [Scripts.UniqueVisitors] once for each of params, in one pipeline. The
+// batch is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) UniqueVisitorsBatch(
 	ctx context.Context, c rueidis.Client, params []UniqueVisitorsParams,
 ) []redislua.Reply[int64] {

@@ -36,7 +36,7 @@ type ValuesFetchResult struct {
 
 // ValuesFetch reads what ValuesStore has stored.
 //
-// It only reads, on the primary.
+// The script only reads, on the primary.
 func (s *Scripts) ValuesFetch(
 	ctx context.Context, c rueidis.Client, p ValuesFetchParams,
 ) (ValuesFetchResult, error) {
@@ -45,8 +45,8 @@ func (s *Scripts) ValuesFetch(
 	return decodeValuesFetchReply(&s.valuesFetchScript, s.valuesFetchScript.Exec(ctx, c, &call))
 }
 
-// ValuesFetchBatch calls [Scripts.ValuesFetch] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// ValuesFetchBatch calls [Scripts.ValuesFetch] once for each of params, in one pipeline. The batch
+// is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) ValuesFetchBatch(
 	ctx context.Context, c rueidis.Client, params []ValuesFetchParams,
 ) []redislua.Reply[ValuesFetchResult] {

@@ -43,7 +43,8 @@ type ValuesStoreResult struct {
 
 // ValuesStore counts with numbers as they are sent, and stores values for ValuesFetch.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) ValuesStore(
 	ctx context.Context, c rueidis.Client, p ValuesStoreParams,
 ) (ValuesStoreResult, error) {
@@ -52,8 +53,8 @@ func (s *Scripts) ValuesStore(
 	return decodeValuesStoreReply(&s.valuesStoreScript, s.valuesStoreScript.Exec(ctx, c, &call))
 }
 
-// ValuesStoreBatch calls [Scripts.ValuesStore] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// ValuesStoreBatch calls [Scripts.ValuesStore] once for each of params, in one pipeline. The batch
+// is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) ValuesStoreBatch(
 	ctx context.Context, c rueidis.Client, params []ValuesStoreParams,
 ) []redislua.Reply[ValuesStoreResult] {

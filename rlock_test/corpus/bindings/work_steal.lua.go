@@ -36,7 +36,8 @@ type WorkStealResult struct {
 // WorkSteal moves half of the jobs of the busiest queue to an idle one, and tells which
 // queue that was; 0 means that none has more than one job.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) WorkSteal(
 	ctx context.Context, c rueidis.Client, p WorkStealParams,
 ) (WorkStealResult, error) {
@@ -45,8 +46,8 @@ func (s *Scripts) WorkSteal(
 	return decodeWorkStealReply(&s.workStealScript, s.workStealScript.Exec(ctx, c, &call))
 }
 
-// WorkStealBatch calls [Scripts.WorkSteal] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// WorkStealBatch calls [Scripts.WorkSteal] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) WorkStealBatch(
 	ctx context.Context, c rueidis.Client, params []WorkStealParams,
 ) []redislua.Reply[WorkStealResult] {

@@ -28,15 +28,15 @@ type AnythingParams struct {
 
 // Anything tells what a key holds, whatever it is.
 //
-// It only reads, on the primary.
+// The script only reads, on the primary.
 func (s *Scripts) Anything(ctx context.Context, c redis.UniversalClient, p AnythingParams) (any, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeAnythingReply(&s.anythingScript, s.anythingScript.Exec(ctx, c, &call))
 }
 
-// AnythingBatch calls [Scripts.Anything] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// AnythingBatch calls [Scripts.Anything] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) AnythingBatch(
 	ctx context.Context, c redis.UniversalClient, params []AnythingParams,
 ) []redislua.Reply[any] {

@@ -32,15 +32,16 @@ type BloomAddParams struct {
 // BloomAdd adds items to a Bloom filter and tells for each whether it is new. "New" is
 // certain; "not new" is wrong now and then, more often as the filter fills up.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) BloomAdd(ctx context.Context, c redis.UniversalClient, p BloomAddParams) ([]bool, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeBloomAddReply(&s.bloomAddScript, s.bloomAddScript.Exec(ctx, c, &call))
 }
 
-// BloomAddBatch calls [Scripts.BloomAdd] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// BloomAddBatch calls [Scripts.BloomAdd] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) BloomAddBatch(
 	ctx context.Context, c redis.UniversalClient, params []BloomAddParams,
 ) []redislua.Reply[[]bool] {

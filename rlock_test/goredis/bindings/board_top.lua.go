@@ -35,7 +35,7 @@ type BoardTopItem struct {
 
 // BoardTop tells the best of a leaderboard with their scores, as a list of all values in turn.
 //
-// It only reads, on the primary.
+// The script only reads, on the primary.
 func (s *Scripts) BoardTop(
 	ctx context.Context, c redis.UniversalClient, p BoardTopParams,
 ) ([]BoardTopItem, error) {
@@ -44,8 +44,8 @@ func (s *Scripts) BoardTop(
 	return decodeBoardTopReply(&s.boardTopScript, s.boardTopScript.Exec(ctx, c, &call))
 }
 
-// BoardTopBatch calls [Scripts.BoardTop] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// BoardTopBatch calls [Scripts.BoardTop] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) BoardTopBatch(
 	ctx context.Context, c redis.UniversalClient, params []BoardTopParams,
 ) []redislua.Reply[[]BoardTopItem] {

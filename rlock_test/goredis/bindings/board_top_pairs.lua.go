@@ -36,7 +36,7 @@ type BoardTopPairsItem struct {
 // BoardTopPairs tells the best of a leaderboard with their scores, as a list of pairs, which is how
 // a server answers in the newer version of the protocol.
 //
-// It only reads, on the primary.
+// The script only reads, on the primary.
 func (s *Scripts) BoardTopPairs(
 	ctx context.Context, c redis.UniversalClient, p BoardTopPairsParams,
 ) ([]BoardTopPairsItem, error) {
@@ -45,8 +45,8 @@ func (s *Scripts) BoardTopPairs(
 	return decodeBoardTopPairsReply(&s.boardTopPairsScript, s.boardTopPairsScript.Exec(ctx, c, &call))
 }
 
-// BoardTopPairsBatch calls [Scripts.BoardTopPairs] once for each of params, in one pipeline. It is
-// not atomic, and each call has its own Reply: if one fails, the others still run.
+// BoardTopPairsBatch calls [Scripts.BoardTopPairs] once for each of params, in one pipeline. The
+// batch is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) BoardTopPairsBatch(
 	ctx context.Context, c redis.UniversalClient, params []BoardTopPairsParams,
 ) []redislua.Reply[[]BoardTopPairsItem] {

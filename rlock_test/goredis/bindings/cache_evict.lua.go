@@ -33,7 +33,8 @@ type CacheEvictParams struct {
 // CacheEvict removes entries of a cache that have expired, and then the ones that expire
 // next until at most so many are left. The removed names are the answer.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) CacheEvict(
 	ctx context.Context, c redis.UniversalClient, p CacheEvictParams,
 ) ([]string, error) {
@@ -42,8 +43,8 @@ func (s *Scripts) CacheEvict(
 	return decodeCacheEvictReply(&s.cacheEvictScript, s.cacheEvictScript.Exec(ctx, c, &call))
 }
 
-// CacheEvictBatch calls [Scripts.CacheEvict] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// CacheEvictBatch calls [Scripts.CacheEvict] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) CacheEvictBatch(
 	ctx context.Context, c redis.UniversalClient, params []CacheEvictParams,
 ) []redislua.Reply[[]string] {

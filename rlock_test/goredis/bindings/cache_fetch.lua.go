@@ -40,7 +40,8 @@ type CacheFetchResult struct {
 // is missing or past its best time, the first one to ask is told to refresh it;
 // the others get the old value, or nothing, and ask again later.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) CacheFetch(
 	ctx context.Context, c redis.UniversalClient, p CacheFetchParams,
 ) (CacheFetchResult, error) {
@@ -49,8 +50,8 @@ func (s *Scripts) CacheFetch(
 	return decodeCacheFetchReply(&s.cacheFetchScript, s.cacheFetchScript.Exec(ctx, c, &call))
 }
 
-// CacheFetchBatch calls [Scripts.CacheFetch] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// CacheFetchBatch calls [Scripts.CacheFetch] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) CacheFetchBatch(
 	ctx context.Context, c redis.UniversalClient, params []CacheFetchParams,
 ) []redislua.Reply[CacheFetchResult] {

@@ -33,7 +33,7 @@ type CacheStoreParams struct {
 
 // CacheStore stores a refreshed value for CacheFetch.
 //
-// It writes, and may be repeated: [New] says when the client sends a call again.
+// The script writes. A call may be repeated, and [New] says when the client sends a call again.
 func (s *Scripts) CacheStore(ctx context.Context, c redis.UniversalClient, p CacheStoreParams) error {
 	var call luaimpl.Call
 	p.encode(&call)
@@ -41,8 +41,8 @@ func (s *Scripts) CacheStore(ctx context.Context, c redis.UniversalClient, p Cac
 	return err
 }
 
-// CacheStoreBatch calls [Scripts.CacheStore] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// CacheStoreBatch calls [Scripts.CacheStore] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) CacheStoreBatch(
 	ctx context.Context, c redis.UniversalClient, params []CacheStoreParams,
 ) []redislua.Reply[struct{}] {

@@ -30,15 +30,16 @@ type CartMergeParams struct {
 // CartMerge merges a guest's cart into the cart of the user who has just signed in, and
 // answers the whole. Quantities of the same article add up.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) CartMerge(ctx context.Context, c redis.UniversalClient, p CartMergeParams) (Cart, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeCartMergeReply(&s.cartMergeScript, s.cartMergeScript.Exec(ctx, c, &call))
 }
 
-// CartMergeBatch calls [Scripts.CartMerge] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// CartMergeBatch calls [Scripts.CartMerge] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) CartMergeBatch(
 	ctx context.Context, c redis.UniversalClient, params []CartMergeParams,
 ) []redislua.Reply[Cart] {

@@ -36,7 +36,8 @@ type CheckinResult struct {
 // Checkin marks a user as present on a day of the year and counts the days in a row up
 // to that one.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) Checkin(
 	ctx context.Context, c redis.UniversalClient, p CheckinParams,
 ) (CheckinResult, error) {
@@ -45,8 +46,8 @@ func (s *Scripts) Checkin(
 	return decodeCheckinReply(&s.checkinScript, s.checkinScript.Exec(ctx, c, &call))
 }
 
-// CheckinBatch calls [Scripts.Checkin] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// CheckinBatch calls [Scripts.Checkin] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) CheckinBatch(
 	ctx context.Context, c redis.UniversalClient, params []CheckinParams,
 ) []redislua.Reply[CheckinResult] {

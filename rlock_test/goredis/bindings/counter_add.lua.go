@@ -32,7 +32,8 @@ type CounterAddParams struct {
 // CounterAdd adds to a counter that is forgotten some time after it was started. Adding
 // later does not prolong it.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) CounterAdd(
 	ctx context.Context, c redis.UniversalClient, p CounterAddParams,
 ) (int64, error) {
@@ -41,8 +42,8 @@ func (s *Scripts) CounterAdd(
 	return decodeCounterAddReply(&s.counterAddScript, s.counterAddScript.Exec(ctx, c, &call))
 }
 
-// CounterAddBatch calls [Scripts.CounterAdd] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// CounterAddBatch calls [Scripts.CounterAdd] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) CounterAddBatch(
 	ctx context.Context, c redis.UniversalClient, params []CounterAddParams,
 ) []redislua.Reply[int64] {

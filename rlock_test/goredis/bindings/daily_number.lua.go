@@ -29,7 +29,8 @@ type DailyNumberParams struct {
 
 // DailyNumber gives out the next number of the day, such as 20240131-0007 for an invoice.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) DailyNumber(
 	ctx context.Context, c redis.UniversalClient, p DailyNumberParams,
 ) (string, error) {
@@ -38,8 +39,8 @@ func (s *Scripts) DailyNumber(
 	return decodeDailyNumberReply(&s.dailyNumberScript, s.dailyNumberScript.Exec(ctx, c, &call))
 }
 
-// DailyNumberBatch calls [Scripts.DailyNumber] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// DailyNumberBatch calls [Scripts.DailyNumber] once for each of params, in one pipeline. The batch
+// is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) DailyNumberBatch(
 	ctx context.Context, c redis.UniversalClient, params []DailyNumberParams,
 ) []redislua.Reply[string] {

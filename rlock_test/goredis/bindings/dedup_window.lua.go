@@ -33,7 +33,8 @@ type DedupWindowParams struct {
 // DedupWindow tells for each of some message ids whether it is seen for the first time in
 // the window. An id that comes again does not start its window anew.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) DedupWindow(
 	ctx context.Context, c redis.UniversalClient, p DedupWindowParams,
 ) ([]bool, error) {
@@ -42,8 +43,8 @@ func (s *Scripts) DedupWindow(
 	return decodeDedupWindowReply(&s.dedupWindowScript, s.dedupWindowScript.Exec(ctx, c, &call))
 }
 
-// DedupWindowBatch calls [Scripts.DedupWindow] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// DedupWindowBatch calls [Scripts.DedupWindow] once for each of params, in one pipeline. The batch
+// is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) DedupWindowBatch(
 	ctx context.Context, c redis.UniversalClient, params []DedupWindowParams,
 ) []redislua.Reply[[]bool] {

@@ -33,7 +33,8 @@ type DelayedMoveDueParams struct {
 // DelayedMoveDue moves jobs that are due to the queue of ready jobs, the longest due first, and
 // tells their ids.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) DelayedMoveDue(
 	ctx context.Context, c redis.UniversalClient, p DelayedMoveDueParams,
 ) ([]string, error) {
@@ -42,8 +43,8 @@ func (s *Scripts) DelayedMoveDue(
 	return decodeDelayedMoveDueReply(&s.delayedMoveDueScript, s.delayedMoveDueScript.Exec(ctx, c, &call))
 }
 
-// DelayedMoveDueBatch calls [Scripts.DelayedMoveDue] once for each of params, in one pipeline. It
-// is not atomic, and each call has its own Reply: if one fails, the others still run.
+// DelayedMoveDueBatch calls [Scripts.DelayedMoveDue] once for each of params, in one pipeline. The
+// batch is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) DelayedMoveDueBatch(
 	ctx context.Context, c redis.UniversalClient, params []DelayedMoveDueParams,
 ) []redislua.Reply[[]string] {

@@ -34,7 +34,7 @@ type DelayedScheduleParams struct {
 // DelayedSchedule files a job to be run later. A job that is filed twice is due at its latest
 // time, with its latest content.
 //
-// It writes, and may be repeated: [New] says when the client sends a call again.
+// The script writes. A call may be repeated, and [New] says when the client sends a call again.
 func (s *Scripts) DelayedSchedule(
 	ctx context.Context, c redis.UniversalClient, p DelayedScheduleParams,
 ) error {
@@ -44,8 +44,8 @@ func (s *Scripts) DelayedSchedule(
 	return err
 }
 
-// DelayedScheduleBatch calls [Scripts.DelayedSchedule] once for each of params, in one pipeline. It
-// is not atomic, and each call has its own Reply: if one fails, the others still run.
+// DelayedScheduleBatch calls [Scripts.DelayedSchedule] once for each of params, in one pipeline.
+// The batch is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) DelayedScheduleBatch(
 	ctx context.Context, c redis.UniversalClient, params []DelayedScheduleParams,
 ) []redislua.Reply[struct{}] {

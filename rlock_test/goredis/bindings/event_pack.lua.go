@@ -33,7 +33,8 @@ type EventPackParams struct {
 // EventPack appends an event to a compact history, which keeps MessagePack, and answers the
 // history as JSON, the oldest event first.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) EventPack(
 	ctx context.Context, c redis.UniversalClient, p EventPackParams,
 ) ([]Event, error) {
@@ -42,8 +43,8 @@ func (s *Scripts) EventPack(
 	return decodeEventPackReply(&s.eventPackScript, s.eventPackScript.Exec(ctx, c, &call))
 }
 
-// EventPackBatch calls [Scripts.EventPack] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// EventPackBatch calls [Scripts.EventPack] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) EventPackBatch(
 	ctx context.Context, c redis.UniversalClient, params []EventPackParams,
 ) []redislua.Reply[[]Event] {

@@ -32,8 +32,8 @@ type FencedPutParams struct {
 // remembers the largest fence it was written with, so this works wherever the
 // lock lives, and when the lock is long gone.
 //
-// It writes, and may be repeated: [New] says when the client sends a call again.
-// It is guarded: it writes only if fence is not smaller than the fence in entry.
+// The script writes. A call may be repeated, and [New] says when the client sends a call again.
+// The script is guarded: it writes only if fence is not smaller than the fence in entry.
 func (s *Scripts) FencedPut(ctx context.Context, c redis.UniversalClient, p FencedPutParams) error {
 	var call luaimpl.Call
 	p.encode(&call)
@@ -41,8 +41,8 @@ func (s *Scripts) FencedPut(ctx context.Context, c redis.UniversalClient, p Fenc
 	return err
 }
 
-// FencedPutBatch calls [Scripts.FencedPut] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// FencedPutBatch calls [Scripts.FencedPut] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) FencedPutBatch(
 	ctx context.Context, c redis.UniversalClient, params []FencedPutParams,
 ) []redislua.Reply[struct{}] {

@@ -39,7 +39,7 @@ type GeoNearbyResult struct {
 // GeoNearby tells the places within a distance of a point, the nearest first, and how far
 // away each is.
 //
-// It only reads, on the primary.
+// The script only reads, on the primary.
 func (s *Scripts) GeoNearby(
 	ctx context.Context, c redis.UniversalClient, p GeoNearbyParams,
 ) (GeoNearbyResult, error) {
@@ -48,8 +48,8 @@ func (s *Scripts) GeoNearby(
 	return decodeGeoNearbyReply(&s.geoNearbyScript, s.geoNearbyScript.Exec(ctx, c, &call))
 }
 
-// GeoNearbyBatch calls [Scripts.GeoNearby] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// GeoNearbyBatch calls [Scripts.GeoNearby] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) GeoNearbyBatch(
 	ctx context.Context, c redis.UniversalClient, params []GeoNearbyParams,
 ) []redislua.Reply[GeoNearbyResult] {

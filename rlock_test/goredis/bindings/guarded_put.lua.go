@@ -32,8 +32,8 @@ type GuardedPutParams struct {
 // step as the value is written, so a holder that has lost the lock writes nothing.
 // In a cluster, lock and value must share a {hash tag}.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
-// It is guarded: it writes only while lock is held.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run. The script is guarded: it writes only while the caller holds lock.
 func (s *Scripts) GuardedPut(ctx context.Context, c redis.UniversalClient, p GuardedPutParams) error {
 	var call luaimpl.Call
 	p.encode(&call)
@@ -41,8 +41,8 @@ func (s *Scripts) GuardedPut(ctx context.Context, c redis.UniversalClient, p Gua
 	return err
 }
 
-// GuardedPutBatch calls [Scripts.GuardedPut] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// GuardedPutBatch calls [Scripts.GuardedPut] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) GuardedPutBatch(
 	ctx context.Context, c redis.UniversalClient, params []GuardedPutParams,
 ) []redislua.Reply[struct{}] {

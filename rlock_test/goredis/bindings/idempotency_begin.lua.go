@@ -39,7 +39,7 @@ type IdempotencyBeginResult struct {
 // first caller gets started and does the work. Others get the stored receipt, or
 // nothing while the first one is still at it.
 //
-// It writes, and may be repeated: [New] says when the client sends a call again.
+// The script writes. A call may be repeated, and [New] says when the client sends a call again.
 func (s *Scripts) IdempotencyBegin(
 	ctx context.Context, c redis.UniversalClient, p IdempotencyBeginParams,
 ) (IdempotencyBeginResult, error) {
@@ -49,7 +49,7 @@ func (s *Scripts) IdempotencyBegin(
 }
 
 // IdempotencyBeginBatch calls [Scripts.IdempotencyBegin] once for each of params, in one pipeline.
-// It is not atomic, and each call has its own Reply: if one fails, the others still run.
+// The batch is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) IdempotencyBeginBatch(
 	ctx context.Context, c redis.UniversalClient, params []IdempotencyBeginParams,
 ) []redislua.Reply[IdempotencyBeginResult] {

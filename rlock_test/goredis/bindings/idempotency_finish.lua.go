@@ -32,7 +32,7 @@ type IdempotencyFinishParams struct {
 
 // IdempotencyFinish stores the receipt of an operation for everybody who asks for it again.
 //
-// It writes, and may be repeated: [New] says when the client sends a call again.
+// The script writes. A call may be repeated, and [New] says when the client sends a call again.
 func (s *Scripts) IdempotencyFinish(
 	ctx context.Context, c redis.UniversalClient, p IdempotencyFinishParams,
 ) error {
@@ -45,7 +45,8 @@ func (s *Scripts) IdempotencyFinish(
 }
 
 // IdempotencyFinishBatch calls [Scripts.IdempotencyFinish] once for each of params, in one
-// pipeline. It is not atomic, and each call has its own Reply: if one fails, the others still run.
+// pipeline. The batch is not atomic. Each call has its own Reply. If one call fails, the others
+// still run.
 func (s *Scripts) IdempotencyFinishBatch(
 	ctx context.Context, c redis.UniversalClient, params []IdempotencyFinishParams,
 ) []redislua.Reply[struct{}] {

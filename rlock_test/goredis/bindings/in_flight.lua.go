@@ -40,7 +40,8 @@ type InFlightResult struct {
 // The caller that entered must leave; the expiry of the whole counter mends the
 // count after a crash, once the backend has been idle for that long.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) InFlight(
 	ctx context.Context, c redis.UniversalClient, p InFlightParams,
 ) (InFlightResult, error) {
@@ -49,8 +50,8 @@ func (s *Scripts) InFlight(
 	return decodeInFlightReply(&s.inFlightScript, s.inFlightScript.Exec(ctx, c, &call))
 }
 
-// InFlightBatch calls [Scripts.InFlight] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// InFlightBatch calls [Scripts.InFlight] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) InFlightBatch(
 	ctx context.Context, c redis.UniversalClient, params []InFlightParams,
 ) []redislua.Reply[InFlightResult] {

@@ -28,7 +28,7 @@ type JobsListParams struct {
 
 // JobsList reads all jobs by their ids.
 //
-// It only reads, on the primary.
+// The script only reads, on the primary.
 func (s *Scripts) JobsList(
 	ctx context.Context, c redis.UniversalClient, p JobsListParams,
 ) (map[string]Job, error) {
@@ -37,8 +37,8 @@ func (s *Scripts) JobsList(
 	return decodeJobsListReply(&s.jobsListScript, s.jobsListScript.Exec(ctx, c, &call))
 }
 
-// JobsListBatch calls [Scripts.JobsList] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// JobsListBatch calls [Scripts.JobsList] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) JobsListBatch(
 	ctx context.Context, c redis.UniversalClient, params []JobsListParams,
 ) []redislua.Reply[map[string]Job] {

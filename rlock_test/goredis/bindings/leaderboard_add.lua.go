@@ -36,7 +36,8 @@ type LeaderboardAddResult struct {
 
 // LeaderboardAdd adds to a player's score and tells the new score and rank.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) LeaderboardAdd(
 	ctx context.Context, c redis.UniversalClient, p LeaderboardAddParams,
 ) (LeaderboardAddResult, error) {
@@ -45,8 +46,8 @@ func (s *Scripts) LeaderboardAdd(
 	return decodeLeaderboardAddReply(&s.leaderboardAddScript, s.leaderboardAddScript.Exec(ctx, c, &call))
 }
 
-// LeaderboardAddBatch calls [Scripts.LeaderboardAdd] once for each of params, in one pipeline. It
-// is not atomic, and each call has its own Reply: if one fails, the others still run.
+// LeaderboardAddBatch calls [Scripts.LeaderboardAdd] once for each of params, in one pipeline. The
+// batch is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) LeaderboardAddBatch(
 	ctx context.Context, c redis.UniversalClient, params []LeaderboardAddParams,
 ) []redislua.Reply[LeaderboardAddResult] {

@@ -37,7 +37,7 @@ type LeaderboardAroundResult struct {
 // LeaderboardAround tells a player's rank and the rows around it, best first. A player who is not
 // on the board has no rank and gets no rows.
 //
-// It only reads, on the primary.
+// The script only reads, on the primary.
 func (s *Scripts) LeaderboardAround(
 	ctx context.Context, c redis.UniversalClient, p LeaderboardAroundParams,
 ) (LeaderboardAroundResult, error) {
@@ -49,7 +49,8 @@ func (s *Scripts) LeaderboardAround(
 }
 
 // LeaderboardAroundBatch calls [Scripts.LeaderboardAround] once for each of params, in one
-// pipeline. It is not atomic, and each call has its own Reply: if one fails, the others still run.
+// pipeline. The batch is not atomic. Each call has its own Reply. If one call fails, the others
+// still run.
 func (s *Scripts) LeaderboardAroundBatch(
 	ctx context.Context, c redis.UniversalClient, params []LeaderboardAroundParams,
 ) []redislua.Reply[LeaderboardAroundResult] {

@@ -38,7 +38,8 @@ type LeakyBucketResult struct {
 // LeakyBucket spaces requests evenly, letting a burst through ahead of schedule (GCRA). It
 // keeps one instant per client: when the next request would be due.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) LeakyBucket(
 	ctx context.Context, c redis.UniversalClient, p LeakyBucketParams,
 ) (LeakyBucketResult, error) {
@@ -47,8 +48,8 @@ func (s *Scripts) LeakyBucket(
 	return decodeLeakyBucketReply(&s.leakyBucketScript, s.leakyBucketScript.Exec(ctx, c, &call))
 }
 
-// LeakyBucketBatch calls [Scripts.LeakyBucket] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// LeakyBucketBatch calls [Scripts.LeakyBucket] once for each of params, in one pipeline. The batch
+// is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) LeakyBucketBatch(
 	ctx context.Context, c redis.UniversalClient, params []LeakyBucketParams,
 ) []redislua.Reply[LeakyBucketResult] {

@@ -38,7 +38,8 @@ type MeanAddResult struct {
 // MeanAdd adds a measurement to a running mean and tells the mean, the least and the
 // largest value so far (Welford's method, which does not drift).
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) MeanAdd(
 	ctx context.Context, c redis.UniversalClient, p MeanAddParams,
 ) (MeanAddResult, error) {
@@ -47,8 +48,8 @@ func (s *Scripts) MeanAdd(
 	return decodeMeanAddReply(&s.meanAddScript, s.meanAddScript.Exec(ctx, c, &call))
 }
 
-// MeanAddBatch calls [Scripts.MeanAdd] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// MeanAddBatch calls [Scripts.MeanAdd] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) MeanAddBatch(
 	ctx context.Context, c redis.UniversalClient, params []MeanAddParams,
 ) []redislua.Reply[MeanAddResult] {

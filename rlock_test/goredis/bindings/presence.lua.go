@@ -36,7 +36,7 @@ type PresenceResult struct {
 // Presence tells for several users since when they are online and for how long that still
 // counts without another heartbeat.
 //
-// It only reads, on the primary.
+// The script only reads, on the primary.
 func (s *Scripts) Presence(
 	ctx context.Context, c redis.UniversalClient, p PresenceParams,
 ) (PresenceResult, error) {
@@ -45,8 +45,8 @@ func (s *Scripts) Presence(
 	return decodePresenceReply(&s.presenceScript, s.presenceScript.Exec(ctx, c, &call))
 }
 
-// PresenceBatch calls [Scripts.Presence] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// PresenceBatch calls [Scripts.Presence] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) PresenceBatch(
 	ctx context.Context, c redis.UniversalClient, params []PresenceParams,
 ) []redislua.Reply[PresenceResult] {

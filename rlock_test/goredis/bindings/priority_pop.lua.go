@@ -34,7 +34,8 @@ type PriorityPopResult struct {
 
 // PriorityPop takes the item with the highest priority; nil means that there is none.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) PriorityPop(
 	ctx context.Context, c redis.UniversalClient, p PriorityPopParams,
 ) (PriorityPopResult, error) {
@@ -43,8 +44,8 @@ func (s *Scripts) PriorityPop(
 	return decodePriorityPopReply(&s.priorityPopScript, s.priorityPopScript.Exec(ctx, c, &call))
 }
 
-// PriorityPopBatch calls [Scripts.PriorityPop] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// PriorityPopBatch calls [Scripts.PriorityPop] once for each of params, in one pipeline. The batch
+// is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) PriorityPopBatch(
 	ctx context.Context, c redis.UniversalClient, params []PriorityPopParams,
 ) []redislua.Reply[PriorityPopResult] {

@@ -31,7 +31,8 @@ type PriorityPushParams struct {
 // PriorityPush adds an item to a priority queue, or raises the priority of one that is there;
 // it never lowers it. True means that something has changed.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) PriorityPush(
 	ctx context.Context, c redis.UniversalClient, p PriorityPushParams,
 ) (bool, error) {
@@ -40,8 +41,8 @@ func (s *Scripts) PriorityPush(
 	return decodePriorityPushReply(&s.priorityPushScript, s.priorityPushScript.Exec(ctx, c, &call))
 }
 
-// PriorityPushBatch calls [Scripts.PriorityPush] once for each of params, in one pipeline. It is
-// not atomic, and each call has its own Reply: if one fails, the others still run.
+// PriorityPushBatch calls [Scripts.PriorityPush] once for each of params, in one pipeline. The
+// batch is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) PriorityPushBatch(
 	ctx context.Context, c redis.UniversalClient, params []PriorityPushParams,
 ) []redislua.Reply[bool] {

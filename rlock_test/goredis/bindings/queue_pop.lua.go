@@ -29,15 +29,16 @@ type QueuePopParams struct {
 
 // QueuePop takes up to so many messages from the front of a queue; none is an empty list.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) QueuePop(ctx context.Context, c redis.UniversalClient, p QueuePopParams) ([][]byte, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeQueuePopReply(&s.queuePopScript, s.queuePopScript.Exec(ctx, c, &call))
 }
 
-// QueuePopBatch calls [Scripts.QueuePop] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// QueuePopBatch calls [Scripts.QueuePop] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) QueuePopBatch(
 	ctx context.Context, c redis.UniversalClient, params []QueuePopParams,
 ) []redislua.Reply[[][]byte] {

@@ -30,7 +30,7 @@ type ReadFlagParams struct {
 // ReadFlag reads one feature flag; nil means that it is not set. It is asked at every
 // request and seldom changes, so it is worth a place in the client-side cache.
 //
-// It only reads, on the primary.
+// The script only reads, on the primary.
 func (s *Scripts) ReadFlag(
 	ctx context.Context, c redis.UniversalClient, p ReadFlagParams,
 ) (redislua.Null[string], error) {
@@ -39,8 +39,8 @@ func (s *Scripts) ReadFlag(
 	return decodeReadFlagReply(&s.readFlagScript, s.readFlagScript.Exec(ctx, c, &call))
 }
 
-// ReadFlagBatch calls [Scripts.ReadFlag] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// ReadFlagBatch calls [Scripts.ReadFlag] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) ReadFlagBatch(
 	ctx context.Context, c redis.UniversalClient, params []ReadFlagParams,
 ) []redislua.Reply[redislua.Null[string]] {

@@ -28,7 +28,7 @@ type ReadProfileParams struct {
 
 // ReadProfile reads a profile.
 //
-// It only reads, on the primary.
+// The script only reads, on the primary.
 func (s *Scripts) ReadProfile(
 	ctx context.Context, c redis.UniversalClient, p ReadProfileParams,
 ) (redislua.Null[Profile], error) {
@@ -37,8 +37,8 @@ func (s *Scripts) ReadProfile(
 	return decodeReadProfileReply(&s.readProfileScript, s.readProfileScript.Exec(ctx, c, &call))
 }
 
-// ReadProfileBatch calls [Scripts.ReadProfile] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// ReadProfileBatch calls [Scripts.ReadProfile] once for each of params, in one pipeline. The batch
+// is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) ReadProfileBatch(
 	ctx context.Context, c redis.UniversalClient, params []ReadProfileParams,
 ) []redislua.Reply[redislua.Null[Profile]] {

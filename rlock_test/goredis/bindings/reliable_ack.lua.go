@@ -32,7 +32,8 @@ type ReliableAckParams struct {
 // ReliableAck ends a job that was taken. False means that it had been given up: another
 // worker may be at it, or has done it.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) ReliableAck(
 	ctx context.Context, c redis.UniversalClient, p ReliableAckParams,
 ) (bool, error) {
@@ -41,8 +42,8 @@ func (s *Scripts) ReliableAck(
 	return decodeReliableAckReply(&s.reliableAckScript, s.reliableAckScript.Exec(ctx, c, &call))
 }
 
-// ReliableAckBatch calls [Scripts.ReliableAck] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// ReliableAckBatch calls [Scripts.ReliableAck] once for each of params, in one pipeline. The batch
+// is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) ReliableAckBatch(
 	ctx context.Context, c redis.UniversalClient, params []ReliableAckParams,
 ) []redislua.Reply[bool] {

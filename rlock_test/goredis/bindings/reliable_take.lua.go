@@ -39,7 +39,8 @@ type ReliableTakeResult struct {
 // ReliableTake takes the next job to work on it. The job stays in the list of the jobs at
 // work until it is acknowledged; see reliable_ack.lua and reliable_sweep.lua.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) ReliableTake(
 	ctx context.Context, c redis.UniversalClient, p ReliableTakeParams,
 ) (ReliableTakeResult, error) {
@@ -48,8 +49,8 @@ func (s *Scripts) ReliableTake(
 	return decodeReliableTakeReply(&s.reliableTakeScript, s.reliableTakeScript.Exec(ctx, c, &call))
 }
 
-// ReliableTakeBatch calls [Scripts.ReliableTake] once for each of params, in one pipeline. It is
-// not atomic, and each call has its own Reply: if one fails, the others still run.
+// ReliableTakeBatch calls [Scripts.ReliableTake] once for each of params, in one pipeline. The
+// batch is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) ReliableTakeBatch(
 	ctx context.Context, c redis.UniversalClient, params []ReliableTakeParams,
 ) []redislua.Reply[ReliableTakeResult] {

@@ -12,8 +12,8 @@ import (
 	"github.com/rlock-go/toolkit/redislua/goredis/luaimpl"
 )
 
-// If this does not compile, the generator and the module of luaimpl are not of one time: run the
-// generator of that module, or go get the module of the generator.
+// If this does not compile, the generator and the module of luaimpl do not fit. Run the generator
+// of that module, or go get the module of the generator.
 const _ = luaimpl.Version1
 
 // Errors that scripts reply with, for errors.Is.
@@ -115,14 +115,13 @@ type Scripts struct {
 	workStealScript         luaimpl.Lua
 }
 
-// New returns the scripts. After a network error, or while the server loads its data,
-// the client sends a call again as often as its MaxRetries says (in a cluster: its
-// MaxRedirects), and returns the last answer. It does so for scripts that only read, and
-// for those that may be repeated, but never for others. [redislua.WithoutRetry] switches
-// that off.
+// New returns the scripts. After a network error, or while the server loads its data, the client
+// sends a call again, and returns the last answer. MaxRetries says how often, or MaxRedirects in
+// a cluster. The client does so for scripts that only read, and for scripts that may be repeated,
+// but never for others. [redislua.WithoutRetry] switches that off.
 //
-// A deadline of ctx ends a call that waits for the server only if the client has
-// ContextTimeoutEnabled; otherwise its ReadTimeout does. A *redis.Ring is refused.
+// A deadline of ctx ends a call that waits for the server if the client has
+// ContextTimeoutEnabled. Otherwise its ReadTimeout ends the call. A call refuses a *redis.Ring.
 func New(opts ...redislua.Option) *Scripts {
 	pkg := luaimpl.NewBindings("bindings", opts)
 	return &Scripts{
@@ -253,10 +252,9 @@ func New(opts ...redislua.Option) *Scripts {
 	}
 }
 
-// Load sends every script to every node of the client, so that no call has to send its
-// script's text. It goes on after an error, and returns all errors. It is optional,
-// because a call sends the text to a server that does not know the script. The user
-// needs the right +script|load.
+// Load sends each script to each node of the client, so no call has to send its script's text.
+// Load goes on after an error, and returns all errors. Load is optional, because a call sends
+// the text to a server that does not know the script. The user needs the right +script|load.
 func (s *Scripts) Load(ctx context.Context, c redis.UniversalClient) error {
 	return luaimpl.Load(
 		ctx, c,
@@ -339,8 +337,8 @@ func (s *Scripts) Load(ctx context.Context, c redis.UniversalClient) error {
 	)
 }
 
-// Caller has the calls of [Scripts]. Code that takes a Caller can be tested with a fake, which
-// embeds a Caller and has the methods that the test needs.
+// Caller has the calls of [Scripts]. A test can pass a fake to code that takes a Caller. The fake
+// embeds a Caller, and has the methods that the test needs.
 type Caller interface {
 	AddressAdmit(ctx context.Context, c redis.UniversalClient, p AddressAdmitParams) (AddressAdmitResult, error)
 	AddressAdmitBatch(

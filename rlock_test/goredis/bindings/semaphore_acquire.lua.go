@@ -39,7 +39,7 @@ type SemaphoreAcquireResult struct {
 // SemaphoreAcquire takes one of a number of permits, or confirms the one that this holder has.
 // A holder that dies gives its permit back when the lease ends.
 //
-// It writes, and may be repeated: [New] says when the client sends a call again.
+// The script writes. A call may be repeated, and [New] says when the client sends a call again.
 func (s *Scripts) SemaphoreAcquire(
 	ctx context.Context, c redis.UniversalClient, p SemaphoreAcquireParams,
 ) (SemaphoreAcquireResult, error) {
@@ -49,7 +49,7 @@ func (s *Scripts) SemaphoreAcquire(
 }
 
 // SemaphoreAcquireBatch calls [Scripts.SemaphoreAcquire] once for each of params, in one pipeline.
-// It is not atomic, and each call has its own Reply: if one fails, the others still run.
+// The batch is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) SemaphoreAcquireBatch(
 	ctx context.Context, c redis.UniversalClient, params []SemaphoreAcquireParams,
 ) []redislua.Reply[SemaphoreAcquireResult] {

@@ -29,7 +29,7 @@ type SemaphoreReleaseParams struct {
 
 // SemaphoreRelease gives permits back; those that are not held are left out of the count.
 //
-// It writes, and may be repeated: [New] says when the client sends a call again.
+// The script writes. A call may be repeated, and [New] says when the client sends a call again.
 func (s *Scripts) SemaphoreRelease(
 	ctx context.Context, c redis.UniversalClient, p SemaphoreReleaseParams,
 ) (int64, error) {
@@ -39,7 +39,7 @@ func (s *Scripts) SemaphoreRelease(
 }
 
 // SemaphoreReleaseBatch calls [Scripts.SemaphoreRelease] once for each of params, in one pipeline.
-// It is not atomic, and each call has its own Reply: if one fails, the others still run.
+// The batch is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) SemaphoreReleaseBatch(
 	ctx context.Context, c redis.UniversalClient, params []SemaphoreReleaseParams,
 ) []redislua.Reply[int64] {

@@ -33,7 +33,7 @@ type SessionOpenParams struct {
 
 // SessionOpen opens a session, replacing what was there under its id.
 //
-// It writes, and may be repeated: [New] says when the client sends a call again.
+// The script writes. A call may be repeated, and [New] says when the client sends a call again.
 func (s *Scripts) SessionOpen(ctx context.Context, c redis.UniversalClient, p SessionOpenParams) error {
 	var call luaimpl.Call
 	p.encode(&call)
@@ -41,8 +41,8 @@ func (s *Scripts) SessionOpen(ctx context.Context, c redis.UniversalClient, p Se
 	return err
 }
 
-// SessionOpenBatch calls [Scripts.SessionOpen] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// SessionOpenBatch calls [Scripts.SessionOpen] once for each of params, in one pipeline. The batch
+// is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) SessionOpenBatch(
 	ctx context.Context, c redis.UniversalClient, params []SessionOpenParams,
 ) []redislua.Reply[struct{}] {

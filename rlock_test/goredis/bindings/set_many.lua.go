@@ -31,15 +31,16 @@ type SetManyParams struct {
 
 // SetMany sets several values with one lease, or none of them if one is there already.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) SetMany(ctx context.Context, c redis.UniversalClient, p SetManyParams) (bool, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeSetManyReply(&s.setManyScript, s.setManyScript.Exec(ctx, c, &call))
 }
 
-// SetManyBatch calls [Scripts.SetMany] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// SetManyBatch calls [Scripts.SetMany] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) SetManyBatch(
 	ctx context.Context, c redis.UniversalClient, params []SetManyParams,
 ) []redislua.Reply[bool] {

@@ -37,7 +37,7 @@ type ShardAddResult struct {
 // gets too large to be handled in one go. The shards must always be given whole
 // and in the same order; a {hash tag} keeps them together.
 //
-// It writes, and may be repeated: [New] says when the client sends a call again.
+// The script writes. A call may be repeated, and [New] says when the client sends a call again.
 func (s *Scripts) ShardAdd(
 	ctx context.Context, c redis.UniversalClient, p ShardAddParams,
 ) (ShardAddResult, error) {
@@ -46,8 +46,8 @@ func (s *Scripts) ShardAdd(
 	return decodeShardAddReply(&s.shardAddScript, s.shardAddScript.Exec(ctx, c, &call))
 }
 
-// ShardAddBatch calls [Scripts.ShardAdd] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// ShardAddBatch calls [Scripts.ShardAdd] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) ShardAddBatch(
 	ctx context.Context, c redis.UniversalClient, params []ShardAddParams,
 ) []redislua.Reply[ShardAddResult] {

@@ -38,7 +38,8 @@ type StreamAddResult struct {
 // StreamAdd appends an event to a stream of bounded length, and makes the consumer group
 // on the first use.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) StreamAdd(
 	ctx context.Context, c redis.UniversalClient, p StreamAddParams,
 ) (StreamAddResult, error) {
@@ -47,8 +48,8 @@ func (s *Scripts) StreamAdd(
 	return decodeStreamAddReply(&s.streamAddScript, s.streamAddScript.Exec(ctx, c, &call))
 }
 
-// StreamAddBatch calls [Scripts.StreamAdd] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// StreamAddBatch calls [Scripts.StreamAdd] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) StreamAddBatch(
 	ctx context.Context, c redis.UniversalClient, params []StreamAddParams,
 ) []redislua.Reply[StreamAddResult] {

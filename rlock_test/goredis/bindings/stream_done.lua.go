@@ -31,7 +31,8 @@ type StreamDoneParams struct {
 // StreamDone acknowledges events and deletes those that were pending, so that the stream
 // holds only what is yet to be done.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) StreamDone(
 	ctx context.Context, c redis.UniversalClient, p StreamDoneParams,
 ) (int64, error) {
@@ -40,8 +41,8 @@ func (s *Scripts) StreamDone(
 	return decodeStreamDoneReply(&s.streamDoneScript, s.streamDoneScript.Exec(ctx, c, &call))
 }
 
-// StreamDoneBatch calls [Scripts.StreamDone] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// StreamDoneBatch calls [Scripts.StreamDone] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) StreamDoneBatch(
 	ctx context.Context, c redis.UniversalClient, params []StreamDoneParams,
 ) []redislua.Reply[int64] {

@@ -37,15 +37,16 @@ type SwapIfResult struct {
 // SwapIf replaces a value if it is still the one that the caller has read. The answer
 // has the present value, for another try; nil means that there is none.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) SwapIf(ctx context.Context, c redis.UniversalClient, p SwapIfParams) (SwapIfResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeSwapIfReply(&s.swapIfScript, s.swapIfScript.Exec(ctx, c, &call))
 }
 
-// SwapIfBatch calls [Scripts.SwapIf] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// SwapIfBatch calls [Scripts.SwapIf] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) SwapIfBatch(
 	ctx context.Context, c redis.UniversalClient, params []SwapIfParams,
 ) []redislua.Reply[SwapIfResult] {

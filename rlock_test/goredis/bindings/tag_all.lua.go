@@ -29,15 +29,15 @@ type TagAllParams struct {
 
 // TagAll adds members to a set in one command, and tells how many are new.
 //
-// It writes, and may be repeated: [New] says when the client sends a call again.
+// The script writes. A call may be repeated, and [New] says when the client sends a call again.
 func (s *Scripts) TagAll(ctx context.Context, c redis.UniversalClient, p TagAllParams) (int64, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeTagAllReply(&s.tagAllScript, s.tagAllScript.Exec(ctx, c, &call))
 }
 
-// TagAllBatch calls [Scripts.TagAll] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// TagAllBatch calls [Scripts.TagAll] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) TagAllBatch(
 	ctx context.Context, c redis.UniversalClient, params []TagAllParams,
 ) []redislua.Reply[int64] {

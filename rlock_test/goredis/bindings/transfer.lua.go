@@ -36,7 +36,8 @@ type TransferResult struct {
 
 // Transfer moves an amount, in the smallest unit of the currency, between two accounts.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) Transfer(
 	ctx context.Context, c redis.UniversalClient, p TransferParams,
 ) (TransferResult, error) {
@@ -45,8 +46,8 @@ func (s *Scripts) Transfer(
 	return decodeTransferReply(&s.transferScript, s.transferScript.Exec(ctx, c, &call))
 }
 
-// TransferBatch calls [Scripts.Transfer] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// TransferBatch calls [Scripts.Transfer] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) TransferBatch(
 	ctx context.Context, c redis.UniversalClient, params []TransferParams,
 ) []redislua.Reply[TransferResult] {

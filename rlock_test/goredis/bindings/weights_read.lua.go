@@ -35,7 +35,7 @@ type WeightsReadResult struct {
 
 // WeightsRead reads all weights of a set, as the numbers that the server has.
 //
-// It only reads, on the primary.
+// The script only reads, on the primary.
 func (s *Scripts) WeightsRead(
 	ctx context.Context, c redis.UniversalClient, p WeightsReadParams,
 ) (WeightsReadResult, error) {
@@ -44,8 +44,8 @@ func (s *Scripts) WeightsRead(
 	return decodeWeightsReadReply(&s.weightsReadScript, s.weightsReadScript.Exec(ctx, c, &call))
 }
 
-// WeightsReadBatch calls [Scripts.WeightsRead] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// WeightsReadBatch calls [Scripts.WeightsRead] once for each of params, in one pipeline. The batch
+// is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) WeightsReadBatch(
 	ctx context.Context, c redis.UniversalClient, params []WeightsReadParams,
 ) []redislua.Reply[WeightsReadResult] {

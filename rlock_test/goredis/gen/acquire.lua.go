@@ -53,7 +53,7 @@ type AcquireResult struct {
 // lock keeps the lock and gets a new fence. Its lease ends at the old end or at the new end,
 // whichever is later.
 //
-// It writes, and may be repeated: [New] says when the client sends a call again.
+// The script writes. A call may be repeated, and [New] says when the client sends a call again.
 func (s *Scripts) Acquire(
 	ctx context.Context, c redis.UniversalClient, p AcquireParams,
 ) (AcquireResult, error) {
@@ -62,8 +62,8 @@ func (s *Scripts) Acquire(
 	return decodeAcquireReply(&s.acquireScript, s.acquireScript.Exec(ctx, c, &call))
 }
 
-// AcquireBatch calls [Scripts.Acquire] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// AcquireBatch calls [Scripts.Acquire] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) AcquireBatch(
 	ctx context.Context, c redis.UniversalClient, params []AcquireParams,
 ) []redislua.Reply[AcquireResult] {

@@ -59,7 +59,7 @@ type AcquireAllResult struct {
 // A caller that lost the reply may safely send the same call again. The script confirms the locks
 // that this token already has, and never shortens their leases.
 //
-// It writes, and may be repeated: [New] says when the client sends a call again.
+// The script writes. A call may be repeated, and [New] says when the client sends a call again.
 func (s *Scripts) AcquireAll(
 	ctx context.Context, c redis.UniversalClient, p AcquireAllParams,
 ) (AcquireAllResult, error) {
@@ -68,8 +68,8 @@ func (s *Scripts) AcquireAll(
 	return decodeAcquireAllReply(&s.acquireAllScript, s.acquireAllScript.Exec(ctx, c, &call))
 }
 
-// AcquireAllBatch calls [Scripts.AcquireAll] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// AcquireAllBatch calls [Scripts.AcquireAll] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) AcquireAllBatch(
 	ctx context.Context, c redis.UniversalClient, params []AcquireAllParams,
 ) []redislua.Reply[AcquireAllResult] {

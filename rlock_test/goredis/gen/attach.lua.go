@@ -48,15 +48,15 @@ type AttachResult struct {
 // Otherwise the script changes nothing, and the position is that of the first lock that none of the tokens
 // has. A caller that lost the reply may safely send the same call again.
 //
-// It writes, and may be repeated: [New] says when the client sends a call again.
+// The script writes. A call may be repeated, and [New] says when the client sends a call again.
 func (s *Scripts) Attach(ctx context.Context, c redis.UniversalClient, p AttachParams) (AttachResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeAttachReply(&s.attachScript, s.attachScript.Exec(ctx, c, &call))
 }
 
-// AttachBatch calls [Scripts.Attach] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// AttachBatch calls [Scripts.Attach] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) AttachBatch(
 	ctx context.Context, c redis.UniversalClient, params []AttachParams,
 ) []redislua.Reply[AttachResult] {

@@ -31,7 +31,7 @@ type CheckParams struct {
 // The script reads its one key and nothing else. So a client may cache the reply until the server
 // reports a change of the key.
 //
-// It only reads, on the primary.
+// The script only reads, on the primary.
 func (s *Scripts) Check(
 	ctx context.Context, c redis.UniversalClient, p CheckParams,
 ) (redislua.Null[string], error) {
@@ -40,8 +40,8 @@ func (s *Scripts) Check(
 	return decodeCheckReply(&s.checkScript, s.checkScript.Exec(ctx, c, &call))
 }
 
-// CheckBatch calls [Scripts.Check] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// CheckBatch calls [Scripts.Check] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) CheckBatch(
 	ctx context.Context, c redis.UniversalClient, params []CheckParams,
 ) []redislua.Reply[redislua.Null[string]] {

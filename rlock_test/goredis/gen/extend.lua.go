@@ -40,15 +40,15 @@ type ExtendParams struct {
 // A lock keeps its lease if that lease ends later than the new lease. So calls may overlap, arrive
 // late or arrive twice. To shorten a lease, the caller changes the token with Attach.
 //
-// It writes, and may be repeated: [New] says when the client sends a call again.
+// The script writes. A call may be repeated, and [New] says when the client sends a call again.
 func (s *Scripts) Extend(ctx context.Context, c redis.UniversalClient, p ExtendParams) ([]int64, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeExtendReply(&s.extendScript, s.extendScript.Exec(ctx, c, &call))
 }
 
-// ExtendBatch calls [Scripts.Extend] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// ExtendBatch calls [Scripts.Extend] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) ExtendBatch(
 	ctx context.Context, c redis.UniversalClient, params []ExtendParams,
 ) []redislua.Reply[[]int64] {

@@ -59,7 +59,7 @@ type HandOverResult struct {
 // A caller that lost the reply may safely send the same call again. The script then confirms the
 // next token.
 //
-// It writes, and may be repeated: [New] says when the client sends a call again.
+// The script writes. A call may be repeated, and [New] says when the client sends a call again.
 func (s *Scripts) HandOver(
 	ctx context.Context, c redis.UniversalClient, p HandOverParams,
 ) (HandOverResult, error) {
@@ -68,8 +68,8 @@ func (s *Scripts) HandOver(
 	return decodeHandOverReply(&s.handOverScript, s.handOverScript.Exec(ctx, c, &call))
 }
 
-// HandOverBatch calls [Scripts.HandOver] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// HandOverBatch calls [Scripts.HandOver] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) HandOverBatch(
 	ctx context.Context, c redis.UniversalClient, params []HandOverParams,
 ) []redislua.Reply[HandOverResult] {

@@ -38,7 +38,7 @@ type RaiseFenceParams struct {
 //
 // A caller that lost the reply may safely send the same call again.
 //
-// It writes, and may be repeated: [New] says when the client sends a call again.
+// The script writes. A call may be repeated, and [New] says when the client sends a call again.
 func (s *Scripts) RaiseFence(
 	ctx context.Context, c redis.UniversalClient, p RaiseFenceParams,
 ) (int64, error) {
@@ -47,8 +47,8 @@ func (s *Scripts) RaiseFence(
 	return decodeRaiseFenceReply(&s.raiseFenceScript, s.raiseFenceScript.Exec(ctx, c, &call))
 }
 
-// RaiseFenceBatch calls [Scripts.RaiseFence] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// RaiseFenceBatch calls [Scripts.RaiseFence] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) RaiseFenceBatch(
 	ctx context.Context, c redis.UniversalClient, params []RaiseFenceParams,
 ) []redislua.Reply[int64] {

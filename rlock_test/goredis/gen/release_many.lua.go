@@ -38,7 +38,8 @@ type ReleaseManyParams struct {
 // The script gives up a lock once, even if the call names the lock twice. A caller that lost the
 // reply may send the same call again. It gets 0 for the locks that it has given up.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) ReleaseMany(
 	ctx context.Context, c redis.UniversalClient, p ReleaseManyParams,
 ) ([]int64, error) {
@@ -47,8 +48,8 @@ func (s *Scripts) ReleaseMany(
 	return decodeReleaseManyReply(&s.releaseManyScript, s.releaseManyScript.Exec(ctx, c, &call))
 }
 
-// ReleaseManyBatch calls [Scripts.ReleaseMany] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// ReleaseManyBatch calls [Scripts.ReleaseMany] once for each of params, in one pipeline. The batch
+// is not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) ReleaseManyBatch(
 	ctx context.Context, c redis.UniversalClient, params []ReleaseManyParams,
 ) []redislua.Reply[[]int64] {

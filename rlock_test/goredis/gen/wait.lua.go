@@ -86,15 +86,16 @@ type WaitResult struct {
 // inserted the token. So the caller counts the lease of a pushed grant from its first call. The
 // caller must know of each call that is sent, so the client must not send a call again by itself.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) Wait(ctx context.Context, c redis.UniversalClient, p WaitParams) (WaitResult, error) {
 	var call luaimpl.Call
 	p.encode(&call)
 	return decodeWaitReply(&s.waitScript, s.waitScript.Exec(ctx, c, &call))
 }
 
-// WaitBatch calls [Scripts.Wait] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// WaitBatch calls [Scripts.Wait] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) WaitBatch(
 	ctx context.Context, c redis.UniversalClient, params []WaitParams,
 ) []redislua.Reply[WaitResult] {

@@ -26,15 +26,15 @@ type CountParams struct {
 
 // Count counts calls.
 //
-// It writes, and may be repeated: [New] says when the client sends a call again.
+// The script writes. A call may be repeated, and [New] says when the client sends a call again.
 func (s *Scripts) Count(ctx context.Context, c redis.UniversalClient, p CountParams) (int64, error) {
 	var call call
 	p.encode(&call)
 	return decodeCountReply(&s.countScript, s.countScript.Exec(ctx, c, &call))
 }
 
-// CountBatch calls [Scripts.Count] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// CountBatch calls [Scripts.Count] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) CountBatch(
 	ctx context.Context, c redis.UniversalClient, params []CountParams,
 ) []Reply[int64] {

@@ -26,15 +26,16 @@ type CountOnceParams struct {
 
 // CountOnce counts calls that must not be repeated.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) CountOnce(ctx context.Context, c redis.UniversalClient, p CountOnceParams) (int64, error) {
 	var call call
 	p.encode(&call)
 	return decodeCountOnceReply(&s.countOnceScript, s.countOnceScript.Exec(ctx, c, &call))
 }
 
-// CountOnceBatch calls [Scripts.CountOnce] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// CountOnceBatch calls [Scripts.CountOnce] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) CountOnceBatch(
 	ctx context.Context, c redis.UniversalClient, params []CountOnceParams,
 ) []Reply[int64] {

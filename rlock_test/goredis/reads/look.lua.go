@@ -26,16 +26,16 @@ type LookParams struct {
 
 // Look reads a text.
 //
-// It only reads. If the client sends reads to replicas, the answer may be older than the last
-// write.
+// The script only reads. If the client sends reads to replicas, the answer may be older than the
+// last write.
 func (s *Scripts) Look(ctx context.Context, c redis.UniversalClient, p LookParams) (Null[string], error) {
 	var call call
 	p.encode(&call)
 	return decodeLookReply(&s.lookScript, s.lookScript.Exec(ctx, c, &call))
 }
 
-// LookBatch calls [Scripts.Look] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// LookBatch calls [Scripts.Look] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) LookBatch(
 	ctx context.Context, c redis.UniversalClient, params []LookParams,
 ) []Reply[Null[string]] {

@@ -27,7 +27,8 @@ type MoveParams struct {
 
 // Move moves a text, so it has two keys.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) Move(ctx context.Context, c redis.UniversalClient, p MoveParams) error {
 	var call call
 	p.encode(&call)
@@ -35,8 +36,8 @@ func (s *Scripts) Move(ctx context.Context, c redis.UniversalClient, p MoveParam
 	return err
 }
 
-// MoveBatch calls [Scripts.Move] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// MoveBatch calls [Scripts.Move] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) MoveBatch(
 	ctx context.Context, c redis.UniversalClient, params []MoveParams,
 ) []Reply[struct{}] {

@@ -18,20 +18,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ParamError reports an argument that a call refuses. Nothing was sent.
+// ParamError reports an argument that a call refuses. The call has sent nothing.
 type ParamError struct {
 	Package string // of the bindings
 	Script  string
 	Param   string // name in the script's header
-	Reason  string // what is wrong with it, and what would be right
+	Reason  string // what is wrong with the argument, and what is right
 }
 
 func (e *ParamError) Error() string {
 	return e.Package + ": " + e.Script + ": " + e.Param + ": " + e.Reason
 }
 
-// CrossSlotError reports keys that a Redis Cluster keeps in different slots, so
-// that no script can use them together. Nothing was sent.
+// CrossSlotError reports keys that a Redis Cluster keeps in different slots. No script can use them
+// together. The call has sent nothing.
 type CrossSlotError struct {
 	Package string // of the bindings
 	Script  string
@@ -45,12 +45,11 @@ func (e *CrossSlotError) Error() string {
 		e.Package, e.Script, e.Keys[0], e.Slots[0], e.Keys[1], e.Slots[1])
 }
 
-// ReplyError reports an answer that does not have the shape that the script's header
-// declares. The script has run.
+// ReplyError reports an answer of another shape than the script's header declares. The script has run.
 type ReplyError struct {
 	Package string // of the bindings
 	Script  string
-	Field   string // name in the script's header; empty when the whole reply is meant
+	Field   string // name in the script's header; empty: the whole reply
 	Reason  error
 }
 
@@ -63,20 +62,20 @@ func (e *ReplyError) Error() string {
 
 func (e *ReplyError) Unwrap() error { return e.Reason }
 
-// Held is a lock that a script with guard: KEYS[n] held by ARGV[m] runs under, such as *rlock.Lock of
-// package rlock: the script does its work only while the key has the token.
+// Held is the lock for a script with guard: KEYS[n] held by ARGV[m], such as *rlock.Lock of package rlock.
+// The script does its work only while the key has the token.
 type Held interface {
 	Key() string   // the lock's key on the server
 	Token() string // the value that the key has while the lock is held
 }
 
-// Fenced is a lock with a fence, such as *rlock.Lock, for a script with guard: KEYS[n] fenced by ARGV[m]:
-// the script does its work only if its data has no larger fence.
+// Fenced is the lock for a script with guard: KEYS[n] fenced by ARGV[m], such as *rlock.Lock. The script does
+// its work only if its data has no larger fence.
 type Fenced interface {
 	Fence() uint64
 }
 
-// Null is a value that may be absent, in the manner of sql.Null.
+// Null is a value that may be absent, like sql.Null.
 type Null[T any] struct {
 	V     T
 	Valid bool // false: the script answered nil, and V is the zero value
@@ -91,23 +90,23 @@ type Reply[T any] struct {
 // Cached is an answer that may come from the client-side cache.
 type Cached[T any] struct {
 	Value T
-	Hit   bool // true: it came from the cache, and no server was asked
+	Hit   bool // true: the answer came from the cache, and the client asked no server
 
-	// Until is when the cache stops serving it, by the clock of this machine: no later than the key lasts.
-	// It is zero if the client has no cache.
+	// Until is the time when the cache drops the answer, by the clock of this machine. The key lasts at
+	// least as long. Until is zero if the client has no cache.
 	Until time.Time
 }
 
-// Option changes what the function New of a package of bindings returns. The zero Option changes nothing.
+// Option is an option of the function New of a package of bindings. The zero Option changes nothing.
 type Option struct{ name string }
 
-// WithoutRetry makes the client send every call once, so that every error is returned at
-// once. It is for callers that have retries of their own.
+// WithoutRetry makes the client send each call once and return each error at once. Use it if the caller
+// repeats calls itself.
 func WithoutRetry() Option { return Option{"WithoutRetry"} }
 
-// Slot returns the hash slot of a key in a Redis Cluster, from 0 to 16383. It is the
-// CRC16 (XMODEM) of the hash tag, which is the text between the first { and the next }.
-// If there is none, or if it is empty, it is the CRC16 of the whole key.
+// Slot returns the hash slot of a key in a Redis Cluster, from 0 to 16383. The slot is the CRC16 (XMODEM) of
+// the hash tag, which is the text between the first { and the next }. Without a hash tag, or with an empty
+// one, the slot is the CRC16 of the whole key.
 // Source: Redis cluster specification, "Keys hash tags".
 func Slot(key string) uint16 {
 	if open := strings.IndexByte(key, '{'); open >= 0 {
@@ -138,8 +137,8 @@ var crc16 = func() (table [256]uint16) {
 	return table
 }()
 
-// call is the words of one call. Its methods append a word each, keys first, in the order of the
-// header. They note the first parameter that is refused, and nothing is sent then.
+// call has the words of one call. Each of its methods appends a word, keys first, in the order of the header.
+// If a method refuses a parameter, the call sends nothing, and its error names the first of them.
 type call struct {
 	short   [16]string // the words of most calls, so that they need no memory of their own
 	long    []string   // all words, if there are more
@@ -183,7 +182,7 @@ func (c *call) key(text string) {
 	c.numkeys++
 }
 
-// Key appends keys. It refuses an empty one, because it is a name that the caller forgot.
+// Key appends keys. It refuses an empty key, because the caller forgot its name.
 func (c *call) Key(param string, keys ...string) {
 	for i, key := range keys {
 		switch {
@@ -197,8 +196,8 @@ func (c *call) Key(param string, keys ...string) {
 	}
 }
 
-// Channels appends what channels start with. It refuses what no hash tag is in, because whatever starts
-// with it must be in its slot.
+// Channels appends prefixes of channels. It refuses a prefix without a hash tag, because all channels with the
+// prefix must be in one slot.
 func (c *call) Channels(param string, starts ...string) {
 	for _, start := range starts {
 		if _, behind, opened := strings.Cut(start, "{"); !opened || strings.IndexByte(behind, '}') < 1 {
@@ -209,8 +208,8 @@ func (c *call) Channels(param string, starts ...string) {
 	}
 }
 
-// Held appends the key of a lock. It refuses a lock that is nil, or has no key or token: the script would
-// compare an empty string.
+// Held appends the key of a lock. It refuses a lock that is nil, or that has no key or token, because the
+// script would compare an empty string.
 func (c *call) Held(param string, lock Held) {
 	switch {
 	case lock == nil:
@@ -290,7 +289,7 @@ func (c *call) Duration(param string, d time.Duration) {
 	}
 }
 
-// OptionalDuration appends zero, which is an absent duration, as the empty string.
+// OptionalDuration appends a zero duration as the empty string, which says that the duration is absent.
 func (c *call) OptionalDuration(param string, d time.Duration) {
 	if d == 0 {
 		c.add("")
@@ -327,7 +326,7 @@ func (c *call) Time(param string, t time.Time) {
 	c.Int(t.UnixMilli())
 }
 
-// OptionalTime appends the zero time, which is an absent one, as the empty string.
+// OptionalTime appends the zero time as the empty string, which says that the time is absent.
 func (c *call) OptionalTime(param string, t time.Time) {
 	if t.IsZero() {
 		c.add("")
@@ -345,7 +344,7 @@ func (c *call) JSON(param string, v any) {
 	c.add(string(text))
 }
 
-// Channel appends a channel. It refuses an empty one, because nobody means that.
+// Channel appends a channel. It refuses an empty channel.
 func (c *call) Channel(param, channel string) {
 	if channel == "" {
 		c.refuse(param, "it is an empty channel; give its name")
@@ -353,7 +352,7 @@ func (c *call) Channel(param, channel string) {
 	c.add(channel)
 }
 
-// Enum appends one of values. It refuses one that the header does not list.
+// Enum appends one of values. It refuses a value that the header does not list.
 func (c *call) Enum(param, v string, values ...string) {
 	if !slices.Contains(values, v) {
 		// The clone escapes, so that the caller's list does not, and a valid call needs no memory.
@@ -371,7 +370,7 @@ func (c *call) OptionalEnum(param, v string, values ...string) {
 	c.Enum(param, v, values...)
 }
 
-// describe says what a message is, for an error. It cuts long values.
+// describe says what a message is, for an error text. It cuts long values.
 func describe(m message) string {
 	switch {
 	case m.IsNil():
@@ -422,8 +421,7 @@ func decodeBytes(m message) ([]byte, error) {
 	return m.AsBytes()
 }
 
-// decodeInt takes an integer, and a string that is one, such as the reply of GET for a
-// counter.
+// decodeInt takes an integer, or a string with an integer, such as the reply of GET for a counter.
 func decodeInt(m message) (int64, error) {
 	if m.IsInt64() {
 		return m.ToInt64()
@@ -474,8 +472,8 @@ func decodeOK(m message) (struct{}, error) {
 	return struct{}{}, mismatch(m, "OK")
 }
 
-// decodeFloat takes a string or a double. It refuses an integer, because Redis makes one of
-// a Lua number and drops the fraction.
+// decodeFloat takes a string or a double. It refuses an integer: Redis makes integers of Lua's numbers, and
+// drops their fractions.
 func decodeFloat(m message) (float64, error) {
 	switch {
 	case m.IsFloat64():
@@ -498,8 +496,8 @@ func decodeFloat(m message) (float64, error) {
 	return 0, mismatch(m, "a number")
 }
 
-// decodeDuration reads milliseconds. It keeps negative ones, because they have a meaning,
-// such as the -1 of PTTL. If the reply is too long for Go, it returns the longest duration of
+// decodeDuration reads milliseconds. It keeps a negative number, because that has a meaning, such as the -1 of
+// PTTL. If the reply is too long for Go, it returns the longest duration of
 // the same sign.
 func decodeDuration(m message) (time.Duration, error) {
 	const longest = int64(math.MaxInt64 / time.Millisecond)
@@ -574,8 +572,8 @@ func decodeNull[T any](decode func(message) (T, error)) func(message) (Null[T], 
 	}
 }
 
-// decodeNullOrEmpty is DecodeNull for durations and times. It takes an empty string for nil,
-// because an absent argument is sent as one, and a script may have stored it.
+// decodeNullOrEmpty is DecodeNull for durations and times. It takes an empty string for nil: a call sends an
+// absent argument as an empty string, and the script may have stored that string.
 func decodeNullOrEmpty[T any](decode func(message) (T, error)) func(message) (Null[T], error) {
 	return func(m message) (Null[T], error) {
 		if m.IsString() {
@@ -738,13 +736,13 @@ func decodeStructReply[T any](s *lua, reply result, n int, read func([]message) 
 	return v, nil
 }
 
-// bindings are what the scripts of one generated package have in common.
+// bindings has what all scripts of one generated package share.
 type bindings struct {
 	name string // of the package: it opens every error text
 	once bool   // no call is sent again
 }
 
-// newBindings returns what the options say for a generated package.
+// newBindings returns the Bindings of a generated package with these options.
 func newBindings(name string, opts []Option) bindings {
 	return bindings{name: name, once: slices.Contains(opts, WithoutRetry())}
 }
@@ -760,28 +758,27 @@ type lua struct {
 	readOnly  bool             // the client may send a call to a replica
 }
 
-// Once returns a script whose calls are sent once.
+// Once returns a script. The client sends each of its calls once.
 func (b bindings) Once(name, sha1, source string, codes map[string]error) lua {
 	return lua{pkg: b.name, name: name, sha1: sha1, source: source, errors: codes}
 }
 
-// Retryable returns a script whose calls may be sent again, unless the options say otherwise.
+// Retryable returns a script. The client may send its calls again, unless the options forbid it.
 func (b bindings) Retryable(name, sha1, source string, codes map[string]error) lua {
 	s := b.Once(name, sha1, source, codes)
 	s.retryable = !b.once
 	return s
 }
 
-// Replicated is Retryable for a script of which a client may send calls to replicas.
+// Replicated is Retryable for a script whose calls the client may send to replicas.
 func (b bindings) Replicated(name, sha1, source string, codes map[string]error) lua {
 	s := b.Retryable(name, sha1, source, codes)
 	s.readOnly = true
 	return s
 }
 
-// Exec sends the script's SHA1, and its text if the server does not know the script. Unless the script is
-// Replicated, it uses EVALSHA also if the script only reads, because a client may send EVALSHA_RO to a
-// replica.
+// Exec sends the script's SHA1, and its text if the server does not know the script. It uses EVALSHA_RO only
+// for a Replicated script, because a client may send EVALSHA_RO to a replica.
 func (s *lua) Exec(ctx context.Context, c client, call *call) result {
 	if err := s.refusal(c, call); err != nil {
 		return failed(ctx, err)

@@ -27,7 +27,8 @@ type StoreParams struct {
 
 // Store stores a text.
 //
-// It writes, and the client sends it once: a call that returns a network error may have run.
+// The script writes. The client sends a call once. A call that returns a network error may have
+// run.
 func (s *Scripts) Store(ctx context.Context, c redis.UniversalClient, p StoreParams) error {
 	var call call
 	p.encode(&call)
@@ -35,8 +36,8 @@ func (s *Scripts) Store(ctx context.Context, c redis.UniversalClient, p StorePar
 	return err
 }
 
-// StoreBatch calls [Scripts.Store] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// StoreBatch calls [Scripts.Store] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) StoreBatch(
 	ctx context.Context, c redis.UniversalClient, params []StoreParams,
 ) []Reply[struct{}] {

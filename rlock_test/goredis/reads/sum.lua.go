@@ -27,16 +27,16 @@ type SumParams struct {
 
 // Sum adds two numbers, and uses no key.
 //
-// It only reads. If the client sends reads to replicas, the answer may be older than the last
-// write.
+// The script only reads. If the client sends reads to replicas, the answer may be older than the
+// last write.
 func (s *Scripts) Sum(ctx context.Context, c redis.UniversalClient, p SumParams) (int64, error) {
 	var call call
 	p.encode(&call)
 	return decodeSumReply(&s.sumScript, s.sumScript.Exec(ctx, c, &call))
 }
 
-// SumBatch calls [Scripts.Sum] once for each of params, in one pipeline. It is not
-// atomic, and each call has its own Reply: if one fails, the others still run.
+// SumBatch calls [Scripts.Sum] once for each of params, in one pipeline. The batch is
+// not atomic. Each call has its own Reply. If one call fails, the others still run.
 func (s *Scripts) SumBatch(ctx context.Context, c redis.UniversalClient, params []SumParams) []Reply[int64] {
 	return batch(ctx, c, &s.sumScript, params, SumParams.encode, decodeSumReply)
 }

@@ -2,9 +2,9 @@ package redislua
 
 import "strings"
 
-// Slot returns the hash slot of a key in a Redis Cluster, from 0 to 16383. It is the
-// CRC16 (XMODEM) of the hash tag, which is the text between the first { and the next }.
-// If there is none, or if it is empty, it is the CRC16 of the whole key.
+// Slot returns the hash slot of a key in a Redis Cluster, from 0 to 16383. The slot is the CRC16 (XMODEM) of
+// the hash tag, which is the text between the first { and the next }. Without a hash tag, or with an empty
+// one, the slot is the CRC16 of the whole key.
 // Source: Redis cluster specification, "Keys hash tags".
 func Slot(key string) uint16 {
 	if open := strings.IndexByte(key, '{'); open >= 0 {
