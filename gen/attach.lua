@@ -1,6 +1,6 @@
 -- Gives each lock of a set, or one share of a lock, a new token, if the new token or a former token has it.
 -- From then on, calls with a former token change nothing. The leases stay as they are, or each lock gets the
--- new lease, counted from now. Only a lock that has the new token already never gets a shorter lease.
+-- new lease, counted from now. A lock that has the new token already never gets a shorter lease.
 --
 -- On success the position is 0, and remaining is the rest of the shortest lease, or -1 ms if no lease ends.
 -- Otherwise the script changes nothing, and the position is that of the first lock that none of the tokens

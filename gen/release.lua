@@ -1,13 +1,13 @@
 -- Gives up what a token has: a lock, a share of a lock, or a place in the queue.
 --
 -- In the same step, the server gives what is free to the first waiter, so no other caller takes it in
--- between. The waiters behind the first get what they ask for, as far as that is free too. If nobody waits,
--- or if the server can tell nobody, the lock stays free.
+-- between. The waiters behind the first get what they ask for, as far as that is free too. The lock stays
+-- free if nobody waits, if the server can tell nobody, or in the barging time of the second.
 --
 -- The reply is 1 if the token had the lock or a share of it, and 0 otherwise.
 --
--- A caller may safely send the same call again. A waiter that gives up sends this script too, and so may a
--- caller whose earlier call got no answer. The script never fails because of the queue.
+-- A caller may safely send the same call again. A waiter that gives up also sends this script, and a
+-- caller may send it after a call that got no answer. The script never fails because of the queue.
 --
 -- name: Release
 -- mode: write retryable

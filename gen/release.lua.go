@@ -15,8 +15,8 @@ import (
 // The sums of release.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	ReleaseSHA1   = "f9b045230dd8eafefb686f4db477c04b88c601ab"
-	ReleaseSHA256 = "2619e807d58d3cc17e219c03802dea0323c0915b218def70cba237a9b544a829"
+	ReleaseSHA1   = "c20b4a5ae7b503b9feac215d5631eed3c24017e1"
+	ReleaseSHA256 = "14acf5a6fcfdfa69a7955f1729ac339b7e01368a6ec63bb476c6afef846fb08d"
 )
 
 //go:embed release.lua
@@ -39,13 +39,15 @@ type ReleaseParams struct {
 // Release gives up what a token has: a lock, a share of a lock, or a place in the queue.
 //
 // In the same step, the server gives what is free to the first waiter, so no other caller takes it
-// in between. The waiters behind the first get what they ask for, as far as that is free too. If
-// nobody waits, or if the server can tell nobody, the lock stays free.
+// in between. The waiters behind the first get what they ask for, as far as that is free too. The
+// lock stays free if nobody waits, if the server can tell nobody, or in the barging time of the
+// second.
 //
 // The reply is 1 if the token had the lock or a share of it, and 0 otherwise.
 //
-// A caller may safely send the same call again. A waiter that gives up sends this script too, and
-// so may a caller whose earlier call got no answer. The script never fails because of the queue.
+// A caller may safely send the same call again. A waiter that gives up also sends this script, and
+// a caller may send it after a call that got no answer. The script never fails because of the
+// queue.
 //
 // The script writes. A call may be repeated, and [New] says when the client sends a call again.
 func (s *Scripts) Release(ctx context.Context, c rueidis.Client, p ReleaseParams) (int64, error) {

@@ -1,8 +1,8 @@
 -- Gives up a lock as Release does, and lets a second token of the same process wait for the lock.
 --
--- A process that has more callers uses it. If nobody else waits, the second token takes the lock. Otherwise
--- the second token joins the queue behind all others. Only the call that gives up the lock inserts the
--- second token.
+-- A process that has more callers uses this script. If nobody else waits, the second token takes the lock.
+-- Otherwise the second token joins the queue behind all others. Only the call that gives up the lock inserts
+-- the second token.
 --
 -- A caller that lost the reply may safely send the same call again. The second reply tells where the first
 -- call has put the second token. If both granted and score are 0, the second token is nowhere, and the caller

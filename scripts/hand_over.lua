@@ -3,9 +3,9 @@
 -- If neither token has the lock, the script changes nothing. The script leaves the queue as it is. The
 -- caller decides when the lock goes to another process, and then calls Requeue.
 --
--- waits tells how long the first waiter in the queue has waited, in microseconds. It is 0 if nobody waits.
--- While a free lock would stay free for callers outside the queue, these callers count as one waiter. That
--- waiter has waited since this time of the second began.
+-- waits tells how long the first waiter in the queue has waited, in microseconds. It is 0 if nobody waits, or
+-- if the call names no queue. In the barging time of each second, the callers outside the queue count as one
+-- waiter, which has waited since that time began.
 --
 -- A caller that lost the reply may safely send the same call again. The script then confirms the next token.
 --

@@ -19,8 +19,8 @@ func gather(o Options, scripts []*script.Script, reserved []string) *jen.File {
 		packageComment(f, o, scripts)
 	}
 	if !o.Standalone {
-		f.Comment("If this does not compile, the generator and the module of luaimpl do not fit. Run the generator of")
-		f.Comment("that module, or go get the module of the generator.")
+		f.Comment("If this does not compile, the generator and the module of luaimpl do not fit. Run the")
+		f.Comment("generator of that module, or go get the module of the generator.")
 		f.Const().Id("_").Op("=").Add(o.impl(version))
 		f.Line()
 	}

@@ -218,7 +218,8 @@ func modeDoc(s *script.Script, replicas bool) string {
 		return "The script writes. The client sends a call once. A call that returns a network error may have run."
 	}
 	if replicas {
-		return "The script only reads. If the client sends reads to replicas, the answer may be older than the last write."
+		return "The script only reads. If the client sends reads to replicas, the answer may be older than the " +
+			"last write."
 	}
 	return "The script only reads, on the primary."
 }

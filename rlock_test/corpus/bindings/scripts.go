@@ -13,8 +13,8 @@ import (
 	"github.com/rlock-go/toolkit/redislua/luaimpl"
 )
 
-// If this does not compile, the generator and the module of luaimpl do not fit. Run the generator
-// of that module, or go get the module of the generator.
+// If this does not compile, the generator and the module of luaimpl do not fit. Run the
+// generator of that module, or go get the module of the generator.
 const _ = luaimpl.Version1
 
 // Errors that scripts reply with, for errors.Is.

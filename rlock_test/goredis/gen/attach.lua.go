@@ -15,8 +15,8 @@ import (
 // The sums of attach.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	AttachSHA1   = "a1579d84517c33e8a7317191a342180045f59d96"
-	AttachSHA256 = "5bc2c92f2be74b484a20f1db0eb2e43571058652b0eccd09a8d67d639ee469aa"
+	AttachSHA1   = "ca4b446a954cad1f0c9abc2703484e9a1a969b71"
+	AttachSHA256 = "86f976a59c1687884167e9224e5cf026b6800cd2b0c92516e58b78167c5983b1"
 )
 
 //go:embed attach.lua
@@ -41,7 +41,7 @@ type AttachResult struct {
 
 // Attach gives each lock of a set, or one share of a lock, a new token, if the new token or a
 // former token has it. From then on, calls with a former token change nothing. The leases stay as
-// they are, or each lock gets the new lease, counted from now. Only a lock that has the new token
+// they are, or each lock gets the new lease, counted from now. A lock that has the new token
 // already never gets a shorter lease.
 //
 // On success the position is 0, and remaining is the rest of the shortest lease, or -1 ms if no lease ends.

@@ -15,8 +15,8 @@ import (
 // The sums of hand_over.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	HandOverSHA1   = "4bf6fad645ea5decf5ea7d6b880be662001f3c9b"
-	HandOverSHA256 = "94c5a0171cc1115f21f07d7ab3cd6d41d1da1a8e6ed7260b2f452eb42c25d671"
+	HandOverSHA1   = "88804b5233e0b29bacecfd24398f65df21a2c882"
+	HandOverSHA256 = "cb187343d8503fdd974025d0c2742bc11d16d73a58ce87dcdbcb12d6e6e4ea49"
 )
 
 //go:embed hand_over.lua
@@ -53,8 +53,8 @@ type HandOverResult struct {
 // The caller decides when the lock goes to another process, and then calls Requeue.
 //
 // waits tells how long the first waiter in the queue has waited, in microseconds. It is 0 if nobody
-// waits. While a free lock would stay free for callers outside the queue, these callers count as
-// one waiter. That waiter has waited since this time of the second began.
+// waits, or if the call names no queue. In the barging time of each second, the callers outside the
+// queue count as one waiter, which has waited since that time began.
 //
 // A caller that lost the reply may safely send the same call again. The script then confirms the
 // next token.

@@ -15,8 +15,8 @@ import (
 // The sums of requeue.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	RequeueSHA1   = "354128792357a6c6b9aa42b69b555521235661d1"
-	RequeueSHA256 = "70bf614255408f0f8242ae11b4a454a58f29c5c423fd2ceddb368d6671439fda"
+	RequeueSHA1   = "0a00204bfdffaa4e4104ca10a24f2895ed8bd4e7"
+	RequeueSHA256 = "a8a99486d5b989ef113122d661a8906434fd36b38619a65a23a40d99caf521f8"
 )
 
 //go:embed requeue.lua
@@ -52,9 +52,9 @@ type RequeueResult struct {
 // Requeue gives up a lock as Release does, and lets a second token of the same process wait for the
 // lock.
 //
-// A process that has more callers uses it. If nobody else waits, the second token takes the lock.
-// Otherwise the second token joins the queue behind all others. Only the call that gives up the
-// lock inserts the second token.
+// A process that has more callers uses this script. If nobody else waits, the second token takes
+// the lock. Otherwise the second token joins the queue behind all others. Only the call that gives
+// up the lock inserts the second token.
 //
 // A caller that lost the reply may safely send the same call again. The second reply tells where
 // the first call has put the second token. If both granted and score are 0, the second token is
