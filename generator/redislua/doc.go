@@ -39,9 +39,9 @@
 //
 // -init writes a header into a script that has none. The header has the keys, the arguments with their types,
 // the mode, the reply and the error codes. They are guesses from the body, and the generator has checked
-// them. An entry gets the name of the local that stores it, or a name such as key1. The comment
-// "-- KEYS[1]: the lock" gives the entry its text. The comment lines before the first entry become the prose of
-// the header. Make sure that the prose begins with a verb.
+// them. An entry gets the name of the local that stores it, or a name such as key1. The comment "-- KEYS[1]:
+// the lock" gives the entry its text. The comment lines before the first entry become the prose of the
+// header. Make sure that the prose begins with a verb.
 //
 // -init never declares write retryable, read cached, a guard or a waiver: the author decides. What -init
 // cannot know stays a finding, which says what to decide, and the exit code is 1. If the file has a header or

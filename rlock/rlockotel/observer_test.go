@@ -26,7 +26,8 @@ func sort(key string) string {
 	return class
 }
 
-// Who waits has a span, below that of whoever called, and as long as the wait was. Who does not wait has none.
+// Who waits has a span, below that of whoever called, and as long as the wait was. Who does not wait has
+// none.
 func TestSpans(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -21,8 +21,8 @@ type ported struct {
 }
 
 // Whatever four lock libraries of other languages say that they do, rlock does too; package backends has a
-// fifth. Each row has a sentence of their documents, in short, and shows how the same is said here. What is left out
-// on purpose: callbacks and promises, for which Go has return values.
+// fifth. Each row has a sentence of their documents, in short, and shows how the same is said here. What is
+// left out on purpose: callbacks and promises, for which Go has return values.
 func TestFourLibraries(t *testing.T) {
 	t.Parallel()
 	few := rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(3))

@@ -103,8 +103,8 @@ func pids(text string) (list []string) {
 	return list
 }
 
-// When the server is out of reach, the command and what it has started are gone before the server lets the next
-// one in.
+// When the server is out of reach, the command and what it has started are gone before the server lets the
+// next one in.
 func TestPartition(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// rules are what PRODUCTION.md says of the rights for the command: what to add for rlock ls and for rlock probe,
-// and the user who only looks.
+// rules are what PRODUCTION.md says of the rights for the command: what to add for rlock ls and for rlock
+// probe, and the user who only looks.
 func rules(t *testing.T) (locks, shares, list, look, probe string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/PRODUCTION.md")

@@ -51,7 +51,8 @@ var (
 
 func with(command []string, args ...string) []string { return append(args, command...) }
 
-// Two readers run together. A writer waits for both, and a reader who comes after the writer waits for that one.
+// Two readers run together. A writer waits for both, and a reader who comes after the writer waits for that
+// one.
 func TestReadersAndWriters(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {

@@ -163,8 +163,8 @@ func Surfaces(t testing.TB, text string, call func(ctx context.Context) error) {
 }
 
 // Receive returns what arrives on a channel, or the zero value if it is closed. What does not arrive within a
-// minute ends the test with a failure: a test that waits longer than that waits for what will not happen. It is
-// called in the goroutine of the test.
+// minute ends the test with a failure: a test that waits longer than that waits for what will not happen. It
+// is called in the goroutine of the test.
 func Receive[T any](t testing.TB, from <-chan T) (v T) {
 	t.Helper()
 	return ReceiveWithin(t, time.Minute, from)
@@ -200,8 +200,8 @@ func (g *Gate) Pass() {
 	<-g.opened
 }
 
-// Await returns when somebody stands before the Gate, or has passed it. If nobody comes within a minute, the test
-// ends with a failure.
+// Await returns when somebody stands before the Gate, or has passed it. If nobody comes within a minute, the
+// test ends with a failure.
 func (g *Gate) Await(t testing.TB) {
 	t.Helper()
 	Receive(t, g.reached)

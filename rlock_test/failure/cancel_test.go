@@ -117,7 +117,8 @@ func TestCancelledCallsOfASilentServer(t *testing.T) {
 	})
 }
 
-// A call is cancelled too while it connects to a silent server, and so are those that wait for its connection.
+// A call is cancelled too while it connects to a silent server, and so are those that wait for its
+// connection.
 func TestCancelledCallsThatConnect(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {

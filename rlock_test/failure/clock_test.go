@@ -15,9 +15,9 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// While a machine is suspended, its monotonic clock may stand still: the server's time goes on, and not that of the
-// holder, who counts its lease as lasting when it goes on. Asking tells it, and the fence is smaller than the
-// next holder's.
+// While a machine is suspended, its monotonic clock may stand still: the server's time goes on, and not that
+// of the holder, who counts its lease as lasting when it goes on. Asking tells it, and the fence is smaller
+// than the next holder's.
 func TestMachineIsSuspended(t *testing.T) {
 	t.Parallel()
 	ctx, server := t.Context(), rlocktest.Start(t)

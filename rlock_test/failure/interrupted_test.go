@@ -254,8 +254,8 @@ func (c *breaksAt) Done() <-chan struct{}       { c.count("Done"); return c.Cont
 func (c *breaksAt) Err() error                  { c.count("Err"); return c.Context.Err() }
 func (c *breaksAt) Value(key any) any           { c.count("Value"); return c.Context.Value(key) }
 
-// connects has the client of a Locker dial all its connections: it takes one at random for each command, and a
-// context that breaks while the client dials is another matter.
+// connects has the client of a Locker dial all its connections: it takes one at random for each command, and
+// a context that breaks while the client dials is another matter.
 func connects(t *testing.T, locker *rlock.Locker) {
 	t.Helper()
 	for range 50 {

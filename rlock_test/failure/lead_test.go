@@ -257,8 +257,8 @@ func TestLeaderPausesBeyondItsLease(t *testing.T) {
 	})
 }
 
-// A server that crashes ends terms if it loses the data, or stays away for longer than the lease. Candidates and
-// who looks on wait for it, and go on when it is back.
+// A server that crashes ends terms if it loses the data, or stays away for longer than the lease. Candidates
+// and who looks on wait for it, and go on when it is back.
 func TestLeadGoesOnAfterACrash(t *testing.T) {
 	t.Parallel()
 	const ttl = 10 * time.Second

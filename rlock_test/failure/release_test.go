@@ -85,8 +85,8 @@ func TestReleaseOfVeryMany(t *testing.T) {
 	}, "the others are free too")
 }
 
-// A lock whose lease has ended is not taken for one that lasted, although the server does not answer when it is
-// released.
+// A lock whose lease has ended is not taken for one that lasted, although the server does not answer when it
+// is released.
 func TestReleaseOfAnExpiredLockWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	f, locker, _ := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(4*time.Second))

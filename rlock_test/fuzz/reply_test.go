@@ -40,7 +40,8 @@ func FuzzReply(f *testing.F) {
 	f.Add([]byte{12, 7, 9, 2, 2})
 	// extended for more than a minute
 	f.Add([]byte{13, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28})
-	// What stand is told at first, when it subscribes, and when it joins; what is pushed then; and what else it is told.
+	// What stand is told at first, when it subscribes, and when it joins; what is pushed then; and what else it
+	// is told.
 	stand, any, queued := byte(len(asking)-1), byte(len(kinds)), byte(len(kinds)+2)
 	for reply := range replies {
 		next := byte(len(kinds) + reply)
@@ -306,9 +307,9 @@ func requeues(v value) (freed int64, ok bool) {
 	return freed, true
 }
 
-// freed reports whether a script says that the key was freed, or that it is not there after a try that may have
-// done it. Where the user may not use the queue, release_many.lua says so. If that answers for other keys too,
-// it depends on what the server answers later whether the call knows, and certain is false.
+// freed reports whether a script says that the key was freed, or that it is not there after a try that may
+// have done it. Where the user may not use the queue, release_many.lua says so. If that answers for other
+// keys too, it depends on what the server answers later whether the call knows, and certain is false.
 func (r *replied) freed() (freed, certain bool) {
 	var done, none, unsure bool
 	certain = true

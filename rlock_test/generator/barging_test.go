@@ -69,8 +69,8 @@ func onBarging(t *testing.T, test func(l line, heard <-chan string)) {
 	})
 }
 
-// In its time, a lock that is released is free, whoever waits. Nobody of the queue gets it, and whoever is in no
-// queue does. After that time, the first in the queue has it as soon as anybody asks.
+// In its time, a lock that is released is free, whoever waits. Nobody of the queue gets it, and whoever is in
+// no queue does. After that time, the first in the queue has it as soon as anybody asks.
 func TestReleaseLeavesALockFree(t *testing.T) {
 	for name, release := range map[string]func(l line){
 		"pass":    func(l line) { require.True(l, l.pass("p1", "").Freed) },
@@ -116,8 +116,8 @@ func TestReleasePassesALockOn(t *testing.T) {
 	}
 }
 
-// The callers of one process would hand a lock over among themselves for ever. In its time, the server says that
-// somebody waits, and the process that gives the lock up stands in the queue, although nobody else does.
+// The callers of one process would hand a lock over among themselves for ever. In its time, the server says
+// that somebody waits, and the process that gives the lock up stands in the queue, although nobody else does.
 func TestTurnEndsForThoseInNoQueue(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()

@@ -351,8 +351,8 @@ func (w world) same(call func(w world) func(bool) []string) {
 	}
 }
 
-// sameOf is same for some locks. A grant to a waiter that cannot be told lasts two seconds: what has taken longer on
-// a busy machine says nothing, and is done again with half as many locks.
+// sameOf is same for some locks. A grant to a waiter that cannot be told lasts two seconds: what has taken
+// longer on a busy machine says nothing, and is done again with half as many locks.
 func (w world) sameOf(batch []one, call func(w world) func(bool) []string) {
 	w.Helper()
 	w.locks = batch
@@ -379,8 +379,9 @@ func userWith(t *testing.T, server *env.Server, rules ...string) rueidis.Client 
 	return server.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "app", "secret" })
 }
 
-// One script for many locks, with a call for each that it leaves alone, does what a call for each does, and so
-// does the short script for one lock: whatever state a lock is in, whatever error the server has for it, and wherever it stands.
+// One script for many locks, with a call for each that it leaves alone, does what a call for each does, and
+// so does the short script for one lock: whatever state a lock is in, whatever error the server has for it,
+// and wherever it stands.
 func TestManyAreAsEach(t *testing.T) {
 	t.Parallel()
 	manyAsEach(t, func(t *testing.T, _ *env.Server, name string, w world, call func(world) func(bool) []string) {

@@ -23,7 +23,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// Locks on a server are scraped by Prometheus, which answers the queries of a dashboard, and rings when one is lost.
+// Locks on a server are scraped by Prometheus, which answers the queries of a dashboard, and rings when one
+// is lost.
 func TestPrometheus(t *testing.T) {
 	ctx := t.Context()
 	registry := client.NewRegistry()

@@ -233,8 +233,8 @@ func TestProbeNamesRightsForTheQueue(t *testing.T) {
 	})
 }
 
-// Probe names the rights for shared locks that a user lacks, and without them says nothing worse of locks that
-// nobody shares. With these words locks can be shared.
+// Probe names the rights for shared locks that a user lacks, and without them says nothing worse of locks
+// that nobody shares. With these words locks can be shared.
 func TestProbeNamesRightsForShares(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {

@@ -197,8 +197,8 @@ func openLocal(c crowd) func(tb testing.TB, address string, lease time.Duration)
 	}
 }
 
-// withoutServer is a lock of one process, for what contended callers of one cost without any server: to wait in a line
-// that a context can end, and to be woken.
+// withoutServer is a lock of one process, for what contended callers of one cost without any server: to wait
+// in a line that a context can end, and to be woken.
 func withoutServer() driver {
 	return driver{syncName, "a semaphore of one permit in one process, without a server, a lease or a fence",
 		false, true,

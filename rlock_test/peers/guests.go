@@ -70,9 +70,9 @@ func newcomers(host driver) []guest {
 	}}
 }
 
-// compareGuests measures how long a guest waits among processes, and what it costs them. The rate is
-// that of the processes, the latency the guest's. A wait that the round's end cuts off counts with its length
-// until then, so a guest who never gets the lock shows the length of the round. host is what the processes are.
+// compareGuests measures how long a guest waits among processes, and what it costs them. The rate is that of
+// the processes, the latency the guest's. A wait that the round's end cuts off counts with its length until
+// then, so a guest who never gets the lock shows the length of the round. host is what the processes are.
 func compareGuests(t *testing.T, e env.Engine, name, why string, guests []guest, host driver, processes int,
 	p plan) comparison {
 	c := comparison{workload: workload{name: name, why: why, level: "processes"}, level: processes}

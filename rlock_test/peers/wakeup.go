@@ -14,8 +14,8 @@ const workWakeUp = "wake-up after a remote release"
 // wakeUpLevel says what is waited for before the release.
 const wakeUpLevel = "ms without a command"
 
-// idleBefore are how many milliseconds that is. The longer nobody uses a machine, the more its processors forget, and
-// the more a script costs for its length.
+// idleBefore are how many milliseconds that is. The longer nobody uses a machine, the more its processors
+// forget, and the more a script costs for its length.
 var idleBefore = []int{1, 5}
 
 // pair is a library on two clients, for a lock that passes from one to the other.

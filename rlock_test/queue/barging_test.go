@@ -15,9 +15,9 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// Somebody who stands in no queue asks every 50 ms for a lock that callers of rlock want all the time: those of one
-// process, which hand it over without the server, of several, and readers. Each of the last times in which it
-// may get the lock, it does.
+// Somebody who stands in no queue asks every 50 ms for a lock that callers of rlock want all the time: those
+// of one process, which hand it over without the server, of several, and readers. Each of the last times in
+// which it may get the lock, it does.
 func TestBarging(t *testing.T) {
 	t.Parallel()
 	for name, crowd := range map[string]struct {

@@ -104,8 +104,8 @@ func TestReleaseBeforeTheSubscription(t *testing.T) {
 	require.Less(t, time.Since(began), 5*time.Second)
 }
 
-// The place that a process has at the end of its turn is for the next of its callers. If the policy of that one
-// ends the call, it goes to the one after, and nobody who came to the queue meanwhile is before it.
+// The place that a process has at the end of its turn is for the next of its callers. If the policy of that
+// one ends the call, it goes to the one after, and nobody who came to the queue meanwhile is before it.
 func TestPlaceOfACallerWhosePolicyPanics(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
@@ -246,8 +246,8 @@ func TestReaderInLineTakesLong(t *testing.T) {
 	idle(t, client, "k")
 }
 
-// A set finds with its heartbeat that it has all keys, and fails before the server has confirmed that its place has
-// ended. It leaves none of the keys locked.
+// A set finds with its heartbeat that it has all keys, and fails before the server has confirmed that its
+// place has ended. It leaves none of the keys locked.
 func TestSetFailsBeforeItsPlaceHasEnded(t *testing.T) {
 	t.Parallel()
 	for name, fails := range map[string]func(f *env.Faulty, cancel func()) rueidis.RedisResult{

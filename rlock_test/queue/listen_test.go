@@ -262,7 +262,8 @@ func TestPlaceAfterAMomentWithoutMemory(t *testing.T) {
 	require.LessOrEqual(t, asked.Load(), int32(2))
 }
 
-// arrives sends a call for a place, and has its answer say that there is one: the reaper may have taken it back by now.
+// arrives sends a call for a place, and has its answer say that there is one: the reaper may have taken it
+// back by now.
 func arrives(t *testing.T, client rueidis.Client, words []string) {
 	t.Helper()
 	answer, err := env.Do(t, client, words...).ToArray()

@@ -130,8 +130,8 @@ func TestEndlessPermitWithoutMemory(t *testing.T) {
 	})
 }
 
-// A release passes the lock on to the next caller of its process, and to one with a token of its own, although
-// the server is out of memory.
+// A release passes the lock on to the next caller of its process, and to one with a token of its own,
+// although the server is out of memory.
 func TestHandOverWithoutMemory(t *testing.T) {
 	t.Parallel()
 	for name, chosen := range map[string]bool{"of the process": false, "with its own token": true} {

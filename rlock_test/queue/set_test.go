@@ -287,8 +287,8 @@ func TestASetGivesBackAfterAnOutage(t *testing.T) {
 	require.NoError(t, env.Taken(t, got).Release(t.Context()))
 }
 
-// A retry policy is asked after its pause, and neither after a heartbeat nor when a set begins or ends to take its
-// keys one by one: what waits for one pause has made one attempt.
+// A retry policy is asked after its pause, and neither after a heartbeat nor when a set begins or ends to
+// take its keys one by one: what waits for one pause has made one attempt.
 func TestHeartbeatsAreNoAttempts(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
@@ -324,8 +324,8 @@ func TestHeartbeatsAreNoAttempts(t *testing.T) {
 	}
 }
 
-// A caller that is first in the queue of a key notices at once that somebody has deleted the key, also if a set of
-// its Locker has waited for that key before and waits for another one now.
+// A caller that is first in the queue of a key notices at once that somebody has deleted the key, also if a
+// set of its Locker has waited for that key before and waits for another one now.
 func TestASetLeavesTheWaitForAKey(t *testing.T) {
 	t.Parallel()
 	const rounds = 5

@@ -110,8 +110,8 @@ func TestInterruptedJoinArrivesLate(t *testing.T) {
 	}
 }
 
-// User code ends the call with which a set that waits renews what it has, and which has just taken all keys. None
-// of them stays locked.
+// User code ends the call with which a set that waits renews what it has, and which has just taken all keys.
+// None of them stays locked.
 func TestInterruptedRenewalOfASet(t *testing.T) {
 	t.Parallel()
 	for name, end := range endings {

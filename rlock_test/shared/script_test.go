@@ -185,8 +185,8 @@ func TestScriptShareBehindManyWhoHaveDied(t *testing.T) {
 	})
 }
 
-// Whoever cannot be told of a share has it for two seconds at first, because its process may be dead. Its next
-// heartbeat gives it the lease that it has asked for.
+// Whoever cannot be told of a share has it for two seconds at first, because its process may be dead. Its
+// next heartbeat gives it the lease that it has asked for.
 func TestScriptShareOfAWaiterThatCannotBeTold(t *testing.T) {
 	onScripts(t, func(r raw) {
 		const silent = 2 * time.Second

@@ -179,8 +179,8 @@ func (r *report) above(t *test) *test {
 }
 
 // afterResult returns what was printed behind the line that says that the test has passed. go test gives it
-// to that test because it has named no other since. All that a package says when its time is over may be there,
-// before the event that the test has passed.
+// to that test because it has named no other since. All that a package says when its time is over may be
+// there, before the event that the test has passed.
 func (t *test) afterResult() string {
 	_, rest, _ := strings.Cut(t.output.String(), "--- PASS: "+t.name+" (")
 	_, rest, _ = strings.Cut(rest, "\n")

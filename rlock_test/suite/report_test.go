@@ -301,8 +301,8 @@ func TestEveryFuzzerRuns(t *testing.T) {
 	require.ElementsMatch(t, run, got, "fuzzers in steps.go has those that make fuzz and make test-all run")
 }
 
-// The generator starts no goroutine but in package try, so the race detector would have nothing to find in the
-// rest of it.
+// The generator starts no goroutine but in package try, so the race detector would have nothing to find in
+// the rest of it.
 func TestNothingRacesInTheGenerator(t *testing.T) {
 	t.Parallel()
 	starts := 0

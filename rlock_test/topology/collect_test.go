@@ -14,8 +14,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// A set of several slots that waits gives back what it has after a while, also if a node of another key of it does
-// not answer meanwhile: another caller gets a key of a healthy node.
+// A set of several slots that waits gives back what it has after a while, also if a node of another key of it
+// does not answer meanwhile: another caller gets a key of a healthy node.
 func TestCrossSlotSetBesideASilentNode(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {

@@ -101,8 +101,9 @@ func cycles(t *testing.T, locker *rlock.Locker, keys []string, turns int) {
 	}))
 }
 
-// nothingAt waits until a node has no key that starts with one of the tags, and no queue. That may take as long
-// as the reaper repeats calls, on a busy machine; a queue that is forgotten ends by itself after half a minute.
+// nothingAt waits until a node has no key that starts with one of the tags, and no queue. That may take as
+// long as the reaper repeats calls, on a busy machine; a queue that is forgotten ends by itself after half a
+// minute.
 func nothingAt(t *testing.T, nodes []*env.Server, tags ...string) {
 	t.Helper()
 	left := func() (keys []string) {
@@ -125,7 +126,8 @@ func nothingAt(t *testing.T, nodes []*env.Server, tags ...string) {
 		"neither locks nor places are left")
 }
 
-// On a cluster the calls of one slot go together, those of several slots never, and a lost reply leaves nothing.
+// On a cluster the calls of one slot go together, those of several slots never, and a lost reply leaves
+// nothing.
 func TestClusterCallsGoTogether(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
@@ -242,8 +244,8 @@ func repeating() (again func(func()), stop func()) {
 		})
 }
 
-// While a slot moves to and fro, scripts for many of its calls are refused, and each call goes on by itself: one
-// holds a lock at a time, fences rise, nobody is told of it, and nothing is left.
+// While a slot moves to and fro, scripts for many of its calls are refused, and each call goes on by itself:
+// one holds a lock at a time, fences rise, nobody is told of it, and nothing is left.
 func TestClusterManyCallsWhileTheirSlotMoves(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
@@ -493,8 +495,8 @@ func TestClusterManyCallsAfterAFailover(t *testing.T) {
 	})
 }
 
-// While the primary of a slot stands still, scripts for many of its calls pile up there, and no caller's context ends
-// them. Who calls when the client has found the new primary does not wait for them.
+// While the primary of a slot stands still, scripts for many of its calls pile up there, and no caller's
+// context ends them. Who calls when the client has found the new primary does not wait for them.
 func TestClusterManyCallsGoOnAtTheNewPrimary(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {

@@ -11,8 +11,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// takesLong acquires locks whose next extension is twenty minutes away, so that only a message of the server can tell
-// of their loss before. It returns once the server has been asked about them.
+// takesLong acquires locks whose next extension is twenty minutes away, so that only a message of the server
+// can tell of their loss before. It returns once the server has been asked about them.
 func takesLong(t *testing.T, l *rlock.Locker, keys ...string) []*rlock.Lock {
 	t.Helper()
 	var locks []*rlock.Lock
@@ -31,8 +31,8 @@ func lost(t *testing.T, lock *rlock.Lock) {
 	require.ErrorIs(t, lock.Err(), rlock.ErrNotHeld)
 }
 
-// A holder on a cluster learns at once that its lock was taken from it, on each node, also after it has extended the
-// lock, and where the client reads from replicas.
+// A holder on a cluster learns at once that its lock was taken from it, on each node, also after it has
+// extended the lock, and where the client reads from replicas.
 func TestClusterLossIsNoticed(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -107,8 +107,8 @@ func TestClusterLossOfMany(t *testing.T) {
 	})
 }
 
-// A holder learns of its loss at once while the slot of its key moves and after that, even if it has done nothing
-// meanwhile that would have shown it where the key is now.
+// A holder learns of its loss at once while the slot of its key moves and after that, even if it has done
+// nothing meanwhile that would have shown it where the key is now.
 func TestClusterLossAfterASlotMove(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
@@ -135,9 +135,9 @@ func TestClusterLossAfterASlotMove(t *testing.T) {
 	})
 }
 
-// A silent node keeps no holder of another node's locks from learning of its loss soon, one after the other, also
-// while the client connects to the silent node again. A Locker that has made its client waits no longer than one
-// with a client of the caller.
+// A silent node keeps no holder of another node's locks from learning of its loss soon, one after the other,
+// also while the client connects to the silent node again. A Locker that has made its client waits no longer
+// than one with a client of the caller.
 func TestClusterLossBesideASilentNode(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
@@ -185,8 +185,8 @@ func TestClusterLossBesideASilentNode(t *testing.T) {
 	})
 }
 
-// A set of several slots that loses a key while the node of another key of it is silent learns of that: at once, or
-// when the silent node was waited for once.
+// A set of several slots that loses a key while the node of another key of it is silent learns of that: at
+// once, or when the silent node was waited for once.
 func TestCrossSlotLossBesideASilentNode(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {

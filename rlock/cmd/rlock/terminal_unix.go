@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is the controlling terminal of rlock. One process group at a time may read from it and
-// gets the signals of its keys: the foreground group. A shell makes rlock's group that, and rlock passes it on to the
+// terminal is the controlling terminal of rlock. One process group at a time may read from it and gets the
+// signals of its keys: the foreground group. A shell makes rlock's group that, and rlock passes it on to the
 // command's.
 type terminal struct {
 	fd      int
@@ -39,9 +39,8 @@ func (t *terminal) of(group int) bool {
 
 func (t *terminal) ours() bool { return t.of(t.own) }
 
-// whole tells whether the command has the terminal from the beginning. If rlock is one program of several in a
-// pipe, the others may need it, such as a pager: the command then gets the terminal when it
-// reads from it.
+// whole tells whether the command has the terminal from the beginning. If rlock is one program of several in
+// a pipe, the others may need it, such as a pager: the command then gets the terminal when it reads from it.
 func (t *terminal) whole() bool {
 	for _, file := range []*os.File{os.Stdin, os.Stdout} {
 		if _, err := unix.IoctlGetInt(int(file.Fd()), unix.TIOCGPGRP); err != nil {

@@ -89,8 +89,8 @@ func TestEnd(t *testing.T) {
 // blocked is an attempt that has ended at a held key.
 func blocked(c *collect.Collector, kept int) { c.Blocked(c.Asks(), kept) }
 
-// A set has the keys of which an answer has said so, until it gives them back, and may have some as long as an
-// attempt to keep them has no answer.
+// A set has the keys of which an answer has said so, until it gives them back, and may have some as long as
+// an attempt to keep them has no answer.
 func TestHas(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -59,8 +59,8 @@ func dialWith(t *testing.T, option rueidis.ClientOption) net.Conn {
 	return conn
 }
 
-// A dial whose server says nothing ends with its context, which the client does not heed. Once the server has said
-// something, the connection is everybody's.
+// A dial whose server says nothing ends with its context, which the client does not heed. Once the server has
+// said something, the connection is everybody's.
 func TestContextEndsDuringADial(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -384,7 +384,8 @@ func TestAllIsRead(t *testing.T) {
 	})
 }
 
-// hasty is a lock that ends when the Hub is just about to be told of its keys, after its version was asked for.
+// hasty is a lock that ends when the Hub is just about to be told of its keys, after its version was asked
+// for.
 type hasty struct {
 	*lock
 	asked bool

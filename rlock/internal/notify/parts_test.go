@@ -37,8 +37,8 @@ func TestSilentSlot(t *testing.T) {
 	})
 }
 
-// A lock whose keys are in several slots is lost as soon as one of them answers that its key is another's, although
-// another slot does not answer. What changes while that one is waited for is noticed after that.
+// A lock whose keys are in several slots is lost as soon as one of them answers that its key is another's,
+// although another slot does not answer. What changes while that one is waited for is noticed after that.
 func TestLossOfALockOfSeveralSlots(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bench) {
@@ -65,8 +65,8 @@ func TestLossOfALockOfSeveralSlots(t *testing.T) {
 	})
 }
 
-// Spurious messages about a lock of several keys, in one slot or in several, have it read ever more slowly, as those
-// about a lock of one key do.
+// Spurious messages about a lock of several keys, in one slot or in several, have it read ever more slowly,
+// as those about a lock of one key do.
 func TestReadInVainOfSeveralKeys(t *testing.T) {
 	t.Parallel()
 	for _, keys := range [][]string{{"a", "b", "c"}, {"a@1", "b@2", "c@3"}} {

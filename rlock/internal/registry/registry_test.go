@@ -103,7 +103,8 @@ func TestRegistryIsASet(t *testing.T) {
 	}
 }
 
-// requireSame fails unless r has each item that is in added and not over, once, and no other than those in added.
+// requireSame fails unless r has each item that is in added and not over, once, and no other than those in
+// added.
 func requireSame(t *testing.T, r *registry.Registry[*item], added map[*item]bool, items []*item) {
 	t.Helper()
 	has := map[*item]bool{}

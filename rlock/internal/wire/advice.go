@@ -93,7 +93,8 @@ func inWords(said string) string {
 
 const (
 	missing = "the server has no such command: rename-command in its configuration, or a proxy, has removed " +
-		"it, or its version is too old; locks need the commands under Rights in docs/PRODUCTION.md, with their names"
+		"it, or its version is too old; locks need the commands under Rights in docs/PRODUCTION.md, with their " +
+		"names"
 	fullHouse = "raise maxclients, or see with CLIENT LIST which clients have so many connections"
 )
 

@@ -13,8 +13,8 @@ import (
 // keysApart are two keys of each of two slots.
 var keysApart = []string{"{a}1", "{b}1", "{a}2", "{b}2"}
 
-// apartOf has apart make calls for keysApart, each of which has its key as the reply. It returns the keys that each
-// send was about.
+// apartOf has apart make calls for keysApart, each of which has its key as the reply. It returns the keys
+// that each send was about.
 func apartOf(cluster bool, before func(keys []string)) (sent [][]string, replies []redislua.Reply[string]) {
 	var mu sync.Mutex // of sent
 	s := calls{queue: &queueing{slots: cluster}}
@@ -33,8 +33,8 @@ func apartOf(cluster bool, before func(keys []string)) (sent [][]string, replies
 	return sent, replies
 }
 
-// The keys of each slot of a cluster are sent at the same time, and all keys of a server in one call. Each call has
-// its own reply.
+// The keys of each slot of a cluster are sent at the same time, and all keys of a server in one call. Each
+// call has its own reply.
 func TestApart(t *testing.T) {
 	t.Parallel()
 	for cluster, slots := range map[bool]int{false: 1, true: 2} {
@@ -55,8 +55,8 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// A hook of the client that panics or ends the goroutine in the call of one slot does so for the caller, who may
-// recover, and costs the others nothing.
+// A hook of the client that panics or ends the goroutine in the call of one slot does so for the caller, who
+// may recover, and costs the others nothing.
 func TestApartWithAHookThatEndsTheCall(t *testing.T) {
 	t.Parallel()
 	ofA := func(end func()) func(keys []string) {

@@ -240,8 +240,8 @@ func TestCombinerStrandsNobody(t *testing.T) {
 	})
 }
 
-// So many scripts without an answer as are under way at most keep the next ones waiting, but not for long: the
-// server that has them may stand still, and another one may serve now.
+// So many scripts without an answer as are under way at most keep the next ones waiting, but not for long:
+// the server that has them may stand still, and another one may serve now.
 func TestCombinerGoesOnAtAnotherServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

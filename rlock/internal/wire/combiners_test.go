@@ -163,8 +163,8 @@ func TestCombinersKeepSlotsApart(t *testing.T) {
 	})
 }
 
-// Few callers of a slot make their calls by themselves, however many there are of other slots. Those who release
-// count for those who take, and the other way round.
+// Few callers of a slot make their calls by themselves, however many there are of other slots. Those who
+// release count for those who take, and the other way round.
 func TestCombinersCountTheCallersOfASlot(t *testing.T) {
 	t.Parallel()
 	withSlots(t, func(t *testing.T, s *slotSends) {
@@ -450,8 +450,8 @@ func TestCombinersKeepFewSpares(t *testing.T) { // counts allocations: not in pa
 	require.Zero(t, testing.AllocsPerRun(100, lone), "a lone call makes nothing anew")
 }
 
-// Many callers of many slots at once, some of whom leave, and whose scripts fail in each way: each gets its own
-// answer, no script has keys of two slots, and nothing is left.
+// Many callers of many slots at once, some of whom leave, and whose scripts fail in each way: each gets its
+// own answer, no script has keys of two slots, and nothing is left.
 func TestCombinersConcurrency(t *testing.T) {
 	t.Parallel()
 	for _, slots := range []int{1, 3, 6, 40} {

@@ -11,7 +11,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock/rlocktest"
 )
 
-// A call among many finds the lease of another as one that goes by itself; what is too long for Go never ends.
+// A call among many finds the lease of another as one that goes by itself; what is too long for Go never
+// ends.
 func TestTryManyReadsLeases(t *testing.T) {
 	t.Parallel()
 	client := rlocktest.Client(t)
