@@ -13,7 +13,8 @@ import (
 
 // Acquire takes the lock of key. It waits until ctx ends or the retry policy gives up. With DefaultRetry and
 // a context that never ends, it waits for ever. It also waits for a server that does not answer or cannot
-// serve yet (see "Errors" above). WithTTL sets the lease. Only WithAutoExtend extends the lease by itself.
+// serve yet (see "Errors" above). WithTTL sets the lease. Without WithAutoExtend, the Locker does not extend
+// the lease.
 //
 // After success the caller must Release the lock, even if ctx has ended. After an error the caller holds
 // nothing. If the server may have granted the lock without an answer, the Locker frees it in the background

@@ -78,7 +78,7 @@ func isDone(c <-chan struct{}) bool {
 // ended: acquire the key again. A nil or zero Lock holds nothing. Its methods return zero values, a context
 // that has ended, or an error that matches ErrInvalid.
 type Lock struct {
-	*lease                   // the lease in use, at first its own; set before others have the Lock
+	*lease                   // the lease in use, at first own; set before another goroutine has the Lock
 	set      *settings       // of the acquisition; never changed
 	parent   context.Context // of the acquisition
 	fence    uint64
@@ -91,7 +91,7 @@ type Lock struct {
 	listed    registry.Entry // guarded by the registry
 	state     atomic.Uint32  // see state.go
 	by        method
-	waits     bool         // it is in the registry of waiters; only for the acquisition
+	waits     bool         // it is in the registry of waiters; only the acquisition uses waits
 	hasToken  bool         // its caller has the token; guarded by mu
 	leaseGone bool         // it has ended, and other Locks have the lease; guarded by mu
 	position  int32        // among the readers of the lease; guarded by mu
@@ -104,7 +104,7 @@ type Lock struct {
 type extras struct {
 	ctx       *lockContext  // from Context; guarded by mu
 	minimum   *minimum      // of WithMinHold; nil: none; guarded by mu
-	handoff   *wire.Handoff // of Detach: only one, because it knows what Attaches have done; guarded by mu
+	handoff   *wire.Handoff // of Detach, which always returns this one: it records the Attaches; guarded by mu
 	extendTTL time.Duration // the TTL of the last Extend of a shared lease; 0: none; guarded by mu
 	limitedTo clock.Instant // the latest end of the lock; 0: no limit; guarded by mu
 }
@@ -134,8 +134,8 @@ type method struct {
 
 // minimum is the time in which a lock keeps others out; see WithMinHold.
 type minimum struct {
-	until clock.Instant // its end. A Release before it leaves the keys a lease until then
-	token string        // of the keys after that Release, so no late command changes the lease; "": before it
+	until clock.Instant // its end; an earlier Release lets the keys keep a lease until this end
+	token string        // of the keys after that Release; late commands have the old token; "": no Release yet
 }
 
 // observed has the data of a Lock for its observer. A nil observed has no observer.
@@ -161,7 +161,7 @@ type lease struct {
 	fence      uint64       // of the present or last holder; guarded by mu
 	user       *Lock        // the only user; guarded by mu
 	joint      *joint       // readers that share it; nil: it cannot be shared; guarded by mu
-	*watch                  // nil until its end must be noticed; made under mu, once
+	*watch                  // nil until the Locker must notice the end of the lease; made under mu, once
 	ended      *lockContext // the first of the contexts that end at unlock; guarded by mu
 	line       line.Lease   // its part in the line of this process
 	state      leaseState   // guarded by mu

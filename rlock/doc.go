@@ -15,8 +15,8 @@
 //
 // No two holders of a key are valid at the same time, whatever the network does. The promise holds on three
 // conditions: one Redis primary keeps its data, its clock does not jump, and only the holder changes the key.
-// A failover can lose a lock. A process can pause after it has looked at Err and before it acts. A resource
-// that must not suffer from either must refuse each Lock.Fence below the largest that it has seen.
+// A failover can lose a lock. A process can pause after it has looked at Err and before it acts. If neither
+// may harm a resource, let the resource refuse each Lock.Fence that is smaller than the largest it has seen.
 //
 //   - docs/GUARANTEES.md has each promise, what breaks it, and what to do then.
 //   - docs/CLIENT.md has the options of the client.
@@ -39,7 +39,8 @@
 //
 // AcquireShared takes a lock for a reader. Any number of readers hold the lock together. AcquirePermits takes
 // some of a limited number of permits. Both wait in the same queue as Acquire, so a waiter for the whole lock
-// stops later readers. Lock.Readers is for a script that writes only while readers share the lock.
+// stops later readers. Lock.Readers is for a Redis script that checks, before it writes, that readers still
+// share the lock.
 //
 // # Leaders, and jobs of a period
 //
@@ -57,7 +58,8 @@
 // # Going on in another process
 //
 // Lock.Detach ends a handle and keeps the lock. Locker.Attach goes on with the lock, in this process or
-// another: one server begins an upload, and another server ends it. The Handoff that one process sends to the
+// another: one process begins an upload, and another process ends it.
+// The Handoff that one process sends to the
 // other gives full power over the lock. Keep it like a password.
 //
 // # Deadlocks

@@ -10,9 +10,9 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
 
-// unlock ends a critical section of mu, and then ends the contexts of the Locks that have ended in it. The
-// contexts come after mu, because that calls methods of the callers' contexts, which may panic or use these
-// Locks.
+// unlock ends a critical section of mu, and then ends the contexts of the Locks that have ended in it. unlock
+// ends these contexts only after it has released mu. To end a context calls methods of the callers' contexts,
+// and these methods may panic or use these Locks.
 func (s *lease) unlock() {
 	ended := s.ended
 	s.ended = nil
@@ -129,13 +129,14 @@ func (s *lease) renewed() bool {
 	return false
 }
 
-// done ends one use of the lease. as is the request of that user. After the last use, the lease goes to the
-// first waiter of this process, unless plain is true. If there is none, back is true, and the caller must
-// give the lease back. The caller holds mu, and sends next after that.
+// done ends one use of the lease. as is the request of the user that is done. After the last use, the line
+// gives the lease to the first waiter of this process, unless plain is true. If no waiter gets the lease,
+// back is true, and the caller must give the lease back. The caller holds mu. It sends next after it has
+// released mu.
 func (s *lease) done(now clock.Instant, as line.Want, plain bool) (back bool, next *clock.Signal) {
 	e := line.Event{Now: now, Plain: true}
-	// A command without an answer may take the key for the token later. The code that gives the token up must
-	// know.
+	// A command without an answer may still take the key for this token. Then no waiter gets the lease,
+	// because the code that gives the token up must know of that command.
 	if !plain && s.state == leaseLive && s.claim.Settled() && len(s.terms.Former()) == 0 {
 		server := s.locker.wire
 		e.Plain, e.Blind = false, !server.Queues().Used()
@@ -146,8 +147,8 @@ func (s *lease) done(now clock.Instant, as line.Want, plain bool) (back bool, ne
 	return s.handle().Done(e)
 }
 
-// leave hands a lease that an acquisition has been given, and does not use, to the next waiter, or gives it
-// back. The caller does not hold mu.
+// leave is for a lease that an acquisition was given and does not use. It hands the lease to the next waiter,
+// or gives it back. The caller does not hold mu.
 func (s *lease) leave(as line.Want) {
 	s.mu.Lock()
 	back, next := s.done(clock.Now(), as, false)
@@ -165,7 +166,7 @@ func (s *lease) retire(to leaseState) {
 		return
 	}
 	s.state = to
-	if to != leaseBack { // otherwise the key is free later
+	if to != leaseBack { // with leaseBack, the key is free only after the release
 		s.handle().Ended()
 	}
 	if s.watch == nil {
@@ -194,9 +195,9 @@ func (s *lease) version() terms.Version {
 	return s.terms.Version()
 }
 
-// tokenOver notes that no Lock has the tokens of a lease any more. With away, the keys may keep the tokens
-// for another holder. A token of WithToken stays out: it has not waited with this lock, and may belong to
-// another. The caller holds mu.
+// tokenOver notes that no Lock has the tokens of a lease any more. If away is true, the keys may keep the
+// tokens for another holder. tokenOver does nothing for a token of WithToken. Such a token did not wait with
+// this lock, and another lock may use it. The caller holds mu.
 func (s *lease) tokenOver(away bool) {
 	if s.claim.Chosen() {
 		return
@@ -211,7 +212,8 @@ func (s *lease) tokenOver(away bool) {
 	over(s.terms.Token())
 }
 
-// schedule puts the lease on the schedule of renewals, which extends it, or only ends its users on time. If
+// schedule puts the lease on the schedule of renewals. The schedule extends the lease if a user wants that,
+// and ends the users on time. If
 // the server sends invalidations, the monitor watches the lease too. schedule returns false if the Locker is
 // closed. The caller holds mu.
 func (s *lease) schedule() bool {

@@ -9,8 +9,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/line"
 )
 
-// kind returns the kind of line in which the acquisition has a place. It returns false for these, which have
-// no line:
+// kind returns the kind of the line that the acquisition may enter. It returns false for the following
+// acquisitions, because they enter no line:
 //   - a set, or a token of WithToken;
 //   - a call that does not wait, except a reader, who may join the share of other readers;
 //   - a share WithUniqueToken;
@@ -48,9 +48,9 @@ func (a *acquisition) enter(wait bool, now clock.Instant) {
 	a.role, a.given, a.caller, a.left = in.Role, in.Grant, in.Caller, in.Left
 }
 
-// places returns how many waiters for permits should stand in the queue of the server while others wait. They
-// must be able to take the permits that go back to the server at the end of each turn. From one grant to the
-// next, a caller and its successor need two round trips.
+// places returns how many waiters for permits should stand in the queue of the server while others wait.
+// These waiters must be enough to take all permits that go back to the server at the end of a turn. From one
+// grant of such a place to the next, two round trips pass, because the next caller must first take the place.
 func (a *acquisition) places(k *line.Kind) int {
 	if k.Mode != line.Permits {
 		return 1
@@ -108,8 +108,9 @@ func (a *acquisition) quit(why noLock) noLock {
 	return why
 }
 
-// lastLook asks the server once before the acquisition gives up, because so far only this process has said
-// that the key is held. A reader and a caller for permits try to get a share of their own. For other callers,
+// lastLook asks the server once before the acquisition gives up. So far the acquisition knows only from this
+// process, and not from the server, that the key is held. A reader and a caller for permits try to get a
+// share of their own. For other callers,
 // if the holder has lost the key, the line calls its next caller, which may be this acquisition. Otherwise
 // the acquisition ends with ErrGaveUp.
 func (a *acquisition) lastLook() noLock {
@@ -135,7 +136,7 @@ func (a *acquisition) lastLook() noLock {
 	switch {
 	case a.ctx.Err() != nil:
 		return a.quit(waitEnded(clock.ContextError(a.ctx, nil)))
-	case err == nil && seen.Held: // otherwise the callers before it still stand in the way
+	case err == nil && seen.Held: // if the key is free, only the callers before this one are in the way
 		a.tries.Blocker.Sees(seen.End)
 	}
 	if err == nil {
@@ -148,8 +149,8 @@ func (a *acquisition) lastLook() noLock {
 }
 
 // await waits until the acquisition has a new role, or until end. end is no later than last, the end of the
-// policy. After a long wait, it has the lease in the way watched: waiters send nothing, so the watch must
-// notice the end of the lease.
+// policy. After line.WatchAfter, await makes the Locker watch the lease of the holder. Waiters send nothing
+// to the server, so only this watch notices the end of the lease.
 func (a *acquisition) await(now, end, last clock.Instant) (role line.Role, g line.Grant, err error) {
 	l := a.lock.locker
 	look := now.After(lookPause)
@@ -189,9 +190,10 @@ func (a *acquisition) await(now, end, last clock.Instant) (role line.Role, g lin
 // report changes. The caller asks whatever its policy is, because the callers behind it rely on that.
 const lookPause = time.Second
 
-// look asks the server about the lease in the way, in the background, and meanwhile waits like await. The
-// line may call the acquisition before the answer, and the server may be silent. At the end of a pause, look
-// waits for lookTimeout, or until the end of the policy.
+// look asks the server about the lease of the holder in the background, and meanwhile waits like await. It
+// does not block on the answer: the line may give the acquisition a new role first, and the server may be
+// silent. At the end of a pause, look waits for the answer for lookTimeout at most, and not beyond the end of
+// the policy.
 func (a *acquisition) look(now, end, last clock.Instant) (role line.Role, g line.Grant, err error) {
 	l := a.lock.locker
 	limit := min(now.After(lookTimeout), last)
@@ -202,16 +204,17 @@ func (a *acquisition) look(now, end, last clock.Instant) (role line.Role, g line
 	if s == nil || s.renewed() { // its extensions notice the loss
 		return line.Waits, g, nil
 	}
-	// The end of ctx calls no method of the caller's context, which may panic. It comes after the hand-over
-	// of the lease.
+	// ctx does not derive its end from the caller's context. So cancel calls no method of that context, which
+	// may panic. cancel runs after another caller may have handed over the lease.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), limit.From(now))
 	defer cancel()
 	var cause any // of a panic of the client or of an observer; nil: none
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)
-		// The waiter panics, as if it had asked itself. A waiter that has gone on does not panic: its call
-		// may have returned, and a program must not end because of a question of that call.
+		// If lookFor panics, the waiter panics in its own goroutine below, as if it had asked itself. If the
+		// waiter has not waited for the answer, nothing panics. Its call may have returned, and this
+		// goroutine must not end the program.
 		defer func() { cause = recover() }()
 		_, _, _ = l.lookFor(ctx, &s.claim, s)
 	}()
@@ -229,9 +232,9 @@ func (a *acquisition) look(now, end, last clock.Instant) (role line.Role, g line
 	return line.Waits, g, nil
 }
 
-// receive goes on with a lease that another caller of this process has handed over, or shares. With has, the
-// acquisition is complete: it has the lock if why is none. Otherwise it asks the server, unless why says that
-// it ends.
+// receive handles a lease that another caller of this process has handed over, or shares. If has is true, the
+// acquisition is complete, and it has the lock if why is none. If has is false and why is none, the
+// acquisition next asks the server. If has is false and why is set, the acquisition ends.
 func (a *acquisition) receive() (has bool, why noLock) {
 	from := leaseOf(a.given.Lease)
 	switch {
@@ -267,8 +270,8 @@ func (a *acquisition) goOn(s *lease) noLock {
 	return noLock{}
 }
 
-// passBy hands a lease that the acquisition has been given, and does not hold, to the next caller of this
-// process, or gives it back.
+// passBy is for a lease that the acquisition was given and does not hold. It hands the lease to the next
+// caller of this process, or gives it back.
 func (a *acquisition) passBy() {
 	s := leaseOf(a.given.Lease)
 	if s == nil {
@@ -288,7 +291,7 @@ func askMeanwhile(s *lease, g line.Grant, set *settings) {
 	l, key, token := s.locker, s.claim.Key(), s.terms.Token()
 	go func() {
 		defer func() {
-			_ = recover() // a hook of the client that panics panics again in the next hand-over
+			_ = recover() // ignored, because a hook that panics here panics again in the next hand-over
 			q.Unheard()
 		}()
 		said, err := l.wire.AskHeld(l.background, key, token, !set.unfenced, g.Reserve)

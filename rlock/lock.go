@@ -45,7 +45,8 @@ func (l *Lock) Keys() []string {
 // A command with the old token fails as if another token held the lock.
 //
 // After a caller has asked for the token, no other holder gets it. Before that, Release may hand the token
-// over to the next holder of this process together with the lease, and Token then returns "". Readers of this
+// over to the next holder of this process together with the lease. Token of the released lock then returns
+// "". Readers of this
 // process may share one token. WithUniqueToken prevents both.
 func (l *Lock) Token() string {
 	if l.usable() != nil {
@@ -84,8 +85,9 @@ func (l *Lock) Attempts() int {
 	return int(l.attempts)
 }
 
-// Deadline returns the end of the lease by the clock of this process. The lease counts from when the process
-// sent the last command that the server confirmed, less a margin for clock drift. Deadline returns the zero
+// Deadline returns the end of the lease by the clock of this process. The lease counts from the moment when
+// the process sent the last command that the server confirmed. Deadline is earlier than its end by a margin
+// for clock drift. Deadline returns the zero
 // time for a lock that never expires. It does not say whether the lock was lost: ask Err.
 func (l *Lock) Deadline() time.Time {
 	if l.usable() != nil {

@@ -25,8 +25,9 @@ import (
 
 // New returns a Locker that uses the client of the caller as it is. Close of the Locker leaves the client
 // open. The options are the defaults of every lock. Every call runs in a goroutine of its own, so the call
-// ends with its context even while the client dials. From the first wait on, the Locker uses one connection
-// for blocking commands (BlockingPoolSize) of the client, to hear of grants. On a cluster it uses one
+// ends with its context even while the client dials. From the first wait on, the Locker hears of grants on a
+// connection of its own. It takes this connection from the client's connections for blocking commands
+// (BlockingPoolSize). On a cluster it uses one
 // connection to each node.
 //
 // New cannot see the options of the client, so the caller must set them:
@@ -108,7 +109,7 @@ func newLocker(of any, by served, set *settings) *Locker {
 // options: ReplicaOnly, because a replica takes no lock, and ConnLifetime, with which rueidis sends commands
 // twice. docs/CLIENT.md has all options.
 //
-// If option leaves Dialer.KeepAlive and ConnWriteTimeout open, Open sets both. Then locks WithAutoExtend
+// If Dialer.KeepAlive or ConnWriteTimeout of option is 0, Open sets it. Then locks WithAutoExtend
 // outlast connections that die silently, if their leases are no shorter than the TTL of Open. With the
 // default TTL, 10 s, the client sends a ping each second, and the server must answer within 2.3 s. A lock
 // with a shorter lease makes an EventShortLease.
@@ -148,7 +149,8 @@ func Open(option rueidis.ClientOption, opts ...LockerOption) (*Locker, error) {
 	return l, nil
 }
 
-// newLone returns the connection for calls of a client that are alone, or nil if the client needs none.
+// newLone returns the extra connection for calls that are alone: no other call is under way. It returns nil
+// if the client cannot have one.
 func newLone(
 	option *rueidis.ClientOption, health *interrupt.Health, timeOuts clientoption.TimeOuts,
 ) *interrupt.Lone {

@@ -173,8 +173,8 @@ func WithUniqueToken(on bool) CommonOption {
 const DefaultTurn = 10 * time.Millisecond
 
 // WithTurn sets the turn: how long a process serves its own callers without the server while another process
-// waits. While no other process waits, the turn does not end. The turn also bounds the sharing of readers and
-// the hand-over of permits.
+// waits. While no other process waits, the turn does not end. The turn also limits how long new readers may
+// join the share of their process, and how long Release may hand permits to callers of its process.
 //
 // A long turn makes hand-overs fast. A short turn makes other processes wait less. With 0 every Release
 // passes the lock on. The default is DefaultTurn.
@@ -217,7 +217,8 @@ func WithQueue(on bool) LockerOption {
 // within a second. barging must then be longer than the sum of that caller's longest pause, one turn and one
 // hold.
 //
-// If a lock is wanted all the time, barging costs up to its share of the acquisitions. It costs other locks
+// If rlock callers want a lock all the time, barging costs them acquisitions: 300 ms of each second cost
+// about a third. It costs other locks
 // nothing. A Locker that polls ignores it.
 func WithBarging(barging time.Duration) LockerOption {
 	return lockerOption(func(s *settings) error {
@@ -297,8 +298,8 @@ func WithMaxHold(d time.Duration) CommonOption {
 // If an operator deletes the key, or frees it with ForceRelease, the Context ends at once. The next holder
 // may then have begun.
 //
-// d is at most a quarter of the lease, so that extensions may be late. A shorter lease is refused, also by
-// Extend. The default is 0.
+// d is at most a quarter of the lease. So the context does not end when an extension comes a little late. A
+// lease shorter than four times d is refused, also by Extend. The default is 0.
 func WithStopBefore(d time.Duration) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.stopBefore = d
@@ -400,8 +401,8 @@ func (s *settings) redisKey(key string) (string, error) {
 }
 
 // WithObserver tells o each event of the locks of the Locker, or of the lock of one call. The observer of a
-// call replaces the observer of the Locker. The last event of a lock comes on time even if the program has
-// forgotten the lock. Without an observer, events cost nothing.
+// call replaces the observer of the Locker. The last event of a lock comes on time even if the program has no
+// reference to the Lock any more. Without an observer, events cost nothing.
 func WithObserver(o Observer) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.observer = o
@@ -437,7 +438,8 @@ func DefaultOwner() string { return wire.ThisProcess() }
 //	ran, err := locker.TryDo(ctx, "nightly report", report,
 //		rlock.WithTTL(10*time.Minute), rlock.WithMinHold(10*time.Minute))
 //
-// For an hourly job, choose a d well below an hour, and longer than the clocks may differ. d is in whole
+// For an hourly job, choose a d well below an hour. It must be longer than the largest difference between the
+// clocks. d is in whole
 // milliseconds. A lease shorter than d is refused, also by Extend, so a process that dies keeps others out
 // too.
 //

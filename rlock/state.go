@@ -28,8 +28,8 @@ var endings = [...]EventKind{
 	stateClosed:   EventClosed,
 }
 
-// leaseStates has the state of a lease after its last user has ended without a Release, for each state of
-// that user.
+// leaseStates has, for each state in which the last user of a lease has ended without a Release, the state of
+// the lease after that.
 var leaseStates = [...]leaseState{
 	stateLost:     leaseLost,
 	stateExpired:  leaseExpired,
@@ -78,7 +78,7 @@ func (l *Lock) ended(to state, now clock.Instant) {
 	l.removeUser(l)
 	l.locker.registry.Remove((*holder)(l))
 	if cause == released {
-		return // the Release gives the lease on, or back
+		return // the Release hands the lease over, or gives it back to the server
 	}
 	back, next := l.done(now, line.Want{}, true)
 	if l.leaseGone = !back; back {
@@ -167,11 +167,11 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	case l.joint != nil:
 		l.setEnd(min(deadline, clock.LeaseEnd(now, l.set.ttl)))
 	}
-	if l.lease.state == leaseLost { // on its way: the caller gets the lock, and learns of the loss at once
+	if l.lease.state == leaseLost { // during its hand-over: the caller gets the lock, and learns of the loss
 		defer l.finish(stateLost)
 	}
 	if to, over := l.overdue(now); over {
-		return causes[to] // the lease is never live, so no watch sees it while the acquisition gives it up
+		return causes[to] // the lease never becomes live, so no watch sees it before it is freed
 	}
 	if l.locker.isStopping() {
 		return closed

@@ -30,7 +30,7 @@ type Attempts struct {
 	collect *collect.Collector // of a waiting set
 	place   *place.Place       // in the queue; nil: none
 	until   clock.Instant      // when the pause of the policy is over
-	early   bool               // the next try comes before that, although nothing has woken the acquisition
+	early   bool               // the next try comes before until, although no message has woken the acquisition
 	counted bool               // the policy called for the last try
 	refusal place.Refusal      // when the server refused a place
 }
@@ -48,7 +48,7 @@ type Settings struct {
 	Count  *int32        // the number of attempts, as the policy counts them
 }
 
-// Begin makes Attempts ready that have only their Settings.
+// Begin prepares Attempts in which only the Settings are set.
 func Begin(a *Attempts) {
 	a.until, a.Blocker.Key, a.Outage = a.Start, a.Claim.Key(), a.Server.Outage(a.Line.Silence())
 }
@@ -118,9 +118,8 @@ func (a *Attempts) IsWholeKey() bool {
 	return !a.Claim.IsSet() && !a.Claim.Chosen() && !a.Claim.IsShare()
 }
 
-// Try asks the server for the keys. Package wire repeats a command that gets no answer. A Try counts as one
-// attempt of the policy, however many calls it makes. It does not count if the policy has not called for
-// it.
+// Try asks the server for the keys. Package wire repeats a command that gets no answer. If the policy has
+// called for a Try, the Try counts as one attempt, however many calls it makes. Otherwise it does not count.
 func (a *Attempts) Try(ctx context.Context) (Grant, Setback) {
 	if ctx.Err() != nil {
 		return Grant{}, ended(ctx, nil)
@@ -139,7 +138,8 @@ func (a *Attempts) Try(ctx context.Context) (Grant, Setback) {
 	return a.tryAlone(ctx)
 }
 
-// tryAlone makes one attempt without a place in the queue. It does not overtake the places there. If a set
+// tryAlone makes one attempt without a place in the queue. It does not overtake the waiters in the queue. If
+// a set
 // begins to take its keys in order, tryAlone makes another attempt, because some keys may be free. If a set
 // has lost a key, tryAlone takes the keys again.
 func (a *Attempts) tryAlone(ctx context.Context) (Grant, Setback) {
@@ -159,8 +159,8 @@ func (a *Attempts) tryAlone(ctx context.Context) (Grant, Setback) {
 // collects reports whether the acquisition is for a set that waits for one key after the other.
 func (a *Attempts) collects() bool { return a.Wait && a.Claim.IsSet() && !a.Claim.Chosen() }
 
-// meets notes that a key is in the way of a set. The set gives back what it has got in the queue of another
-// key. meets reports whether the set takes its keys in order from now on.
+// meets notes that a key is in the way of a set. If the set has got another key in the queue of that key, it
+// gives that key back. meets reports whether the set takes its keys in order from now on.
 func (a *Attempts) meets(ctx context.Context, key string) (begun bool) {
 	if a.collect == nil {
 		a.collect = collect.New(a.Server, a.Claim, a.Terms.TTL())
@@ -184,7 +184,7 @@ func (a *Attempts) giveBack(ctx context.Context) {
 
 func (a *Attempts) tryOnce(ctx context.Context) (Grant, Setback) {
 	request := a.Request()
-	unsure := a.collect.Asks() // user code may end the call
+	unsure := a.collect.Asks() // before the call: if user code ends the call, the set may have keys
 	answer, err := a.Server.Acquire(ctx, a.Claim, request)
 	if err == nil && !answer.Acquired {
 		a.collect.Blocked(unsure, answer.Kept)
@@ -266,8 +266,8 @@ func (a *Attempts) blocked(answer wire.Answer) {
 	a.Line.Told(answer.Left, now)
 }
 
-// AsksPolicy reports whether the policy decides about the next pause. It does not after a heartbeat, or
-// after another call that does not count as an attempt. Then the pause of the policy goes on.
+// AsksPolicy reports whether the policy decides about the next pause. The policy does not decide after a
+// heartbeat, or after another call that does not count as an attempt. Then the pause of the policy goes on.
 func (a *Attempts) AsksPolicy() bool { return a.counted }
 
 // beginAnew makes a set give back the keys that it has, or may have. Then the set again waits for one key
@@ -301,8 +301,9 @@ func (a *Attempts) GiveUp() {
 	}
 }
 
-// Interrupted notes that user code has ended an attempt, so a command may be under way. For a set with a
-// place, the Collector knows whether that may be another command than one of the place.
+// Interrupted notes that user code has ended an attempt, so a command may be under way. If a set has a place,
+// the command under way may be one of the place or one of the set itself. The Collector knows which of these
+// it may be.
 func (a *Attempts) Interrupted() {
 	if a.place != nil {
 		a.place.Interrupted()

@@ -64,8 +64,8 @@ type step struct {
 	out *Outcome
 }
 
-// wake gives a caller a new Role. It tells the last caller after the step, and the callers before it at
-// once.
+// wake gives a caller a new Role. If a step wakes several callers, wake sends the signals of all but the last
+// one at once. The caller of Step sends the signal of the last one after the step (Outcome.Signal).
 func (s *step) wake(c *Caller, r Role) {
 	c.role = r
 	s.out.Signal.Send()
@@ -89,7 +89,8 @@ func (s *step) enter(own Leased) {
 	}
 }
 
-// room reports whether one more caller should ask the server, if n should stand in its queue.
+// room reports whether one more caller of this process should ask the server. n is the number of callers that
+// should stand in the server's queue.
 func (l *Line) room(n int) bool {
 	switch {
 	case l.Mode != Permits:
@@ -100,8 +101,8 @@ func (l *Line) room(n int) bool {
 	return l.standing < n
 }
 
-// isOpen reports whether one more reader may use the lease. If one may not, isOpen seals the lease for all
-// others.
+// isOpen reports whether one more reader may use the lease. If the reader may not use an open lease, isOpen
+// seals the lease, so that no later reader may use it.
 func (s *step) isOpen() bool {
 	if s.lease == nil || !s.lease.Part().open {
 		return false
@@ -113,8 +114,9 @@ func (s *step) isOpen() bool {
 	return true
 }
 
-// attends notes whether a caller learns of another role at once. Only a reader that does gets the lease of
-// others. A reader that runs user code would keep the lease meanwhile.
+// attends notes whether a caller notices a new role at once. Only a reader that notices it at once may join
+// the lease of other readers. A reader that runs user code notices it later, and would keep the lease until
+// then.
 func (s *step) attends(c *Caller) {
 	if c.role != Waits {
 		return
@@ -132,8 +134,9 @@ func (s *step) joins(at *Lease) bool {
 	return s.e.Now < at.until && lasts(s.lease.Deadline(), s.e.Now, s.TTL, false)
 }
 
-// longestUnasked bounds the age of the last answer about a lease that no caller extends and that another
-// caller goes on with. If the lease was lost since that answer, the next caller gets a lost lock.
+// A caller may take over a lease that no caller extends without asking the server. longestUnasked is the
+// greatest age of the server's last answer about this lease. If the lease was lost after that answer, the
+// caller gets a lost lock.
 const longestUnasked = 100 * time.Millisecond
 
 // lasts reports whether enough of a lease is left for another caller. A caller that extends the lease
@@ -317,7 +320,7 @@ func (s *step) fits(g Leased, c *Caller) bool {
 	as, want := &s.e.Want, &c.want
 	return !s.e.Sealed && !as.Own && !want.Own && !want.Full &&
 		as.Owner == want.Owner && as.TTL == want.TTL &&
-		want.TTL != clock.NoExpiry && // its deadline does not tell when the server has confirmed it
+		want.TTL != clock.NoExpiry && // without a deadline, nothing tells how old the server's last answer is
 		lasts(g.Deadline(), s.e.Now, want.TTL, want.Extends)
 }
 
@@ -326,14 +329,15 @@ func (s *step) give(g Leased) Grant {
 	return Grant{Lease: g}
 }
 
-// needsWatch reports whether a waiter relies on the holder to notice the end of a lease. A waiter that
-// watches does. If the lease ends before a waiter begins to watch, any waiter does.
+// needsWatch reports whether a waiter relies on the holder to notice the end of the lease. A waiter that
+// watches relies on it. If the lease ends sooner than a waiter would begin to watch, every waiter relies on
+// it.
 func (s *step) needsWatch(g Leased) bool {
 	return s.Mode == Whole && (s.watching > 0 || s.head != nil && g.Deadline() < s.e.Now.After(WatchAfter))
 }
 
 // WatchAfter is how long a caller waits before it watches the lease in its way. Watching costs more than a
-// hand-over, so a shorter wait does without.
+// hand-over, so a caller with a shorter wait does not watch.
 const WatchAfter = 20 * time.Millisecond
 
 // moved puts a lease in the place of another, whose key the server has given away.
@@ -389,7 +393,7 @@ func (s *step) heard() {
 	}
 }
 
-// stand makes as many waiting callers ask the server as should.
+// stand makes waiting callers ask the server, until the wanted number (places) stand in its queue.
 func (s *step) stand() { s.call(s.places) }
 
 // call makes waiting callers ask the server until n stand in its queue.
@@ -409,7 +413,8 @@ func (s *step) call(n int) {
 	}
 }
 
-// leave ends the wait of a caller. A called caller has not asked yet, so it fails. A caller that was given
+// leave ends the wait of a caller. If the line has told a caller to ask the server, and the caller leaves
+// before it asks, its request counts as failed. A caller that was given
 // a lease keeps it.
 func (s *step) leave(c *Caller) {
 	if s.asker != nil {

@@ -37,8 +37,9 @@ type Entry struct {
 	listed   bool  // the Monitor must read the lock
 	told     bool  // the server has told of a change since the last read
 	spurious uint8 // messages in a row whose read found nothing changed
-	// The number of extensions at the last read, plus 1. 0: the lock was not read. Only a round uses
-	// asRead.
+	// The number of extensions of the lock that had been sent at the last read, plus 1. 0 means that the lock
+	// was not read. If the number has not changed, no extension explains a change of the key. Only a round
+	// uses asRead.
 	asRead uint32
 }
 
@@ -71,11 +72,11 @@ type Answer[T any] struct {
 // Gone is the answer for a key that does not exist.
 const Gone time.Duration = -1
 
-// Monitor notices at once that a lock is lost or that another client has shortened its lease, where the
-// server tells of changed keys. It reads the keys of held locks with tracking on, so that the server tells
-// of their next change. A message is only a hint, since every extension causes one. So the Monitor reads
-// the key again, and the server tracks the key again. The Monitor reads keys together that change within a
-// moment. So the extension of many locks costs one read for each script.
+// If the server tells of changed keys, the Monitor notices at once that a lock is lost, or that another
+// client has shortened its lease. It reads the keys of held locks with tracking on, so that the server tells
+// of their next change. A message is only a hint, because every extension causes one too. So the Monitor
+// reads the key again, and this read makes the server track the key again. If several keys change within
+// gatherReads, the Monitor reads them together. So one script that extends many locks causes one read.
 //
 // The Monitor reads each slot by itself, so that a silent node delays no lock of another node. While it
 // reads a slot, further changes of that slot wait for the next read.
@@ -398,7 +399,7 @@ func (m *Monitor) judge(
 	found := terms.Unharmed
 	switch least := slices.Min(answer.Keys); least {
 	case Gone:
-		found = terms.Settled // the server also tells that the key is gone
+		found = terms.Settled // a message of the server tells too that the key is gone
 	case clock.NoExpiry:
 	default:
 		found = r.held.Left(least, r.version, sent, received)

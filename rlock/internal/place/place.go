@@ -43,7 +43,7 @@ type Want struct {
 
 	Silent bool   // this process hears of no grants
 	Since  int64  // score of an earlier place of this process in the queue; 0: none
-	Token  string // for the first call; no earlier call about this key had it; empty: New makes one
+	Token  string // for the first call; no earlier call about this key had it; empty: the Place makes one
 }
 
 // New returns a Place for the key of a Claim. The Place sends nothing before Ask.
@@ -153,7 +153,7 @@ func (p *Place) Ask(ctx context.Context) (held bool, blocked wire.Answer, err er
 		if !at.Acquired {
 			p.answered(at.Ahead)
 			blocked = at.Answer
-			if at.Score == 0 { // the server perhaps counts no listener here
+			if at.Score == 0 { // perhaps the server finds no listener of this process
 				p.grants.Recheck()
 			}
 		}
@@ -188,7 +188,7 @@ func answer(s wire.Standing) queue.Answer {
 var errNotHeld = errors.New("the key has another token")
 
 // PassOn runs one script. The script releases the key of c, which token holds, to the process that waits
-// first. Then it joins behind all other places.
+// first. Then the script puts this place at the end of the queue.
 //
 // freed reports that the script has released the key. held reports that no other process waited, so the
 // place has the key. If PassOn reports neither held nor an error, the place is in the queue. After an error
@@ -197,7 +197,7 @@ func (p *Place) PassOn(ctx context.Context, c *wire.Claim, token string) (freed,
 	p.wait = queue.Wait{Phase: queue.Held, Token: token, Silent: p.want.Silent, Deadline: clock.Never}
 	ask, _ := p.step(queue.Event{What: queue.Released})
 	defer func() {
-		if !freed { // also after a panic of user code: the server may have the new token or not
+		if !freed { // also if user code panics: the server perhaps has the new token
 			p.claim.UnsettlePlace(p.claim.Key(), ask.Again)
 			p.Abandon()
 			p.wait = queue.Wait{}
@@ -246,7 +246,8 @@ func (p *Place) Abandon() {
 	p.server.Queues().Discard(p.claim, p.wait.Token)
 }
 
-// GoesOn tells c, which goes on with the token of the place, what the calls of the place may have done.
+// The Claim c continues with the token of the place. GoesOn tells c what the calls of the place may have done
+// at the server.
 func (p *Place) GoesOn(c *wire.Claim) { c.GoOn(p.claim) }
 
 // HandedOver ends a place whose key now has another token.
@@ -285,8 +286,9 @@ const (
 // behind them does it. So each dead place delays the places behind it by spread. spread also bounds what a
 // thousand processes send.
 //
-// While the server waits for the heartbeat of the first place, it counts at most 11 places before each
-// place. So 200 processes that die together delay the others by half a second, not by ten.
+// While the server waits for the heartbeat of the first place, it tells each place that at most 11 places are
+// before it. So a place adds at most ten times spread, half a second. Without this limit, 200 processes that
+// die together would delay the others by ten seconds.
 const spread = 50 * time.Millisecond
 
 func (p *Place) interval() time.Duration {
@@ -309,15 +311,17 @@ func (p *Place) interval() time.Duration {
 // tells the second place that it is the first now.
 func (p *Place) follows() bool { return p.ahead <= 1 }
 
-// stagger returns for how long this place waits after the first two before its heartbeat. left is the time
+// The first two places send their heartbeats first. stagger returns how much later this place sends its
+// heartbeat. left is the time
 // until the lease, or the barging, ends.
 //
-// At the end of barging there is no pause. Only a process that has asked during the barging knows of it, so
-// few come. The process that has freed the key is among them, at the end of the queue. The places before it
-// do not know of the barging, so it must not wait for them.
+// At the end of barging there is no pause. Only a process that asked the server during the barging knows of
+// the barging, so few processes send a heartbeat then. The process that freed the key is one of these, at the
+// end of the queue. The places before it do not know of the barging and send nothing, so this process must
+// not wait for them.
 //
-// If left is one millisecond, there is no pause either. The server answers that if one script could not
-// remove all dead places before this one.
+// If one script could not remove all dead places before this one, the server answers that one millisecond is
+// left. Then there is no pause either.
 func (p *Place) stagger(left time.Duration) time.Duration {
 	if left <= max(p.server.Queues().Barging(), time.Millisecond) {
 		return 0
@@ -332,7 +336,7 @@ func (p *Place) Await(
 	ctx context.Context, w *notify.Wait, left time.Duration, end clock.Instant,
 ) (crowded bool, err error) {
 	end = min(end, p.beat)
-	if left > 0 && p.follows() { // the key may not change at that time: it is shared, or barging keeps it free
+	if left > 0 && p.follows() { // no message may come then: the key is shared, or barging keeps it free
 		end = min(end, clock.Now().After(clock.JustAfter(left)))
 	}
 	if (p.follows() || p.wait.Silent) && w.Listener != nil {
@@ -345,7 +349,7 @@ func (p *Place) Await(
 		w.Foreign = nil
 		w.Token = "" // w goes on without the place, and the key may keep the token until the reaper frees it
 	} else {
-		w.Leave() // of its last key: as long as w stands there, the waiter behind w hears of no change
+		w.Leave() // its last key: while w waits for that key, the waiter behind w hears of no change
 		pause := end.Until()
 		if p.follows() || left > 0 && left < longestHeartbeat {
 			pause = min(pause, clock.JustAfter(left+p.stagger(left)))

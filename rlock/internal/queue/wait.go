@@ -11,9 +11,9 @@ import (
 )
 
 // Wait is one wait of this process in the queue that the server keeps for a key. It lasts from the first
-// call until the process has the key. All callers of this process that want the key share one Wait. After
-// the grant a Wait knows only one thing of the lock: a release with which the process joins the queue
-// again.
+// call until the process has the key. All callers of this process that want the key share one Wait. After the
+// grant a Wait handles only one event of the lock, Released: the process gives the lock up and joins the
+// queue again in one call.
 //
 //	idle ─Wanted─▶ joining ─queued─▶ waiting ─gone─▶ joining, with a new token
 //	               joining or waiting ─granted─▶ held
@@ -21,21 +21,22 @@ import (
 //	held ─Released─▶ passing, with a new token
 //	               passing ─queued─▶ waiting     passing ─granted─▶ held     passing ─gone─▶ joining
 //
-// A token enters the queue once and is never used again. A message about its former place may still be on
-// its way.
+// A token enters the queue once and is never used again, because a message about its former place may still
+// be on its way.
 type Wait struct {
 	Phase Phase
 	Token string
-	// The server must send no message of a grant of Token: this process hears none, or did not hear earlier
-	// ones.
+	// If true, the server does not send a message when it grants the lock to Token. This process hears no
+	// messages, or did not hear earlier ones.
 	Silent bool
 	Former string // with Passing: the token that gives the lock up; "": none
 	Since  int64  // the score with which Token joins; 0: at the end of the queue
 	Score  int64  // the last one that the server said; 0: none
 	Gone   int    // how often the server had lost a token of this wait; at most 2
 
-	// A pushed lease counts from Anchor. It counts from FirstSend if two calls were sent that insert Token.
-	// The second call may have inserted the token again after the grant.
+	// The process counts a pushed lease from Anchor. It counts from FirstSend if it sent two calls that
+	// insert Token. The second call may have inserted the token again after the grant, so its answer does not
+	// prove that the grant is newer.
 	FirstSend clock.Instant // when the first call with Token was sent
 	Anchor    clock.Instant // the sending time of the last call that the server answered with a place
 	Anchored  bool
@@ -77,7 +78,8 @@ type Request struct {
 	Since  int64
 }
 
-// about returns the token whose state the answer tells. It is empty if the answer tells none.
+// about returns the token that the answer of the server is about. It is empty if the answer is about no
+// token.
 func (r Request) about() string {
 	if r.Call == Pass {
 		return r.Again
@@ -127,7 +129,7 @@ type Deed uint8
 // What the owner of a Wait must do.
 const (
 	Ask     Deed = iota // send Request
-	Abandon             // send Request, a Pass, until it has an answer, or longer if another call may be late
+	Abandon             // repeat Request (a Pass) until the server answers; longer if another call may be late
 	Hold                // the process holds the lock, with Wait.Fence until Wait.Deadline
 )
 
@@ -142,7 +144,7 @@ type Action struct {
 type Settings struct {
 	TTL    time.Duration // of the lock; clock.NoExpiry: it does not end
 	Fenced bool          // the lock has a fence
-	Least  time.Duration // the least rest of a pushed lease: two round trips, in which the process extends it
+	Least  time.Duration // how much of a pushed lease must be left: two round trips, to extend it in time
 }
 
 // Step returns the next Wait, and what its owner must do.
@@ -233,8 +235,9 @@ func (t *step) answered() {
 	}
 }
 
-// gone goes on with a new token in the old place. If the server loses a second token, it perhaps counts no
-// listener for this process. Then the wait asks for a grant without a message.
+// gone is for a token that the server does not know any more. The wait joins again with a new token and the
+// old score. If the server loses a second token, perhaps it knows of no listener in this process. Then the
+// wait asks the server to send no message of the grant, and finds the grant by its own calls.
 func (t *step) gone() {
 	t.abandon(t.Wait.Token)
 	if t.Phase == Passing {
@@ -276,7 +279,7 @@ func (t *step) told() {
 		return
 	}
 	if t.TTL == clock.NoExpiry || t.Fenced && t.Answer.Fence == 0 {
-		t.beat() // a push grants ten seconds, and a fence only if the releaser has named the counter
+		t.beat() // a push grants ten seconds for NoExpiry; its fence is 0 if the release named no counter
 		return
 	}
 	from := t.FirstSend

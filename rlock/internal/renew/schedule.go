@@ -16,7 +16,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/wire"
 )
 
-// round is the number of leases up to which coalesce adds leases that are due a little later.
+// round is a number of leases. While a round has fewer, coalesce adds leases that are due a little later.
 const round = 5 * wire.Batch
 
 // shortestRetry is the shortest pause before an extension without an answer is sent again.
@@ -45,8 +45,8 @@ type Entry struct {
 // due returns when the Schedule must do something about the lease.
 func (e *Entry) due() clock.Instant { return min(e.renew, e.end) }
 
-// retryAt plans the next attempt for a lease that is being extended: halfway to its end. An answer may
-// change that plan. So the next attempt does not wait for an answer that never comes.
+// retryAt plans the next attempt for a lease that is being extended: halfway to its end. So there is a next
+// attempt even if the answer never comes. If an answer comes, it may change that plan.
 func (e *Entry) retryAt(now clock.Instant) {
 	e.renew = now.After(max(time.Duration(e.end-now)/2, shortestRetry))
 }
@@ -66,14 +66,15 @@ type Schedule[T Item] struct {
 }
 
 // New returns a Schedule. Its calls to the server end with background. Begin, Settle and Expire may end
-// Items. After a call of these, the Schedule calls settled with the Items. Leases of other Items do not
-// wait for settled to return.
+// Items. After the Schedule has called these methods, it calls settled with the same Items. It extends the
+// leases of other Items without waiting until settled returns.
 func New[T Item](background context.Context, server Server, settled func([]T)) *Schedule[T] {
 	return &Schedule[T]{background: background, server: server, settled: settled}
 }
 
-// Add puts an Item on the Schedule. The Schedule extends the lease at renew, or at an earlier instant that
-// is or was planned before. The lease is over at end. Add reports false if the Schedule is closed.
+// Add puts an Item on the Schedule. The Schedule extends the lease at renew. If the Entry of the Item still
+// has an earlier plan, also from before a Remove, the earlier instant counts. The lease is over at end. Add
+// reports false if the Schedule is closed.
 func (s *Schedule[T]) Add(item T, renew, end clock.Instant) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,9 +201,10 @@ func (s *Schedule[T]) next() (over, due []T, last clock.Instant) {
 
 // coalesce adds Items that are due a little later. A script costs about the same for one lease as for many.
 //
-// To fill the last script, coalesce adds leases that are due within half an interval. To add another script
-// to the round, it adds leases that are due within a tenth of an interval: one more round costs the
-// processor more than one more script. Leases that were extended together are due together from then on, so
+// To fill the last script, coalesce adds leases that are due within half an interval. To fill further scripts
+// in the same round, it adds only leases that are due within a tenth of an interval. It adds them because one
+// more round costs the processor more than one more script. Leases that were extended together are due
+// together from then on, so
 // most scripts are full.
 //
 // coalesce counts as if all leases could share scripts. Leases of different TTLs, or of different slots on

@@ -93,8 +93,8 @@ func inWords(said string) string {
 
 const (
 	missing = "the server has no such command: rename-command in its configuration, or a proxy, has removed " +
-		"it, or its version is too old; locks need the commands under Rights in docs/PRODUCTION.md, with their " +
-		"names"
+		"it, or its version is too old; locks need the commands under Rights in docs/PRODUCTION.md, not " +
+		"renamed"
 	fullHouse = "raise maxclients, or see with CLIENT LIST which clients have so many connections"
 )
 
@@ -121,7 +121,7 @@ func connectionAdvice(err error) string {
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return "the server or a proxy closes the connection. Perhaps the server has ended, has reached its " +
 			"maxclients (see INFO clients and stats), or speaks only TLS. Or a proxy has no server behind it, or " +
-			"knows no HELLO (AlwaysRESP2, DisableCache)"
+			"knows no HELLO; then try AlwaysRESP2 with DisableCache"
 	case errors.As(err, &op) && op.Op == "dial" && op.Timeout():
 		return "nothing answers there; see the address, the network and its firewalls"
 	case strings.Contains(err.Error(), "received unknown message type"):

@@ -12,16 +12,17 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// The reaper gives up in the background what no caller wants any more: keys that commands without an answer
-// may have taken, and the places of their tokens.
+// The reaper frees in the background what no caller wants any more. These are keys that commands without an
+// answer may have taken, and the places of their tokens in queues.
 //
 // A command without an answer may still be under way, and reach the server after the release. So the reaper
-// repeats the release at growing intervals. It stops when the lease that the command could have started
-// must be over, or after half a minute. If no such command is left, one answer is enough.
+// repeats the release at growing intervals. It stops after half a minute, or earlier if the lease that the
+// command could have started is certainly over. If no command without an answer is left, the reaper stops
+// after one answer.
 //
-// While the reaper can give nothing up, and for half a minute after that, it goes on at intervals that do
-// not grow. That happens in two cases. The server does not answer, and the lease may still last. Or the
-// server refuses because the slot of the key moves to another node.
+// In two cases the reaper cannot free anything. The server does not answer, and the lease may still last. Or
+// the server refuses because the slot of the key moves to another node. In these cases, and for half a minute
+// after them, the reaper repeats the release at intervals that do not grow.
 
 // releaseFunc makes the calls, and returns their replies in the same order.
 type releaseFunc func(ctx context.Context, all []releaseCall) []redislua.Reply[int64]
@@ -72,7 +73,7 @@ const (
 	whileMoving   = 5 * time.Second // longest interval while the slot moves
 	// longest interval while the server does not answer or refuses: see TestOutage
 	whileSilent  = time.Second
-	mostPending  = 1 << 14 // with more pending calls, the reaper no longer puts off last tries
+	mostPending  = 1 << 14 // with more pending calls than this, the reaper puts off no last try
 	callTimeout  = 2 * time.Second
 	mostReleases = 1000 // in one call
 )
@@ -173,8 +174,9 @@ func (r *reaper) arm(next clock.Instant) {
 	r.timer = time.AfterFunc(max(next.Until(), 0), r.round)
 }
 
-// round tries what is due. If a call gets no answer to any of its releases, it ends the round. So a server
-// that is down costs one call at a time, however much there is to free. The releases of that call come last
+// round makes the calls that are due. If the server answers none of the releases in a call, the round ends
+// there. So a server that is down costs one call at a time, however many keys there are to free. The releases
+// of that call come last
 // in the next round, because the releases behind them may be at another server.
 func (r *reaper) round() {
 	r.mu.Lock()
@@ -229,7 +231,8 @@ func (p *pending) take(err error, prolong bool) (answered bool) {
 	return true
 }
 
-// putOff puts off the last try of a call, but not beyond until. It also bounds the pauses by pause.
+// putOff puts off the last try of a call, but not beyond until. It also makes no interval between tries
+// longer than pause.
 func (p *pending) putOff(pause time.Duration, until clock.Instant, prolong bool) {
 	p.backoff = min(p.backoff, pause)
 	if prolong {
@@ -237,8 +240,8 @@ func (p *pending) putOff(pause time.Duration, until clock.Instant, prolong bool)
 	}
 }
 
-// endRound plans the next tries of the due calls, and forgets the calls that are done. The round tried only
-// the first tried of them.
+// endRound plans the next tries of the due calls, and forgets the calls that are done. tried is how many of
+// the due calls the round has made, from the first one on.
 func (r *reaper) endRound(due []*pending, tried int, prolong bool) {
 	now := clock.Now()
 	r.mu.Lock()
