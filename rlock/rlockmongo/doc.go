@@ -47,7 +47,7 @@
 //
 // # What it needs
 //
-// MongoDB 5.0, or 4.4.2. The user needs the rights to find, insert, update, remove and create an index in the
+// MongoDB 4.4.2 or later. The user needs the rights to find, insert, update, remove and create an index in the
 // collection. The role readWrite has them. The tests run on FerretDB 1.24, which has no replicas and no index
 // for expiry. So for a replica set the promises rely on MongoDB.
 package rlockmongo
