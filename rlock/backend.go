@@ -43,7 +43,7 @@ type Backend interface {
 	Holder(ctx context.Context, key string) (token string, left time.Duration, err error)
 }
 
-// Fencer is a Backend that counts, for Lock.Fence. Without it, all fences are 0.
+// Fencer is a Backend that gives the numbers for Lock.Fence. If a Backend is no Fencer, all fences are 0.
 type Fencer interface {
 	// Fence returns a number that is larger than every number before, for any key and any process, also after
 	// a restart. The number is at most math.MaxInt64. A Locker calls Fence while it has the key.
@@ -51,13 +51,14 @@ type Fencer interface {
 }
 
 // Notifier is a Backend that reports changes of keys. So waiters hear at once that a key is free, and holders
-// that they have lost a key. Without it, a waiter asks up to four times a second, and a process that wants a
+// hear at once that they have lost a key. If a Backend is no Notifier, a waiter asks up to four times a
+// second, and a process that wants a
 // key all the time may get it much more often than others.
 type Notifier interface {
-	// Notify calls changed with each key that any process may have changed, until ctx ends. It calls changed
-	// with "", which means all keys, when it begins to hear of changes, and after each gap. Notify returns at
-	// once, and may begin to hear later: until the first call of changed, waiters ask. changed does not
-	// block.
+	// Notify calls changed with each key that any process may have changed, until ctx ends. Notify itself
+	// returns at once, and may begin to hear of changes later. When it begins, it calls changed with "",
+	// which means all keys. It does so again when it may have missed changes. Until the first call of
+	// changed, waiters poll. changed does not block.
 	Notify(ctx context.Context, changed func(key string))
 }
 
@@ -76,7 +77,7 @@ func Refused(err error) error {
 // call or the option:
 //
 //   - readers, permits, Detach, Attach and Probe
-//   - sets WithToken
+//   - a set of keys with WithToken
 //   - WithMinHold, WithQueue(true), WithBarging and WithInvalidations
 //
 // Extend never shortens a lease. The callers of one process wait in order. Processes wait without an order.

@@ -62,9 +62,10 @@ func stateOf(h wire.Holder) State {
 }
 
 // Check returns who holds the lock of key, and for how long. If the client-side cache has the key, Check
-// needs no round trip. The answer is a hint: a change shows when its invalidation arrives. It shows only
-// after WithCacheTTL if the connection is dead and the client has not noticed, or if the user may not call
-// CLIENT CACHING. If the client has no cache, or lacks a command for it (MULTI), Check asks the server, until
+// needs no round trip. The answer is a hint: Check sees a change of the lock when the invalidation of the key
+// arrives. In two cases Check sees the change only when WithCacheTTL is over: the connection is dead and the
+// client has not noticed, or the user may not call CLIENT CACHING. If the client has no cache, or lacks a
+// command for it (MULTI), Check asks the server, until
 // ctx ends.
 func (l *Locker) Check(ctx context.Context, key string) (State, error) {
 	full, err := l.asking(ctx, "check", key)

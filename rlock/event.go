@@ -22,8 +22,8 @@ type EventKind uint8
 //
 // A lock from Attach starts with EventAttached. A call that fails with an *ArgumentError has no events.
 const (
-	// EventContended: for the first time, the acquisition found the lock held, or another acquisition of the
-	// same Locker before it.
+	// EventContended: the acquisition must wait or fail, for the first time. It found the lock held, or
+	// another acquisition of the same Locker was in the line in front of it.
 	EventContended EventKind = iota + 1
 	// EventAcquired: the lock is held.
 	EventAcquired
@@ -41,8 +41,8 @@ const (
 	// EventAcquired or EventAttached of the first lock that has an observer and a lease that short.
 	EventShortLease
 	// EventPolling: the user lacks a right for the queue, so all callers of the Locker poll (see WithQueue).
-	// Err says which right. The event comes once, right after EventAcquired or EventAttached of the first
-	// later lock that has an observer.
+	// Err says which right. The event comes once for a Locker. It comes right after EventAcquired or
+	// EventAttached of the first lock after the refusal that has an observer.
 	EventPolling
 	// EventReleased: the holder has released the lock.
 	EventReleased
@@ -100,7 +100,7 @@ type Event struct {
 	Remaining  time.Duration // of the holder's lease, by the local clock; NoExpiry: no end is known
 	Local      bool          // the contention is with an acquisition of the same Locker
 	Contended  bool          // EventContended came before
-	HandedOver bool          // from or with another caller of this Locker; never free in between
+	HandedOver bool          // from another caller of this Locker, or shared with one; never free in between
 	Err        error         // why it failed or ended; see Reason
 }
 
@@ -113,8 +113,8 @@ type Observer interface {
 	//
 	// A panic or runtime.Goexit in Observe ends the call that told the event. An acquisition then leaves
 	// nothing locked, and any other call has done its work. In a goroutine of the Locker the panic ends the
-	// program, with one exception: if the goroutine asks the server for a waiting call, the panic ends that
-	// call.
+	// program, with one exception: if the goroutine asks the server on behalf of a call that waits, the panic
+	// ends that call.
 	Observe(ctx context.Context, e Event)
 }
 

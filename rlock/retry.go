@@ -14,8 +14,9 @@ import (
 // number of calls may share it.
 //
 // No policy delays a grant: a waiter wakes up when it gets the lock, when the key changes, and when the
-// holder's lease ends (see "Waiting" above). The waiter asks the policy after each pause, even while another
-// caller of its Locker asks the server for both. An attempt without an answer counts like any other. Commands
+// holder's lease ends (see "Waiting" above). The waiter asks the policy after each pause. It does so even
+// while it waits in the line, and another caller of its Locker asks the server on behalf of all. An attempt
+// without an answer counts like any other. Commands
 // that a waiter sends during a pause do not count.
 type Retry struct {
 	delay    func(Attempt) (time.Duration, bool)
@@ -52,8 +53,9 @@ func Fixed(d time.Duration) Retry {
 	return r
 }
 
-// Exponential pauses for about first, and about twice as long each time, up to longest, for ever. Each pause
-// is random, from half of that time to all of it.
+// Exponential starts with a pause of about the parameter first. Each next pause is about twice as long, but
+// at most the parameter longest. Exponential never gives up. Each pause is random, from half of that time to
+// all of it.
 func Exponential(first, longest time.Duration) Retry {
 	r := Retry{delay: func(a Attempt) (time.Duration, bool) {
 		d := longest
@@ -80,15 +82,16 @@ func RetryFunc(f func(Attempt) (time.Duration, bool)) Retry {
 }
 
 // MaxAttempts returns r with a limit: the acquisition gives up when it has found the lock held, or got no
-// answer, n times. It counts after each pause. The pause of DefaultRetry and Fixed(NoExpiry) does not end, so
-// these accept only MaxAttempts(1).
+// answer, n times. The waiter counts after each pause. The pause of DefaultRetry and Fixed(NoExpiry) does not
+// end, so these two accept only MaxAttempts(1).
 func (r Retry) MaxAttempts(n int) Retry {
 	r.attempts = n
 	switch {
 	case n < 1:
 		r.wrong = "MaxAttempts: want at least 1"
 	case n > 1 && r.endless:
-		r.wrong = "MaxAttempts: the policy waits without a pause to count; use MaxTime, Fixed or Exponential"
+		r.wrong = "MaxAttempts: the pause of the policy does not end, so no attempts can be counted; use MaxTime, " +
+			"Fixed or Exponential"
 	}
 	return r
 }

@@ -26,14 +26,15 @@ func (l *Locker) AcquireShared(ctx context.Context, key string, opts ...Option) 
 	return l.acquireShare(ctx, key, reader, opts, method{wait: true})
 }
 
-// Readers stands for all who share a lock, for a script that writes only while they do. The script compares
+// Readers stands for all readers who share a lock. It is for a script that may write only while these readers
+// share the lock. The script compares
 // the value of the lock's key with Token, as it would compare the token of a whole lock. A nil Lock, a whole
 // lock and permits have Readers without a Token.
 type Readers struct{ key, token string }
 
-// Readers returns the readers that share the lock with this reader, from its grant on. While one of them
-// keeps its share, no other token has had the whole lock or permits. This holds even if this reader has
-// released its own share.
+// Readers returns the readers that share the lock with this reader. Since the grant of this reader, and as
+// long as one of these readers keeps its share, no other token gets the whole lock or permits. This holds
+// even if this reader has released its own share.
 func (l *Lock) Readers() Readers {
 	if l.usable() != nil {
 		return Readers{}
@@ -57,8 +58,9 @@ func (l *Locker) TryAcquireShared(ctx context.Context, key string, opts ...Optio
 	return l.acquireShare(ctx, key, reader, opts, method{})
 }
 
-// AcquirePermits takes n permits of key in one step, or waits for them. There are limit permits. It is a
-// semaphore whose permits have leases: a holder that dies keeps its permits only until its lease ends. n is
+// AcquirePermits takes n permits of key in one step, or waits for them. The parameter limit is the number of
+// all permits. The key is a semaphore whose permits have leases: a holder that dies keeps its permits only
+// until its lease ends. n is
 // from 1 to 1000 and at most limit. The permits are one Lock. AcquirePermits takes the options of
 // AcquireShared.
 //
@@ -68,9 +70,9 @@ func (l *Locker) TryAcquireShared(ctx context.Context, key string, opts ...Optio
 // deadline, and notices a loss later than others. There is no hand-over WithUniqueToken, or after a call of
 // Token.
 //
-// Each caller has its own limit: it gets permits if the permits in use and its own are within its limit. So
-// callers with different limits can work together, as during a deployment. A caller with a higher limit may
-// come later. Then more permits are in use than the lower limit says.
+// Each caller has its own limit. It gets n permits if the permits in use and n together are at most its
+// limit. So callers with different limits can work together, as during a deployment. If a caller with a
+// higher limit comes later, more permits may be in use than the lower limit allows.
 func (l *Locker) AcquirePermits(
 	ctx context.Context, key string, n, limit int, opts ...Option,
 ) (*Lock, error) {
@@ -140,7 +142,7 @@ func (l *Locker) acquirePermits(
 			fmt.Sprintf("%d is below 1; for any number of holders, use AcquireShared", limit))
 	case n < 1 || n > mostPermits:
 		return nil, invalid("n",
-			fmt.Sprintf("%d is not from 1 to %d; it comes before the limit", n, mostPermits))
+			fmt.Sprintf("%d is not from 1 to %d; the arguments are first n, then the limit", n, mostPermits))
 	case n > limit:
 		return nil, invalid("n", fmt.Sprintf(
 			"%d permits of a limit of %d: there will never be so many; ask for less, or raise the limit",

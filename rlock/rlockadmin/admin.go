@@ -44,7 +44,8 @@ func (a *Admin) Inspect(ctx context.Context, key string) (State, error) {
 	return stateOf(&found), nil
 }
 
-// ForceRelease frees what the holder with this token has of the lock of key. It never frees the lock of a
+// ForceRelease frees the lock of key if its holder has this token. If a sharer has the token, ForceRelease
+// frees only this share. It never frees the lock of a
 // later holder with another token. Holder.Token returns the token. The next waiter gets the lock. The error
 // matches rlock.ErrLost if no holder has the token. After any other error the lock may be free or not. If the
 // server does not answer, ForceRelease asks again for 2 seconds, while ctx lasts.
@@ -102,7 +103,7 @@ func (a *Admin) Extend(ctx context.Context, key, token string, ttl time.Duration
 }
 
 // emptyToken says what is wrong with an empty token.
-const emptyToken = "it is empty; Inspect tells those of the holders"
+const emptyToken = "it is empty; Inspect shows the tokens of the holders"
 
 // begin checks the arguments of the call op. It refuses a call whose context has ended.
 func (a *Admin) begin(ctx context.Context, op, key string) error {

@@ -3,8 +3,8 @@
 // It has three functions. The program passes its own provider to each, and no function uses the global
 // providers:
 //
-//   - [Register] has a meter read the counts of a Locker when a reader asks for them. It costs a lock
-//     nothing.
+//   - [Register] registers a callback at a meter. When a metric reader collects, the callback reads the
+//     counts of the Locker. This costs a lock nothing.
 //   - [NewObserver] counts events by classes of keys, if one Locker has several sorts of locks.
 //   - [NewTracer] records a span for each acquisition that waits.
 //
@@ -23,8 +23,9 @@
 //
 // Names, units and attributes follow OpenTelemetry's semantic conventions: units in UCUM, durations in
 // seconds, and error.type for the reason of a failure. OpenTelemetry exports the metrics to Prometheus with
-// the names of package rlockprom. The labels there are these attributes without "rlock.", and reason stands
-// for error.type. One thing differs: an OpenTelemetry meter cannot read a histogram, so Register has
+// the names of package rlockprom. The Prometheus labels are the attributes of this package without "rlock.",
+// and the label reason stands for error.type. One thing differs from rlockprom: an OpenTelemetry meter cannot
+// read a histogram, so Register has
 // wait.time and hold.time in place of the histograms of the Collector.
 //
 // # Metrics of Register

@@ -24,7 +24,7 @@
 //	rlock_acquire_failed_total{reason}  acquisitions that failed, by [rlock.FailureReason]
 //	rlock_attempts_total                commands to acquire that were sent to the server
 //	rlock_contended_total               acquisitions that found the lock held, or waiters before them
-//	rlock_handed_over_total             acquisitions with a hand-over from the last holder of the process
+//	rlock_handed_over_total             acquisitions that got the lock from, or share it with, a caller of the Locker
 //	rlock_attached_total                locks that were taken over from another process
 //	rlock_waiting                       acquisitions that wait now, for others or for the server
 //	rlock_unanswered                    acquisitions that wait for an answer of the server

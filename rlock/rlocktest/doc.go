@@ -7,7 +7,7 @@
 //     invalidations to RESP3 connections. A rueidis client with default options can use DoCache.
 //   - When a key expires, the server tells the clients that cached the key within some 20 milliseconds.
 //   - Sharded channels work: SSUBSCRIBE, SUNSUBSCRIBE, SPUBLISH and PUBSUB SHARDNUMSUB. Scripts can use the
-//     last two. MULTI refuses all four. Scripts refuse them after [miniredis.Miniredis.SetError].
+//     last two, but not after a call of [miniredis.Miniredis.SetError]. MULTI refuses all four.
 //
 // A test needs one line, after go get github.com/rlock-go/toolkit/rlock/rlocktest@main:
 //
@@ -21,7 +21,8 @@
 // script. Some commands make too many invalidations, but none makes too few:
 //
 //   - A script counts as a reader of all its keys.
-//   - A write inside MULTI always counts as a change. A write counts as a change if its reply does not tell.
+//   - A write inside MULTI always counts as a change. If the reply of a write does not say whether something
+//     changed, the write counts as a change too.
 //   - The server sees the changes of a script command by command. After [miniredis.Miniredis.SetError] a
 //     script counts as a change of all its keys, and only of those.
 //   - While a connection waits in a blocking command, its invalidations wait too.
@@ -136,8 +137,8 @@
 //
 // The rules of such a test:
 //
-//   - Make and close the server, the Lockers and their clients inside the bubble, as Cleanup of the bubble's
-//     t does. Anything from outside has another clock.
+//   - Make the server, the Lockers and their clients inside the bubble, and close them there. A Cleanup of
+//     the bubble's t runs inside the bubble. Anything from outside has another clock.
 //   - A bubble ends with its test, so wait for the last work of other goroutines, such as a Release.
 //   - All goroutines of the bubble must wait for something of the bubble. A goroutine that waits for a real
 //     network, a process or a mutex stops the clock, and the test hangs.

@@ -268,7 +268,7 @@ free is free\n$`, stdout)
 	})
 }
 
-// A limit is the same for all who have a key at a time.
+// Each command gets permits within its own limit, and readers and holders of permits keep each other out.
 func TestOtherLimits(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)

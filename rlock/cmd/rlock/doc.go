@@ -61,8 +61,9 @@
 //	RLOCK_URL='redis://:PASSWORD@sentinel-1:26379?addr=sentinel-2:26379&master_set=main'
 //
 // With rediss://, the certificate of every server must have the name of the first HOST. rlock trusts the
-// certificate authorities of the system, or of SSL_CERT_FILE and SSL_CERT_DIR. These variables name files.
-// Each connection reads the password, the certificate and the key again, so you may replace the files while
+// certificate authorities of the system, or of SSL_CERT_FILE and SSL_CERT_DIR. The variables below name
+// files. Each connection reads the password, the certificate and the key again, so you may replace the files
+// while
 // CMD runs:
 //
 //	RLOCK_PASSWORD_FILE  its only line is the password; the URL has the user: redis://USER@HOST
@@ -97,10 +98,11 @@
 // "extended" means that the end of the lease has moved since rlock first saw the holder. "for over" counts
 // from then, because the server does not store the time of the grant. rlock updates the line once a second
 // with one command to the server, and erases the line at the end. A narrow terminal gets fewer words and
-// shorter names. The line shows the place if exactly one waiter has the owner text of the command, for which
-// rlock acquire needs --owner. Otherwise the line shows the number of waiters. rlock shows nothing with -n or
+// shorter names. The line shows the place if exactly one waiter has the owner text of this command. rlock
+// acquire has an owner text only with --owner. Otherwise the line shows the number of waiters. rlock shows
+// nothing with -n or
 // in the background. If TERM is dumb or not set, it prints a message for each new holder. With --json, or
-// with -v off a terminal, it prints one message.
+// with -v if standard error is no terminal, it prints one message.
 //
 // # JSON
 //
@@ -114,8 +116,8 @@
 //	rlock run [FLAG…] KEY [KEY…] -- CMD [ARG…]
 //
 // takes the lock of KEY, runs CMD, extends the lease while CMD runs, and releases the lock after CMD. Waiters
-// on all machines get the lock first come, first served. Of several keys rlock takes all or none, on a
-// cluster also in different slots. Flags:
+// on all machines get the lock first come, first served. If there are several KEYs, rlock takes all of them
+// or none. On a cluster they may be in different slots. Flags:
 //
 //	--shared          share the lock with others who say --shared
 //	--limit N         take one of N permits: at most N commands at a time
@@ -144,8 +146,9 @@
 //	RLOCK_FENCE  a number larger than every earlier holder's, the same for all who share the lock
 //
 // A resource that refuses smaller fences is safe from a holder that does not know of its loss. If CMD runs
-// rlock again for a key of RLOCK_KEY that RLOCK_TOKEN holds, rlock refuses: CMD could wait for itself for
-// ever. When CMD ends, rlock releases the lock. Programs that CMD left in the background go on without the
+// rlock run for a key of RLOCK_KEY again while RLOCK_TOKEN holds this key, the inner rlock exits with 125.
+// CMD could otherwise wait for itself for ever. When CMD ends, rlock releases the lock. Programs that CMD
+// left in the background go on without the
 // lock.
 //
 // Sharing. With --shared, any number of commands hold the lock together. A command without --shared waits
@@ -157,26 +160,29 @@
 //	rlock run --limit 4 build -- make                # four at a time
 //	rlock run --limit 4 --permits 2 build -- make    # counts as two of the four
 //
-// A key has either readers or permits at a time, and one N. The first command on a free key sets both. If
-// another command differs, rlock exits with 125. Both flags are for one KEY. If CMD needs two keys, run one
+// A key has either readers or permits at a time. A command for the other kind waits until all shares end.
+// Each command with --limit has its own N, and gets permits if those in use and its own are at most N. So use
+// one N for a key. --shared and --limit allow only one KEY. If CMD needs two keys, run one
 // rlock run under the other, with the keys in the same order everywhere.
 //
 // Signals. CMD runs in its own process group. rlock passes SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and
 // SIGUSR2 to the group, and waits until CMD ends. An ignored signal, as under nohup, stays ignored. Before
-// CMD starts, a signal or the end of -w ends rlock at once. rlock then takes back a grant of that moment if
-// the server answers within a sixth of a second. Otherwise the grant ends with its lease.
+// CMD starts, a signal or the end of -w ends rlock at once. If the server grants the lock in that moment,
+// rlock frees it, for which it waits a sixth of a second at most. Otherwise the lock ends with its lease.
 //
 // In a terminal the group becomes the foreground group. CMD can read from the terminal, Ctrl-C reaches CMD,
 // and Ctrl-Z suspends CMD and rlock together. A suspended rlock cannot extend the lease. If the lease ends
 // meanwhile, rlock kills CMD before CMD can continue.
 //
-// Losing the lock. If rlock cannot extend the lease, it sends CMD the signal of --signal early enough that
-// --kill-after ends within the lease. rlock then kills the whole group before the server grants the lock to
-// the next holder. rlock counts the lease on its own clock. --ttl must be at least three times the sum of
+// Losing the lock. If rlock cannot extend the lease, it sends CMD the signal of --signal before the lease
+// ends. CMD then has the time of --kill-after to stop. When this time is over, rlock kills the whole group.
+// The lease ends only after that, so no next holder can begin before. rlock counts the lease on its own
+// clock. --ttl must be at least three times the sum of
 // --kill-after and 100 ms. If the key is deleted or an operator uses force-release, the server reports the
 // loss, and CMD gets the signal at once. The holder of a share learns of its loss at its next extension,
-// after a third of --ttl. The exit code is 76 whatever CMD returns, also if rlock notices the loss after CMD.
-// After stopping CMD, rlock exits at once, and the rest of the lock ends with its lease.
+// after a third of --ttl. The exit code is 76 whatever CMD returns, also if rlock notices the loss when CMD
+// has already ended. After rlock has stopped CMD, it exits at once. Keys that it cannot free at once stay
+// until their lease ends.
 //
 // In a container rlock may be the first process, as in ENTRYPOINT ["rlock", "run", "import", "--", "CMD"].
 // rlock reaps the processes that CMD leaves. The signals above also reach a waiting rlock.
@@ -200,8 +206,8 @@
 // --min-hold runs a job once for all machines. Clocks differ, so a short job can end on one machine before
 // another machine starts it. rlock keeps the lock for this time after the grant, whether CMD succeeds or
 // fails. --ttl must be at least as long, so that a dead machine excludes others too. If CMD cannot start,
-// rlock frees the lock at once. After CMD, rlock who still shows the owner, and rlock force-release ends the
-// time early.
+// rlock frees the lock at once. When CMD has ended, the command rlock who still shows the owner, and the
+// command rlock force-release frees the lock early.
 //
 // Objects of --json have event and message, and those about the lock have keys. More fields: contended has
 // owner and remaining_ms, acquired has fence and waited_ms, and stopping and killed have reason. exited has
@@ -255,8 +261,9 @@
 //	rlock force-release [--json] KEY --token TOKEN
 //	rlock force-release [--json] --owner TEXT PATTERN [--yes]
 //
-// frees another holder's lock. rlock who shows the token. Without --token it shows the holder and frees
-// nothing, so that you do not free a later holder's lock. The former holder learns of its loss from the
+// frees another holder's lock. The command rlock who shows the token. Without --token, rlock force-release
+// shows the holder and frees nothing, so that you do not free a later holder's lock. The former holder learns
+// of its loss from the
 // server, most often at once, but may work meanwhile. A reader or permit holder learns of its loss at its
 // next extension. A shared lock is free when every share is released. --json prints key, released and owner.
 // Flags:
@@ -271,8 +278,9 @@
 //	rlock force-release --owner web-3 'app:*'
 //	rlock force-release --owner web-3 'app:*' --yes
 //
-// The exit code is 125 without --yes, or if it finds no lock. With --yes, it is 76 if a lock ended or changed
-// hands meanwhile. --json prints key, owner, token and released. released is null if the result is unknown. A
+// Without --yes, the exit code is 125. It is also 125 if rlock finds no lock. With --yes, the exit code is 76
+// if a lock ended or changed hands meanwhile. --json prints key, owner, token and released. released is null
+// if the result is unknown. A
 // shared lock may stay without a holder. rlock force-release KEY then shows the token that frees it.
 //
 // # rlock wait
@@ -280,7 +288,8 @@
 //	rlock wait [-w 30s | -n] [-E 75] [--json] KEY
 //
 // waits until the lock of KEY is free, without taking it. With -n it does not wait, and exits with 0 if the
-// lock is free, else with 75. The flags are those of rlock run. A handed-over lock is never free in between.
+// lock is free, else with 75. The flags are those of rlock run. If a holder hands the lock over to a waiter,
+// the lock is never free in between, and rlock wait goes on waiting.
 // --json prints key and waited_ms.
 //
 //	rlock wait deploy
