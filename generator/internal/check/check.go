@@ -1,5 +1,6 @@
-// Package check holds a script's header against its body: the rules over the facts of
-// package analyze.
+// Package check compares the header of a script with its body, and the scripts of a package with each other.
+// It has all rules, and words their findings. It takes the facts about a body from package analyze. It does
+// not follow Lua code itself, and it does not know how Go code is written.
 package check
 
 import (
@@ -13,25 +14,25 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// Report is what was proved about a script, for an audit.
+// Report is what the checks proved about a script. The audit prints it.
 type Report struct {
-	Commands   map[string]int         // how often each command stands in the text, by lower-case name
-	Keys       map[int]command.Access // what is done to KEYS[n]; 0 stands for any of KEYS
-	Dynamic    int                    // calls of commands that are not literals
+	Commands   map[string]int         // how often the text has each command, by lower-case name
+	Keys       map[int]command.Access // what the script does to KEYS[n]; 0 stands for any of KEYS
+	Dynamic    int                    // calls whose command is not a literal
 	Undeclared bool                   // some key does not come from KEYS
-	Channels   []Channel              // what PUBLISH and SPUBLISH are sent to, without repetitions
-	Asked      map[string]int         // how often each rule was asked, by its name
-	// SORT reads keys by a pattern, for which a user must be allowed to read every key
+	Channels   []Channel              // where PUBLISH and SPUBLISH send messages, without repetitions
+	Asked      map[string]int         // how often the checker asked each rule, by its name
+	// SORT reads keys by a pattern. Its user needs the right to read every key.
 	Patterns bool
 }
 
-// Channel is a channel that a script publishes to: what the caller passes as a
-// declared entry, what starts with it, or a literal.
+// Channel is a channel that a script publishes to. It is a declared entry, starts with a declared entry, or
+// is a literal.
 type Channel struct {
-	Entry   string // the entry's name; empty: a literal
-	Start   bool   // the entry is what channels start with
+	Entry   string // the name of the entry; empty: a literal
+	Start   bool   // channels start with the entry
 	Literal string
-	Sharded bool // it is one of SPUBLISH, which a cluster keeps in a slot as it does keys
+	Sharded bool // SPUBLISH sends to the channel, so a cluster keeps the channel in a slot
 }
 
 // compare orders false before true.
@@ -53,11 +54,11 @@ func newChecker(s *script.Script) *checker {
 	}
 }
 
-// ofBody are the rules that ask nothing of the header.
+// ofBody are the rules that need no header.
 var ofBody = []string{ruleGlobals, ruleLua, ruleCalled, ruleNoScript, ruleArity, ruleArgument, ruleTests}
 
-// Body returns the findings about a script with a body that parses and a header that does not, which
-// are there whatever the header says.
+// Body returns the findings that do not depend on the header. The body of the script parses, and its header
+// does not.
 func Body(s *script.Script) []finding.Finding {
 	c := newChecker(s)
 	if c.facts.Overrun != nil {
@@ -72,7 +73,7 @@ func Body(s *script.Script) []finding.Finding {
 		func(f finding.Finding) bool { return !slices.Contains(ofBody, f.Rule) })
 }
 
-// Script returns what was proved about a script that parses, and every finding.
+// Script returns what the checks proved about a script, and every finding. The script has to parse.
 func Script(s *script.Script) (Report, []finding.Finding) {
 	c := newChecker(s)
 	if over := c.facts.Overrun; over != nil {
@@ -106,13 +107,13 @@ func Script(s *script.Script) (Report, []finding.Finding) {
 
 type checker struct {
 	script   *script.Script
-	needed   map[string]bool // waivers without which there would be a finding
+	needed   map[string]bool // waivers that suppress a finding, whether the header has them or not
 	facts    *analyze.Facts
 	report   Report
-	rule     string // the one that was asked last
+	rule     string // the rule that the checker asked last
 	counted  map[counted]bool
 	cut      bool            // see broken
-	said     map[string]bool // messages of which one is enough
+	said     map[string]bool // causes that have a finding already
 	findings []finding.Finding
 }
 
@@ -122,7 +123,7 @@ func (c *checker) findf(pos script.Pos, format string, args ...any) {
 	c.findings = append(c.findings, f)
 }
 
-// once reports a cause that would be found at many places at the first of them only.
+// once reports a cause at the first of its places only.
 func (c *checker) once(cause string, pos script.Pos, format string, args ...any) {
 	if !c.said[cause] {
 		c.said[cause] = true
@@ -132,7 +133,7 @@ func (c *checker) once(cause string, pos script.Pos, format string, args ...any)
 
 // table compares the declared entries of KEYS or ARGV with their uses.
 func (c *checker) table(name string, declared []script.Param, used analyze.Uses) {
-	variadic := 0 // first index that a variadic entry stands for
+	variadic := 0 // the first index that the variadic entry stands for
 	for _, p := range declared {
 		if p.Variadic {
 			variadic = p.Index
@@ -163,8 +164,9 @@ func (c *checker) table(name string, declared []script.Param, used analyze.Uses)
 	}
 }
 
-// unused finds declared entries that nothing reads, and skipped ones that are read.
-// Where the script was not followed everywhere, an index that the text does not have may be read there.
+// unused finds declared entries that nothing reads, and skipped entries that the script reads. If the
+// analysis did not follow the whole script, the rest may compute an index that reads the entry. The text then
+// needs constant indices alone for a finding.
 func (c *checker) unused(name string, declared []script.Param, used analyze.Uses) {
 	for _, p := range declared {
 		c.ask(ruleUnused)
@@ -184,8 +186,8 @@ func (c *checker) unused(name string, declared []script.Param, used analyze.Uses
 	}
 }
 
-// unreached finds commands in the text that nothing was proved of. Where a finding says why the script
-// does not get there, that is enough.
+// unreached finds calls in the text that the analysis never reached, so nothing is proved of them. A finding
+// of the rule tests already says why the analysis does not reach a call.
 func (c *checker) unreached() {
 	c.ask(ruleReached)
 	if c.cut || slices.ContainsFunc(c.findings, func(f finding.Finding) bool { return f.Rule == ruleTests }) {
@@ -209,8 +211,8 @@ func covers(used analyze.Uses, p script.Param) bool {
 	})
 }
 
-// broken reports whether there are findings because of which the script is not followed
-// everywhere, or not as it is meant.
+// broken reports whether a finding says that the analysis did not follow the whole script, or did not follow
+// it as its author means it.
 func (c *checker) broken() bool {
 	f := c.facts
 	return len(f.Misuses) > 0 || len(f.Reads) > 0 || len(f.Writes) > 0 || len(f.Unsafe) > 0 || len(f.Unknown) > 0
@@ -223,7 +225,7 @@ func typeHint(table string) string {
 	return "type"
 }
 
-// globals refuses what Redis' sandbox refuses when the line is reached.
+// globals refuses globals that the sandbox of Redis refuses at run time, and functions that run hidden code.
 func (c *checker) globals() {
 	c.ask(ruleGlobals)
 	for _, use := range c.facts.Writes {
@@ -233,7 +235,7 @@ func (c *checker) globals() {
 	for _, use := range c.facts.Stores {
 		if use.Name == "KEYS" {
 			if len(c.script.Keys) == 0 || c.script.Keys[0].Variadic && use.Order {
-				continue // there are no names that the order is of
+				continue // a caller of variadic KEYS gives them no names, so their order does not matter
 			}
 			c.once("KEYS changed", use.Pos,
 				"KEYS is changed, so that what stands in it is not what the caller names any more; keep other things in "+
@@ -267,8 +269,8 @@ func (c *checker) globals() {
 	}
 }
 
-// misuses refuses what the parser here takes and Redis' Lua 5.1 does not, and what is
-// an error whenever it is reached.
+// misuses refuses what the parser accepts and Lua 5.1 in Redis refuses. It also refuses what raises an error
+// whenever the script reaches it.
 func (c *checker) misuses() {
 	c.ask(ruleLua)
 	for _, m := range c.facts.Misuses {
@@ -276,7 +278,7 @@ func (c *checker) misuses() {
 	}
 }
 
-// unknown finds calls of functions that are not known: they might be redis.call.
+// unknown refuses calls of unknown functions, because each may be redis.call.
 func (c *checker) unknown() {
 	c.ask(ruleCalled)
 	for _, u := range c.facts.Unknown {
@@ -286,10 +288,10 @@ func (c *checker) unknown() {
 	}
 }
 
-// reserved are the codes that clients act on: they send the script again, or elsewhere.
+// reserved are the codes that clients act on. A client sends the script again, or sends it to another node.
 var reserved = []string{"NOSCRIPT", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING"}
 
-// errors checks that the declared codes are replied, in a way that keeps them in front.
+// errors checks that the script replies the declared codes, each as the first word.
 func (c *checker) errors() {
 	c.ask(ruleErrors)
 	for _, made := range inOrder(c.facts.Errors) {
@@ -329,13 +331,13 @@ func (c *checker) errors() {
 	}
 }
 
-// waived reports whether the header waives the rule, which is needed here.
+// waived reports whether the header waives the rule. It also notes that the script needs the waiver.
 func (c *checker) waived(rule string) bool {
 	c.needed[rule] = true
 	return c.script.Waived(rule)
 }
 
-// waivers finds those that waive nothing, so that an audit has no stale reasons.
+// waivers finds waivers that waive nothing, because their reasons in an audit are stale.
 func (c *checker) waivers() {
 	for _, w := range c.script.Waivers {
 		c.ask(ruleWaivers)

@@ -11,7 +11,7 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// counted is a command that stands somewhere in the text.
+// counted is one command at one place of the text. The report counts it once.
 type counted struct {
 	node ast.Expr
 	name string
@@ -32,7 +32,7 @@ func (c *checker) commands() {
 	}
 }
 
-// dynamic checks a call of a command of which not every name is known.
+// dynamic checks a call whose command is not known.
 func (c *checker) dynamic(call *analyze.Call) {
 	c.report.Dynamic++
 	if c.waived("dynamic-command") {
@@ -142,8 +142,7 @@ func (c *checker) command(name string, call *analyze.Call) {
 	}
 }
 
-// unsendable names what Redis refuses as a word of a command, if the word is nothing
-// else.
+// unsendable names the kind of a word, if Redis refuses the word in each case.
 func unsendable(w analyze.Word) string {
 	name := ""
 	for _, k := range w.Kinds() {
@@ -166,8 +165,8 @@ func unsendable(w analyze.Word) string {
 	return name
 }
 
-// unsent names a function or a table of the script that a word may be. What a text was
-// decoded to may be a table as well, and is trusted to be none.
+// unsent names the kind of a word that may be a function, or a table of the script. A value that cjson or the
+// like decoded may be a table too. The checker trusts that it is none.
 func unsent(w analyze.Word, heap analyze.Heap) string {
 	for _, k := range w.Kinds() {
 		switch k := k.(type) {
@@ -226,7 +225,7 @@ func (c *checker) channel(shown string, call *analyze.Call) {
 				c.report.Channels = append(c.report.Channels, Channel{Entry: p.Name, Sharded: sharded})
 				continue
 			}
-		case analyze.Nil, analyze.Absent, analyze.Missing, analyze.Bool: // an error when it is reached
+		case analyze.Nil, analyze.Absent, analyze.Missing, analyze.Bool: // raises an error at run time
 			continue
 		}
 		if !c.waived("undeclared-channel") {
@@ -247,7 +246,7 @@ func (c *checker) entry(index int) *script.Param {
 	return nil
 }
 
-// reaches finds commands that use keys beside those that they name.
+// reaches finds commands that use other keys than those in their words.
 func (c *checker) reaches(known command.Command, shown string, call *analyze.Call, m *command.Match) {
 	if far := known.Name == "move" || known.Name == "copy" &&
 		(len(call.Words) > 3 && !isWord(call.Words[3], "REPLACE") || len(call.Words) > 4); far {
@@ -292,8 +291,8 @@ func (c *checker) reaches(known command.Command, shown string, call *analyze.Cal
 		`%q reaches keys that are not in KEYS; name them, or take responsibility with "-- allow: undeclared-key reason"`, shown)
 }
 
-// cached refuses answers that change though the key does not: a cache would freeze them. Of
-// SMEMBERS and its like it freezes the order only, in which nothing is promised.
+// cached refuses answers that change without a write of the key, because a cache would freeze them. The order
+// that SMEMBERS and similar commands answer in may freeze, because no server promises an order.
 func (c *checker) cached(shown string, known command.Command, call *analyze.Call) {
 	c.ask(ruleCached)
 	switch random := known.Flags&command.Random != 0; {
@@ -317,11 +316,11 @@ func (c *checker) cached(shown string, known command.Command, call *analyze.Call
 	}
 }
 
-// whole are the commands that read all of what others read in parts.
+// whole names the command that reads a whole key, by the command that reads it in parts.
 var whole = map[string]string{"hscan": "HGETALL", "sscan": "SMEMBERS", "zscan": "ZRANGE"}
 
-// keysOf checks that the keys of a call come from KEYS, and notes what is done to
-// them. It reports false if a finding says that they cannot be told.
+// keysOf checks that the keys of a call come from KEYS, and notes what the call does to them. It reports
+// false if a finding says that the keys are not known.
 func (c *checker) keysOf(known command.Command, shown string, call *analyze.Call) bool {
 	told := true
 	for _, spec := range known.Keys {
@@ -342,7 +341,7 @@ func (c *checker) keysOf(known command.Command, shown string, call *analyze.Call
 	return told
 }
 
-// mend says how to write a call such that its keys can be told.
+// mend says how to write a call whose keys the generator can tell.
 func mend(spec command.Keys) string {
 	if spec.NumKeys {
 		return "the number of keys as a number, as in 2, KEYS[1], KEYS[2], or pass nothing but keys behind it"
@@ -362,7 +361,7 @@ func (c *checker) key(shown string, access command.Access, w analyze.Word) {
 					p.Type)
 			}
 			c.report.Keys[k.Index] |= access
-		case analyze.Nil, analyze.Absent, analyze.Missing, analyze.Bool: // an error when it is reached
+		case analyze.Nil, analyze.Absent, analyze.Missing, analyze.Bool: // raises an error at run time
 		default:
 			foreign = true
 		}

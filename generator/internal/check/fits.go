@@ -11,17 +11,17 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// misfit is a part of a reply that does not fit what is declared.
+// misfit is a part of a reply that does not fit the declared type.
 type misfit struct {
-	what  string // what is returned
-	want  string // the declared type of it
+	what  string // what the script returns
+	want  string // the declared type
 	mend  string
 	field string // the declared name of the part; empty: all of it
-	full  string // the whole message, where it is of another form
-	item  int    // where the part stands in the reply; 0: all of it
+	full  string // the whole message, if it has another form
+	item  int    // the place of the part in the reply; 0: all of it
 }
 
-// fitter holds values against declared types.
+// fitter compares values with declared types.
 type fitter struct {
 	script   *script.Script
 	heap     analyze.Heap
@@ -29,7 +29,7 @@ type fitter struct {
 	depth    int
 }
 
-// failure reports whether a kind is an error reply, which every script may answer.
+// failure reports whether a kind is an error reply. Every script may answer an error.
 func (f fitter) failure(k analyze.Kind) bool {
 	switch k := k.(type) {
 	case analyze.Ref:
@@ -40,18 +40,17 @@ func (f fitter) failure(k analyze.Kind) bool {
 	return false
 }
 
-// isString reports whether a kind is a string, whatever else is not known of it.
 func isString(k analyze.Kind) bool { return analyze.TypeOf(k) == "string" }
 
-// isError reports whether Redis makes an error of {err = v}. What pcall has answered is trusted
-// to stand there only where the call has failed.
+// isError reports whether Redis turns {err = v} into an error. If pcall answered v, the checker trusts that
+// the call failed.
 func isError(v analyze.Value) bool {
 	return v.All(isString) ||
 		v.MayBe(func(k analyze.Kind) bool { r, ok := k.(analyze.Raised); return ok && !r.Raw })
 }
 
-// half returns what is wrong with a table that may be an error or a status and may be none:
-// Redis takes err and ok for such only where they are strings.
+// half returns what is wrong with a table that may or may not be an error or a status. Redis takes the fields
+// err and ok for an error and a status only if they are strings.
 func (f fitter) half(k analyze.Kind, t script.Type) *misfit {
 	r, ok := k.(analyze.Ref)
 	if !ok {
@@ -75,7 +74,7 @@ func (f fitter) onlyErrors(v analyze.Value) bool {
 	return len(v.Kinds()) > 0 && !v.MayBe(func(k analyze.Kind) bool { return !f.failure(k) })
 }
 
-// none returns what a script answers that is to answer nothing.
+// none describes the answer of a script that is declared to answer nothing.
 func (f fitter) none(v analyze.Value) string {
 	for _, k := range v.Kinds() {
 		switch k := k.(type) {
@@ -121,8 +120,7 @@ func (f fitter) statusOK(k analyze.Kind) bool {
 		func(k analyze.Kind) bool { s, is := k.(analyze.Str); return is && s.S == "OK" })
 }
 
-// trusted reports whether a kind is the answer of a command that the header takes the
-// responsibility for.
+// trusted reports whether a kind is the answer of a command that the header waives.
 func (f fitter) trusted(k analyze.Kind) bool {
 	r, ok := k.(analyze.Ref)
 	return ok && f.heap.Table(r).Origin == analyze.Waived
@@ -130,7 +128,7 @@ func (f fitter) trusted(k analyze.Kind) bool {
 
 func (f fitter) trustedValue(v analyze.Value) bool { return v.MayBe(f.trusted) }
 
-// describe tells what a part of a reply is.
+// describe names a part of a reply.
 func (f fitter) describe(k analyze.Kind) string {
 	switch k := k.(type) {
 	case analyze.Ref:
@@ -166,7 +164,7 @@ func (f fitter) describe(k analyze.Kind) string {
 	return analyze.Describe(k)
 }
 
-// fits returns the first part of a value that does not fit a type; nil: it fits.
+// fits returns the first part of a value that does not fit a type; nil: the value fits.
 func (f fitter) fits(v analyze.Value, t script.Type) *misfit {
 	if t.Base == script.RawType || len(v.Kinds()) == 0 {
 		return nil
@@ -210,9 +208,8 @@ func (f fitter) fits(v analyze.Value, t script.Type) *misfit {
 	return nil
 }
 
-// given reports whether a value may be what nobody here can know, and is trusted to be of
-// the declared type: the answer of a command that the header waives, or one value of a
-// text that was decoded.
+// given reports whether the checker trusts that a value has the declared type, because the generator cannot
+// know it. Such a value is the answer of a command that the header waives, or one value of a decoded text.
 func (f fitter) given(v analyze.Value, t script.Type) bool {
 	return v.MayBe(func(k analyze.Kind) bool {
 		r, ok := k.(analyze.Ref)
@@ -229,7 +226,7 @@ func (f fitter) given(v analyze.Value, t script.Type) bool {
 	})
 }
 
-// partOfData reports whether a kind is one of those that such a value consists of.
+// partOfData reports whether a kind may be a part of a value that given trusts.
 func (f fitter) partOfData(k analyze.Kind) bool {
 	switch k := k.(type) {
 	case analyze.Ref:
@@ -293,13 +290,12 @@ func isFalse(k analyze.Kind) bool {
 	return false
 }
 
-// keptFalse reports whether a kind is a false that does not arrive as nil: after redis.setresp(3) it
-// is a boolean, and 0 for a client that speaks version 2.
+// keptFalse reports whether a kind is a false that does not arrive as nil. After redis.setresp(3), false is a
+// boolean. A client that speaks version 2 gets 0.
 func (f fitter) keptFalse(k analyze.Kind) bool {
 	return f.version3 && analyze.TypeOf(k) == "boolean" && isFalse(k)
 }
 
-// nilFits checks nil and false, which arrive as nil.
 func (f fitter) nilFits(k analyze.Kind, t script.Type) *misfit {
 	isBool := t.Kind == script.Scalar && t.Base == "bool"
 	if t.Optional && !isBool && f.keptFalse(k) {
@@ -310,7 +306,7 @@ func (f fitter) nilFits(k analyze.Kind, t script.Type) *misfit {
 		return nil
 	}
 	if m, ok := k.(analyze.Missing); ok && m.Malformed && t.Kind == script.Scalar {
-		return nil // what is stored is trusted to be what the header says
+		return nil // the checker trusts that a stored value is what the header says
 	}
 	optional := t
 	optional.Optional = true
@@ -338,7 +334,7 @@ func (f fitter) nilFits(k analyze.Kind, t script.Type) *misfit {
 }
 
 func (f fitter) scalarFits(k analyze.Kind, t script.Type) *misfit {
-	if _, ok := k.(analyze.Bool); ok { // true
+	if _, ok := k.(analyze.Bool); ok { // it is true
 		if t.Base == "bool" {
 			return nil
 		}
@@ -359,11 +355,11 @@ func (f fitter) scalarFits(k analyze.Kind, t script.Type) *misfit {
 
 var units = map[string]analyze.Unit{"duration": analyze.Milliseconds, "time": analyze.UnixMilliseconds}
 
-// keepUnit says how to write what is followed of times and durations.
+// keepUnit says how to keep the unit of times and durations.
 const keepUnit = "count with + and -, multiply or divide by 1000 in a step of its own, make no text of it, " +
 	"and take now - now % 60 for the start of a minute"
 
-// unitFits checks what a number counts where a duration or a time is declared.
+// unitFits checks the unit of a number where the header declares a duration or a time.
 func (f fitter) unitFits(k analyze.Kind, t script.Type, unit analyze.Unit) *misfit {
 	want, counted := units[t.Base]
 	if !counted || unit == analyze.None || unit == want {
@@ -416,7 +412,7 @@ func (f fitter) textFits(k analyze.Kind, t script.Type, class analyze.Class, uni
 	_, empty := k.(analyze.Empty)
 	text, _ := k.(analyze.Text)
 	if (empty || constant && s.S == "") && t.Optional && (t.Base == "duration" || t.Base == "time") {
-		return nil // it decodes as absent
+		return nil // an empty text decodes as absent
 	}
 	worded := text.Class == analyze.Wording || text.Class == analyze.Label
 	arg, isArg := k.(analyze.Arg)
@@ -438,7 +434,7 @@ func (f fitter) textFits(k analyze.Kind, t script.Type, class analyze.Class, uni
 		}
 		return f.wrong(k, t, mend)
 	}
-	here := base // as a reply may be declared
+	here := base // how the header may declare it in a reply
 	if anyText && base != "bytes" {
 		here = "string"
 	}

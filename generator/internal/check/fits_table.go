@@ -9,7 +9,7 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// tableFitsScalar checks a table where one value is declared.
+// tableFitsScalar checks a table where the header declares one value.
 func (f fitter) tableFitsScalar(r analyze.Ref, t script.Type) *misfit {
 	table := f.heap.Table(r)
 	ok, isStatus := table.Fields["ok"], f.status(r)
@@ -35,7 +35,7 @@ func (f fitter) tableFitsScalar(r analyze.Ref, t script.Type) *misfit {
 	return f.wrong(r, t, "return one of its values, or declare a list, a map or names")
 }
 
-// named reports whether a table has fields with names, which Redis drops.
+// named reports whether a table has fields with names. Redis drops such fields.
 func named(t *analyze.Table) bool {
 	for _, field := range t.Fields {
 		if field.MayBe(func(k analyze.Kind) bool { return analyze.TypeOf(k) != "nil" }) {
@@ -48,8 +48,8 @@ func named(t *analyze.Table) bool {
 const nilInside = "a nil inside a returned table cuts the reply short; use false, which arrives as nil and " +
 	"keeps its place"
 
-// items checks what a table holds, one after the other. Where the length counts, an item
-// may not be behind the end of the list that it was taken from.
+// items checks the items of a table one after the other. If the length counts, no item may stand behind the
+// end of the list that the script took it from.
 func (f fitter) items(t *analyze.Table, counted bool, check func(i int, v analyze.Value) *misfit) *misfit {
 	switch {
 	case t.Gap != analyze.Gap{}:
@@ -116,7 +116,7 @@ func everything(t *analyze.Table) analyze.Value {
 	return v
 }
 
-// flatFits checks a list of structs whose values stand in turn, as WITHSCORES answers.
+// flatFits checks a flat list of structs, such as the answer to WITHSCORES.
 func (f fitter) flatFits(k analyze.Kind, table *analyze.Table, t script.Type) *misfit {
 	fields := t.Elem.Fields
 	n := len(fields)
@@ -147,8 +147,8 @@ func (f fitter) flatFits(k analyze.Kind, table *analyze.Table, t script.Type) *m
 	return nil
 }
 
-// inTurn reports whether all that a list may hold is good as one of the fields, and
-// there is something for each of them. That they take turns is not known.
+// inTurn reports whether each item that a list may hold fits a field, and each field has an item that fits.
+// The order of the items is not known.
 func (f fitter) inTurn(rest analyze.Value, fields []script.Field) bool {
 	for _, k := range rest.Kinds() {
 		if !slices.ContainsFunc(fields,
@@ -164,7 +164,7 @@ func (f fitter) inTurn(rest analyze.Value, fields []script.Field) bool {
 	return len(rest.Kinds()) > 1
 }
 
-// setFits checks the names of {set = {…}}, which are its elements.
+// setFits checks the names of {set = {…}}. The names are the elements of the set.
 func (f fitter) setFits(inner analyze.Value, t script.Type) *misfit {
 	for _, k := range inner.Kinds() {
 		r, ok := k.(analyze.Ref)

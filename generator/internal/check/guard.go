@@ -11,12 +11,12 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// guard checks that a guarded script writes nothing before it has compared the lock's
-// key with the caller's token, or the remembered fence with the caller's; and that it
-// stores the fence on every way on which it writes.
+// guard checks that a guarded script compares before it writes. The script compares the lock's key with the
+// caller's token, or the stored fence with the caller's fence. A fenced script also has to store the fence on
+// every way that writes.
 func (c *checker) guard() {
 	g := c.script.Guard
-	if g == nil || c.cut { // what is not whole cannot be proved
+	if g == nil || c.cut { // the analysis did not follow the whole script, so it proves nothing
 		return
 	}
 	rule := ruleHeld
@@ -46,8 +46,8 @@ func (c *checker) guard() {
 	c.stored(g)
 }
 
-// stored checks that the first write of a fenced script stores the fence, and that none
-// takes it away: an error between two writes would leave the data open to smaller fences.
+// stored checks that the first write of a fenced script stores the fence, and that no write takes the fence
+// away. After an error between two writes, the data would otherwise accept smaller fences.
 func (c *checker) stored(g *script.Guard) {
 	if len(c.facts.Owed) == 0 {
 		return
@@ -72,7 +72,7 @@ func (c *checker) stored(g *script.Guard) {
 		g.Arg, g.Key, where)
 }
 
-// wanted shows the check that a guard asks for.
+// wanted shows the comparison that a guard needs.
 func (c *checker) wanted(g *script.Guard) string {
 	if !g.Fenced {
 		return fmt.Sprintf("compare GET of KEYS[%d] with ARGV[%d], as in: if redis.call('GET', KEYS[%[1]d]) ~= "+

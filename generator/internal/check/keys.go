@@ -8,8 +8,8 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/command"
 )
 
-// keyWords returns the words of a call that a specification says are keys, and a word
-// that keeps that from being told.
+// keyWords returns the words of a call that are keys by the specification. If it cannot tell the keys, it
+// also returns the word that hides them.
 func keyWords(spec command.Keys, words []analyze.Word) (keys []analyze.Word, unknown *analyze.Word) {
 	first := spec.First
 	if spec.Keyword != "" {
@@ -17,7 +17,7 @@ func keyWords(spec command.Keys, words []analyze.Word) (keys []analyze.Word, unk
 		if unknown != nil {
 			return nil, unknown
 		}
-		// servers store where the last one says
+		// The servers store under the key of the last keyword.
 		if repeats := !spec.NumKeys && spec.Limit <= 1 && spec.Last == 0; repeats && first > 0 {
 			again := spec
 			again.First = first + 1
@@ -29,7 +29,7 @@ func keyWords(spec command.Keys, words []analyze.Word) (keys []analyze.Word, unk
 	n := len(words)
 	if first <= 0 || first >= n {
 		if first > 0 && words[n-1].Open && n > 1 {
-			return words[n-1:], nil // it is among the words that unpack brings
+			return words[n-1:], nil // the key is among the values of unpack
 		}
 		return nil, nil
 	}
@@ -63,15 +63,14 @@ func keyWords(spec command.Keys, words []analyze.Word) (keys []analyze.Word, unk
 	return keys, nil
 }
 
-// behind returns the position of the first key behind the keyword; 0: there is none.
-// A word that is not a literal may be the keyword. The value of an option may be anything
-// but the keyword, since a server looks for keys behind the first one, and but a list, since
-// nobody knows what else that brings.
+// behind returns the position of the first key behind the keyword; 0: there is none. A word that is not a
+// literal may be the keyword. The value of an option must not be the keyword, because a server looks for keys
+// behind the first keyword. The value must not be a list, because the number of its words is not known.
 func behind(spec command.Keys, words []analyze.Word) (at int, unknown *analyze.Word) {
 	takes := map[string]int{"LIMIT": 2, "BY": 1, "GET": 1, "COUNT": 1, "BLOCK": 1, "STORE": 1, "STOREDIST": 1}
 	from := max(spec.First, 1)
 	if at := slices.IndexFunc(words[:min(from, len(words))], isOpen); at >= 0 {
-		return 0, &words[at] // what it brings may reach as far as the keyword
+		return 0, &words[at] // its values may reach the keyword
 	}
 	for i := from; i < len(words); i++ {
 		s, constant := words[i].Str()
@@ -90,10 +89,10 @@ func behind(spec command.Keys, words []analyze.Word) (at int, unknown *analyze.W
 	return 0, nil
 }
 
-// countedKeys returns the keys of a call that counts them. Where the count is not known,
-// nothing but keys may follow.
+// countedKeys returns the keys of a call that counts its keys. If the count is not known, only keys may
+// follow it.
 func countedKeys(at int, words []analyze.Word) (keys []analyze.Word, unknown *analyze.Word) {
-	if words[at].Open { // the number is among the words that unpack brings, before the keys
+	if words[at].Open { // unpack brings the number too, before the keys
 		return words[at:], nil
 	}
 	rest := words[at+1:]
@@ -116,7 +115,7 @@ func countedKeys(at int, words []analyze.Word) (keys []analyze.Word, unknown *an
 	return rest, nil
 }
 
-// onlyKeys reports whether a word can be nothing but keys of KEYS.
+// onlyKeys reports whether a word is certainly an entry of KEYS.
 func onlyKeys(w analyze.Word) bool {
 	for _, k := range w.Kinds() {
 		switch k.(type) {
@@ -128,10 +127,10 @@ func onlyKeys(w analyze.Word) bool {
 	return len(w.Kinds()) > 0
 }
 
-// isOpen reports whether a word is a list, of which nobody knows what else it brings.
+// isOpen reports whether a word stands for a list of unknown length.
 func isOpen(w analyze.Word) bool { return w.Open }
 
-// mayBeWord reports whether a word may be that literal, in whatever case.
+// mayBeWord reports whether a word may be the literal, in upper or lower case.
 func mayBeWord(w analyze.Word, text string) bool {
 	return w.MayBe(func(k analyze.Kind) bool {
 		s, constant := k.(analyze.Str)
@@ -139,28 +138,28 @@ func mayBeWord(w analyze.Word, text string) bool {
 	})
 }
 
-// isWord reports whether a word is that literal, in whatever case.
+// isWord reports whether a word is the literal, in upper or lower case.
 func isWord(w analyze.Word, text string) bool {
 	s, constant := w.Str()
 	return constant && strings.EqualFold(s, text)
 }
 
-// plain are the commands that take any number of words and no options among them.
+// plain are the commands that take any number of words, and no options.
 var plain = strings.Fields("del exists unlink touch mget mset msetnx hset hmset hmget hdel sadd srem " +
 	"smismember sdiff sinter sunion" +
 	" sdiffstore sinterstore sunionstore lpush lpushx rpush rpushx pfadd pfcount pfmerge zrem zmscore xack " +
 	"xdel geohash geopos ping")
 
-// endsEarly returns a word of the script's own text that has a NUL where an option may stand. The servers
-// compare options as strings of C do, which end there, and all that is told of a call by its options
-// would be told by another word than theirs. What the caller passes is no option that is known.
+// endsEarly returns a constant of the script that has a NUL where an option may stand. The servers compare
+// options as C strings, which end at a NUL. So the server may take the word for another option than the
+// checker does. A word from the caller is never a known option.
 func endsEarly(known command.Command, words []analyze.Word) *analyze.Word {
 	from := 1
 	switch {
 	case known.Arity > 0 || slices.Contains(plain, known.Name):
 		return nil
 	case known.Name == "set":
-		from = 3 // behind the value
+		from = 3 // options follow the value
 	case known.Name == "restore":
 		from = 4
 	}

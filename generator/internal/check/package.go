@@ -10,9 +10,9 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// Package returns a finding for every script that cannot stand beside the others in
-// one Go package: its names or its file are taken. reserved are the names that every
-// generated package declares.
+// Package returns a finding for every script that does not fit into one Go package with the others. Another
+// script, or every generated package, has its Go names or its file name already. reserved are the names that
+// every generated package declares.
 func Package(scripts []*script.Script, reserved []string) []finding.Finding {
 	names := newNamespace(reserved)
 	methods := newNamespace([]string{"Load"})
@@ -63,7 +63,7 @@ func Package(scripts []*script.Script, reserved []string) []finding.Finding {
 	return findings
 }
 
-// namespace tells who declares a name.
+// namespace maps a name to its owner.
 type namespace map[string]string
 
 func newNamespace(reserved []string) namespace {
@@ -74,8 +74,7 @@ func newNamespace(reserved []string) namespace {
 	return n
 }
 
-// take declares names for an owner. It returns the first that another has, or that
-// the owner has twice.
+// take declares names for an owner. It returns the first name that already has an owner.
 func (n namespace) take(names []string, owner string) (taken, by string) {
 	for _, name := range names {
 		switch other := n[name]; {
@@ -88,7 +87,7 @@ func (n namespace) take(names []string, owner string) (taken, by string) {
 	return taken, by
 }
 
-// sentinels declares the errors of the scripts, which may share them.
+// sentinels declares the errors of the scripts. Scripts may share an error.
 func (n namespace) sentinels(scripts []*script.Script) []finding.Finding {
 	var findings []finding.Finding
 	codes := map[string]string{}
@@ -106,7 +105,7 @@ func (n namespace) sentinels(scripts []*script.Script) []finding.Finding {
 	return findings
 }
 
-// everywhere reports whether Go compiles a file of that name on every system.
+// everywhere reports whether Go compiles a file with the name on every system.
 func everywhere(name string) bool {
 	none := build.Default
 	none.GOOS, none.GOARCH = "none", "none"
@@ -118,14 +117,14 @@ func everywhere(name string) bool {
 	return err == nil && match
 }
 
-// Names that Go does not embed: a module with such a file could not be unpacked everywhere. They are
-// those of golang.org/x/mod/module.CheckFilePath.
+// Go embeds no file with one of these names, because no module can have it. The rules are those of
+// golang.org/x/mod/module.CheckFilePath.
 var (
 	unusual = regexp.MustCompile(`[^\pL\d!#$%&()+,.=@\[\]^_{}~ -]`)
 	devices = regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[1-9]|lpt[1-9])\.`)
 )
 
-// embeddable reports whether Go embeds a file of that name.
+// embeddable reports whether Go embeds a file with the name.
 func embeddable(name string) bool {
 	return !unusual.MatchString(name) && !devices.MatchString(name)
 }

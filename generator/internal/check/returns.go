@@ -9,7 +9,7 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// returns holds what the script returns against the declared reply.
+// returns compares the values that the script returns with the declared reply.
 func (c *checker) returns() {
 	declared := c.script.Returns
 	nilIsFine := declared.Kind == script.ReturnNone || declared.Kind == script.ReturnValue &&
@@ -58,7 +58,7 @@ func (c *checker) nothing(pos script.Pos, declared script.Returns) {
 		"type with ?", declared)
 }
 
-// misfit reports a reply that does not fit, at the part of the return that is meant.
+// misfit reports a part of a reply that does not fit, at the place of the part.
 func (c *checker) misfit(r *analyze.Return, m *misfit, declared script.Returns) {
 	pos := r.Pos
 	if table, ok := r.Exprs[0].(*ast.TableExpr); ok && m.item > 0 && m.item <= len(table.Fields) &&

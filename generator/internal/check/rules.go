@@ -2,8 +2,8 @@ package check
 
 import "github.com/rlock-go/toolkit/generator/internal/finding"
 
-// The names of the rules, which do not change. A finding has the name of its rule, and an
-// audit tells how often each was asked.
+// The names of the rules, which never change. A finding has the name of its rule. An audit says how often the
+// checker asked each rule.
 const (
 	ruleLimits   = "limits"
 	ruleEntries  = "entries"
@@ -33,7 +33,7 @@ const (
 	ruleReached  = "unreached-command"
 )
 
-// Rules are all rules, with what each demands of a script.
+// Rules are all rules, each with its demand on a script.
 var Rules = []finding.Rule{
 	{Name: ruleLimits, Demand: "the script is small enough to be followed to its end"},
 	{Name: ruleEntries, Demand: "KEYS and ARGV are used as the header declares them"},
@@ -66,7 +66,7 @@ var Rules = []finding.Rule{
 	{Name: ruleReached, Demand: "each call of a command in the text is followed"},
 }
 
-// ask notes that a rule is asked. What is found until the next one is found by it.
+// ask notes that the checker asks a rule. Later findings belong to the rule, until the checker asks another.
 func (c *checker) ask(rule string) {
 	c.rule = rule
 	c.report.Asked[rule]++

@@ -9,7 +9,7 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// settled says why a test comes out the same whatever happens, and what to write.
+// settled says why a test always has the same outcome, and what to write instead.
 func (c *checker) settled(t analyze.Test) string {
 	switch {
 	case t.Counts != "":
@@ -35,7 +35,7 @@ func (c *checker) settled(t analyze.Test) string {
 
 func commands(t analyze.Test) string { return strings.Join(t.Commands, " or ") }
 
-// fieldUse says how to read what version 3 of the protocol puts into a field.
+// fieldUse says how to read a field that version 3 of the protocol adds.
 func fieldUse(field string) string {
 	switch field {
 	case "map":
@@ -46,7 +46,7 @@ func fieldUse(field string) string {
 	return "write reply." + field
 }
 
-// noField says that a reply is asked for what it never has.
+// noField says that a script reads a field which the reply never has.
 func (c *checker) noField(t analyze.Test) string {
 	name, _ := t.Right.Str()
 	switch {
@@ -67,7 +67,7 @@ func (c *checker) noField(t analyze.Test) string {
 		"it has: Lua counts from 1", commands(t))
 }
 
-// truth says why a value is always true, or never.
+// truth says why a value is always true or never true.
 func (c *checker) truth(v analyze.Value) string {
 	for _, k := range v.Kinds() {
 		switch k := k.(type) {
@@ -111,7 +111,7 @@ func (c *checker) truth(v analyze.Value) string {
 		"or leave it out", what)
 }
 
-// equality says why two values are never equal, or always.
+// equality says why two values are always equal or never equal.
 func (c *checker) equality(t analyze.Test) string {
 	left, right := t.Left, t.Right
 	if c.argument(right) != nil {
@@ -162,7 +162,7 @@ func (c *checker) equality(t analyze.Test) string {
 		"it may be, or leave the comparison out", analyze.DescribeValue(t.Left), analyze.DescribeValue(t.Right))
 }
 
-// there is what a value is where there is one; if there never is, the value.
+// there drops nil and missing values. If nothing else is left, it returns the whole value.
 func there(v analyze.Value) analyze.Value {
 	w := v.Filter(func(k analyze.Kind) bool {
 		_, missing := k.(analyze.Missing)
@@ -180,7 +180,7 @@ func hasMissing(v analyze.Value) bool {
 	return v.MayBe(func(k analyze.Kind) bool { m, ok := k.(analyze.Missing); return ok && !m.Nil })
 }
 
-// argument returns the declared argument that a value is, and may be nothing else.
+// argument returns the declared argument that a value certainly is.
 func (c *checker) argument(v analyze.Value) *script.Param {
 	var found *script.Param
 	for _, k := range v.Kinds() {

@@ -9,8 +9,8 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// tests finds conditions and comparisons that come out the same whatever happens, and others that do not
-// ask what they seem to.
+// tests finds conditions and comparisons that always have the same outcome, or ask something else than they
+// seem to.
 func (c *checker) tests() {
 	c.optional()
 	c.measured()
@@ -40,8 +40,8 @@ func inOrder[V any](at map[script.Pos]V) []script.Pos {
 	})
 }
 
-// order finds numbers that are compared as texts, letter by letter, and comparisons of
-// a text with a number, which are errors. It reports whether there is such a finding.
+// order finds numbers that the script compares as texts, letter by letter. It also finds comparisons of a
+// text with a number, which raise an error. It reports whether it has a finding.
 func (c *checker) order(t analyze.Test) bool {
 	if !slices.Contains([]string{"<", "<=", ">", ">="}, t.Operator) {
 		return false

@@ -8,7 +8,7 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/command"
 )
 
-// measured finds sums, differences and comparisons of what does not go together, whatever way has led there.
+// measured finds sums, differences and comparisons of units that do not match.
 func (c *checker) measured() {
 	for _, t := range c.facts.Tests {
 		if t.Operator == "" {
@@ -21,7 +21,7 @@ func (c *checker) measured() {
 	}
 }
 
-// unlike returns the units of two operands that do not go together, if there are no others which do.
+// unlike returns two units of the operands that do not match, if no other two match.
 func (c *checker) unlike(t analyze.Test) (p, q analyze.Unit, wrong bool) {
 	for _, k := range t.Left.Kinds() {
 		for _, l := range t.Right.Kinds() {
@@ -30,7 +30,7 @@ func (c *checker) unlike(t analyze.Test) (p, q analyze.Unit, wrong bool) {
 			_, fixed := k.(analyze.Num)
 			_, alsoFixed := l.(analyze.Num)
 			switch {
-			case !ok || !also || fixed || alsoFixed: // a constant may stand in for what is missing
+			case !ok || !also || fixed || alsoFixed: // a constant may stand for a missing value
 			case alike(t.Operator, left, right):
 				return 0, 0, false
 			default:
@@ -54,7 +54,7 @@ func alike(operator string, p, q analyze.Unit) bool {
 	return p == q
 }
 
-// unlike says what is wrong with an operation.
+// unlike says what is wrong with an operation on two units.
 func unlike(operator string, p, q analyze.Unit) string {
 	switch {
 	case p.Span() != q.Span() && (operator == "+" || operator == "-"):
@@ -71,7 +71,7 @@ func unlike(operator string, p, q analyze.Unit) string {
 	return fmt.Sprintf("%s is compared with %s; convert one of them by 1000", p, q)
 }
 
-// alternatives name the command that takes another unit in the same place.
+// alternatives name the command or the option that takes the same value in another unit.
 var alternatives = []map[analyze.Unit]string{
 	{analyze.Seconds: "EXPIRE", analyze.Milliseconds: "PEXPIRE", analyze.UnixSeconds: "EXPIREAT",
 		analyze.UnixMilliseconds: "PEXPIREAT"},
@@ -80,7 +80,7 @@ var alternatives = []map[analyze.Unit]string{
 		analyze.UnixMilliseconds: "PXAT"},
 }
 
-// alternative returns what to use in place of a command or an option, for another unit.
+// alternative names the command or the option to use for another unit.
 func alternative(name string, unit analyze.Unit) string {
 	for _, family := range alternatives {
 		for _, member := range family {
@@ -92,7 +92,8 @@ func alternative(name string, unit analyze.Unit) string {
 	return ""
 }
 
-// unit finds times and spans that a command takes for others, and optional ones that may be absent.
+// unit finds times and durations in a unit that the command does not take. It also finds optional ones that
+// may be absent.
 func (c *checker) unit(shown string, w analyze.Word, places []*command.Place, m *command.Match) {
 	counted := slices.DeleteFunc(slices.Clone(places),
 		func(p *command.Place) bool { return analyze.UnitOf(p.Type) == analyze.None })
@@ -128,7 +129,7 @@ func (c *checker) unit(shown string, w analyze.Word, places []*command.Place, m 
 				"or declare it as an argument of type enum(PX)", analyze.Describe(k), unit, shown)
 			return
 		}
-		if wrong.Type.Entry() { // an entry is declared by it as a text, and not as a time
+		if wrong.Type.Entry() { // an entry declares it as a text
 			c.ask(RuleNumber)
 		}
 		takes := taken(wrong, m)
@@ -150,7 +151,7 @@ func (c *checker) unit(shown string, w analyze.Word, places []*command.Place, m 
 	}
 }
 
-// taken returns the unit of a place.
+// taken returns the unit that a command takes at a place.
 func taken(p *command.Place, m *command.Match) analyze.Unit {
 	if _, absolute := m.Has("ABSTTL"); absolute && p.Name == "ttl" {
 		return analyze.UnixMilliseconds

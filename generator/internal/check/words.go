@@ -11,7 +11,6 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// words checks the arguments of a call against the syntax of its command.
 func (c *checker) words(known command.Command, shown string, call *analyze.Call, m *command.Match) {
 	first := len(call.Words) - len(m.Places)
 	c.ask(ruleOption)
@@ -66,7 +65,7 @@ func (c *checker) misplaced(known command.Command, shown string, call *analyze.C
 		shown, analyze.DescribeValue(w.Value), wanted(m.Wanted), usage(known), newer)
 }
 
-// wanted says what a command takes at some place.
+// wanted says what a command takes at some places.
 func wanted(places []*command.Place) string {
 	var all []string
 	for _, p := range places {
@@ -87,7 +86,7 @@ func wanted(places []*command.Place) string {
 	return strings.Join(all, " or ")
 }
 
-// usage is a syntax without the types of its values.
+// usage shows a syntax without the types of its values.
 func usage(known command.Command) string {
 	text := strings.ToUpper(known.Name)
 	for word := range strings.FieldsSeq(known.Syntax) {
@@ -105,7 +104,7 @@ func usage(known command.Command) string {
 	return text
 }
 
-// excluded finds two keywords of which a call takes one.
+// excluded finds two keywords that exclude each other.
 func (c *checker) excluded(shown string, call *analyze.Call, m *command.Match, first int) {
 	var chosen []*command.Place
 	for i, places := range m.Places {
@@ -121,8 +120,8 @@ func (c *checker) excluded(shown string, call *analyze.Call, m *command.Match, f
 	}
 }
 
-// mayBeEmpty reports whether the script compares an argument with the empty string: it is then a number that
-// may be absent, which only some types can be.
+// mayBeEmpty reports whether the script compares an argument with the empty string. The argument is then a
+// number that may be absent, and only some types can be absent.
 func (c *checker) mayBeEmpty(index int) bool {
 	isArg := func(k analyze.Kind) bool { a, is := k.(analyze.Arg); return is && a.Index == index }
 	isEmpty := func(k analyze.Kind) bool { s, is := k.(analyze.Str); return is && s.S == "" }
@@ -131,13 +130,14 @@ func (c *checker) mayBeEmpty(index int) bool {
 	})
 }
 
-// isText reports whether an argument is declared as a text that is there in each call.
+// isText reports whether an argument is a text that every call has.
 func (c *checker) isText(p *script.Param) bool {
 	return !p.Variadic && !c.mayBeEmpty(p.Index) &&
 		slices.Contains([]string{"string", "bytes", "json"}, p.Type.Base)
 }
 
-// number finds what is no number, or no whole one, where a command takes nothing else.
+// number finds words that are not numbers where the command takes numbers only. It also finds fractions where
+// the command takes whole numbers.
 func (c *checker) number(shown string, w analyze.Word, places []*command.Place) {
 	all := func(is func(command.Type) bool) bool {
 		return len(places) > 0 && !slices.ContainsFunc(places,
@@ -168,7 +168,7 @@ func (c *checker) number(shown string, w analyze.Word, places []*command.Place) 
 	}
 }
 
-// rounded says how to make a number whole. A time that is rounded down to 0 deletes a key.
+// rounded says how to make a number whole. A time that the script rounds down to 0 deletes a key.
 func rounded(p *command.Place, shown string, unit analyze.Unit) string {
 	name := shown
 	if p.Option != "" {
@@ -185,7 +185,6 @@ func rounded(p *command.Place, shown string, unit analyze.Unit) string {
 	return "write math.ceil(…), because 0 would delete the key"
 }
 
-// unitOf returns what a kind counts.
 func (c *checker) unitOf(k analyze.Kind) analyze.Unit {
 	_, unit, _ := analyze.Quantity(c.script, k)
 	return unit
