@@ -6,10 +6,10 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// IsGet reports whether the script does nothing but return redis.call('GET', KEYS[1]). The
-// command alone then has the same answer.
+// IsGet reports whether the script only returns redis.call('GET', KEYS[1]). The command GET then has the same
+// answer.
 func (s *Script) IsGet() bool {
-	if strings.HasPrefix(s.Source, "#!") { // the flags of the script may forbid what GET alone may do
+	if strings.HasPrefix(s.Source, "#!") { // the flags may forbid what GET alone may do
 		return false
 	}
 	if len(s.Body) != 1 || len(s.Keys) != 1 || s.Keys[0].Variadic || len(s.Args) > 0 {
@@ -35,7 +35,6 @@ func (s *Script) IsGet() bool {
 	return ok && index.Value == "1"
 }
 
-// isField reports whether e is object.name.
 func isField(e ast.Expr, object, name string) bool {
 	field, ok := e.(*ast.AttrGetExpr)
 	if !ok || !isIdent(field.Object, object) {

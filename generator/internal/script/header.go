@@ -12,27 +12,27 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/finding"
 )
 
-// header fills a Script from the comment lines that open the file.
+// header fills a Script from the comment lines at the start of the file.
 type header struct {
 	script   *Script
 	findings []finding.Finding
 	seen     map[string]bool // directives that the header has
-	meant    map[string]bool // directives that a line with a finding was meant as
-	fields   []*Field        // of the reply, whose texts may follow; nil after anything but returns:
-	field    *Field          // the one whose text came last
-	doc      *string         // the text that an indented line continues; nil after anything but an entry
+	meant    map[string]bool // directives that a line with a finding looks like
+	fields   []*Field        // fields of the reply that wait for a text; nil outside of returns:
+	field    *Field          // the field that got the last text
+	doc      *string         // the text that an indented line continues; nil outside of an entry
 }
 
 var (
 	directive = regexp.MustCompile(`^(name|mode|returns|errors|guard|allow):(.*)$`)
 	entry     = regexp.MustCompile(`^(KEYS|ARGV)\[(\d+)(\.\.)?\]\s*(.*)$`)
 
-	// nearMiss finds lines that were meant as directives, because prose hardly ever has a
-	// colon or a bracket right after one of these words.
+	// nearMiss finds misspelled directives. Prose hardly ever has a colon or a bracket right after one of
+	// these words.
 	nearMiss = regexp.MustCompile(
 		`(?i)^(names?|modes?|returns?|errors?|allows?|includes?|guards?|keys?|argv|args?)\s*[:\[]`)
 
-	// spelling is how the directives are written that nearMiss finds.
+	// spelling maps a word that nearMiss finds to its directive.
 	spelling = map[string]string{
 		"name": "name:", "mode": "mode:", "return": "returns:", "error": "errors:", "allow": "allow:",
 		"guard":   "guard:",
@@ -45,7 +45,7 @@ var (
 	errorCode  = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
 )
 
-// readHeader reads the comment lines that open the file, from line first on.
+// readHeader reads the comment lines from line first on.
 func readHeader(s *Script, lines []string, first int) []finding.Finding {
 	h := &header{script: s, seen: map[string]bool{}, meant: map[string]bool{}}
 	for i := first; i < len(lines) && strings.HasPrefix(lines[i], "--") &&
@@ -129,7 +129,7 @@ func (h *header) directive(pos Pos, word, value string) {
 	}
 }
 
-// Rules are the checks that an allow directive can switch off.
+// Rules are the checks that an allow directive can waive.
 var Rules = []string{"dynamic-command", "undeclared-channel", "undeclared-key", "unknown-command",
 	"unknown-option"}
 
@@ -179,10 +179,10 @@ func (h *header) entry(pos Pos, m []string) {
 	h.doc = &(*list)[len(*list)-1].Doc
 }
 
-// skipped is the name of an ARGV entry that the script does not use.
+// skipped is the name of an ARGV entry that the script does not read.
 const skipped = "_"
 
-// skip declares such an entry.
+// skip declares a skipped entry.
 func (h *header) skip(pos Pos, p Param, table, text string) {
 	p.Name, p.Skipped, p.Doc = skipped, true, text
 	switch {
@@ -200,7 +200,7 @@ func (h *header) skip(pos Pos, p Param, table, text string) {
 	h.doc = &h.script.Args[len(h.script.Args)-1].Doc
 }
 
-// words splits an entry at its spaces, except those between the values of an enum.
+// words splits an entry at its spaces, but keeps an enum with its values together.
 func words(text string) []string {
 	words := strings.Fields(text)
 	if len(words) < 3 || !strings.HasPrefix(words[1], EnumType+"(") {
@@ -212,8 +212,7 @@ func words(text string) []string {
 	return words
 }
 
-// sequence checks that the numbers of entries have no gaps, and that a variadic entry is the
-// last.
+// sequence checks that the numbers of entries have no gaps, and that a variadic entry comes last.
 func (h *header) sequence(before []Param, p Param, table string) {
 	want := 1
 	if len(before) > 0 {
@@ -257,7 +256,7 @@ func (h *header) returns(pos Pos, value string) {
 	}
 }
 
-// fieldsOf returns the fields of all structs of a type, each before those in it.
+// fieldsOf returns the fields of all structs in a type, outer structs first.
 func fieldsOf(t *Type) []*Field {
 	var all []*Field
 	if t.Elem != nil {
@@ -272,8 +271,8 @@ func fieldsOf(t *Type) []*Field {
 	return all
 }
 
-// fieldText reads an indented line below returns:, which is the text of the field that it starts
-// with, or continues the text of the line above.
+// fieldText reads an indented line below returns:. The line starts with the name of a field and has its text,
+// or it continues the text of the line above.
 func (h *header) fieldText(pos Pos, text string) {
 	name, rest, _ := strings.Cut(text, " ")
 	named := slices.IndexFunc(h.fields, func(f *Field) bool { return f.Name == name })
@@ -293,7 +292,7 @@ func (h *header) fieldText(pos Pos, text string) {
 	}
 }
 
-// parts returns the errors that were joined to err.
+// parts returns the errors that err joins.
 func parts(err error) []error {
 	var joined interface{ Unwrap() []error }
 	switch {
@@ -400,7 +399,7 @@ func (h *header) finish() {
 	h.script.Doc = trimBlank(h.script.Doc)
 }
 
-// duplicateNames reports entries that would become the same Go field.
+// duplicateNames finds entries that have the same Go field.
 func (h *header) duplicateNames() {
 	seen := map[string]bool{}
 	for _, p := range slices.Concat(h.script.Keys, h.script.Args) {

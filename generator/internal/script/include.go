@@ -13,15 +13,15 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/finding"
 )
 
-// includeLine is a line that includes a fragment, which is a file that several scripts
-// share. Its path is relative to the file that has the line.
+// includeLine is a line that includes a fragment. A fragment is a file that several scripts share. The path
+// is relative to the file with the line.
 var includeLine = regexp.MustCompile(`^-- include: *(\S*)\s*$`)
 
-// nearInclude finds comments of a body that name a fragment and include nothing. Those of a header
-// are near misses of a directive.
+// nearInclude finds comments in a body that name a fragment and include nothing. In a header, nearMiss finds
+// them.
 var nearInclude = regexp.MustCompile(`(?i)^\s*--\s*includes?\s*:\s*\S+\.lua\b`)
 
-// origin is where a line of a script comes from.
+// origin is the file and the line that a line of a script comes from.
 type origin struct {
 	path string
 	line int
@@ -35,14 +35,14 @@ type source struct {
 	findings []finding.Finding
 }
 
-// expand appends a file to the text, with each fragment after the line that includes it. It
-// keeps the line, so that a reader of the text sees where the fragment comes from. The text
-// has a fragment once, at the first line that includes it.
+// expand appends a file to the text, with each fragment after the line that includes it. A reader of the text
+// sees in that line where the fragment comes from. The text has a fragment only once, at the first line that
+// includes it.
 func (s *source) expand(name string, text []byte, stack []string) {
 	stack = append(stack, path.Clean(name))
 	s.check(name, text)
 	inText := insideText(string(text))
-	named := map[string]bool{} // fragments that this file includes itself
+	named := map[string]bool{} // fragments that this file itself includes
 	header := true
 	for number, line := range strings.Split(strings.TrimSuffix(string(text), "\n"), "\n") {
 		header = header && (strings.HasPrefix(line, "--") || number == 0 && strings.HasPrefix(line, "#!"))
@@ -91,8 +91,8 @@ func (s *source) include(from string, line int, name string, stack []string) {
 	s.expand(name, text, stack)
 }
 
-// check refuses bytes with which the text that runs would differ from the file: a Go raw
-// string drops carriage returns, and Redis refuses a byte order mark.
+// check refuses bytes that would make the text that runs differ from the file. A Go raw string drops carriage
+// returns, and Redis refuses a byte order mark.
 func (s *source) check(name string, text []byte) {
 	if bytes.HasPrefix(text, []byte("\xef\xbb\xbf")) {
 		s.findf(name, 1, "the file starts with a byte order mark, which Redis refuses; save it as plain UTF-8")

@@ -1,13 +1,12 @@
 package script
 
-// NamedStruct is a struct of a script's reply, with its name in Go.
+// NamedStruct is a struct in a script's reply, with its Go name.
 type NamedStruct struct {
 	Name   string
 	Fields []Field
 }
 
-// ResultName returns the name in Go of the struct that the reply is, or that the
-// elements of the reply are.
+// ResultName returns the Go name of the struct in the reply. The reply is the struct or a list of them.
 func (s *Script) ResultName() string {
 	if s.Returns.Type.Kind == Struct {
 		return s.Name + "Result"
@@ -15,11 +14,10 @@ func (s *Script) ResultName() string {
 	return s.Name + "Item"
 }
 
-// FieldName returns the name in Go of the struct that a field of another struct is,
-// or that its elements are.
+// FieldName returns the Go name of the struct in a field. The field is the struct or a list of them.
 func FieldName(structName string, f Field) string { return structName + Camel(f.Name) }
 
-// Structs returns the structs of the reply, each before those in its fields.
+// Structs returns the structs of the reply, inner structs first.
 func (s *Script) Structs() []NamedStruct {
 	if s.Returns.Kind != ReturnValue {
 		return nil
@@ -41,17 +39,17 @@ func structs(name string, t Type) []NamedStruct {
 	return all
 }
 
-// EnumName returns the name in Go of the type of an enum argument.
+// EnumName returns the Go name of the type of an enum argument.
 func (s *Script) EnumName(p Param) string { return s.Name + Camel(p.Name) }
 
-// ReplyDecoder returns the name in Go of the function that reads the reply.
+// ReplyDecoder returns the Go name of the function that reads the reply.
 func (s *Script) ReplyDecoder() string { return "decode" + s.Name + "Reply" }
 
-// Decoder returns the name in Go of the function that reads the struct.
+// Decoder returns the Go name of the function that reads the struct.
 func (t NamedStruct) Decoder() string { return "decode" + t.Name }
 
-// Declares returns the Go names that the script's file declares, without those that no other
-// file can declare.
+// Declares returns the Go names that the script's file declares. It leaves out names that no other file can
+// declare.
 func (s *Script) Declares() []string {
 	names := []string{s.Name + "Params", s.Name + "SHA1", s.Name + "SHA256", s.ReplyDecoder()}
 	for _, p := range s.Args {

@@ -45,8 +45,8 @@ func Parse(path string, text []byte) (*Script, []finding.Finding) {
 	return s, append(findings, s.tree()...)
 }
 
-// tree parses the Lua. A shebang is not Lua, so tree turns its first two bytes into a
-// comment, which keeps all positions.
+// tree parses the Lua. A shebang is not Lua, so tree turns its first two bytes into a comment. All positions
+// stay the same.
 func (s *Script) tree() []finding.Finding {
 	text := s.Source
 	if strings.HasPrefix(text, "#!") {
@@ -58,7 +58,7 @@ func (s *Script) tree() []finding.Finding {
 	case errors.As(err, &bad):
 		if bad.Pos.Line < 1 || strings.HasPrefix(bad.Message, "unterminated") ||
 			strings.HasPrefix(bad.Message, "invalid multiline") {
-			pos, why := ending(text) // this is how the parser reports the end of the file
+			pos, why := ending(text) // the parser reports the end of the file as this
 			return []finding.Finding{s.Findf(pos, "this is not Lua: %s; complete it", why)}
 		}
 		pos := Pos{bad.Pos.Line, max(1, bad.Pos.Column)}
@@ -84,10 +84,10 @@ func (s *Script) tree() []finding.Finding {
 
 var shebang = regexp.MustCompile(`^#!lua(?: flags=([a-z,-]+))?$`)
 
-// shebangFlags are the flags of EVAL scripts in Redis 7.
+// shebangFlags are the flags that a server takes in the first line of a script.
 var shebangFlags = []string{"no-writes", "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys"}
 
-// shebang checks that the first line says what the header says.
+// shebang checks that the first line agrees with the header.
 func (s *Script) shebang(line string) []finding.Finding {
 	m := shebang.FindStringSubmatch(line)
 	if m == nil {

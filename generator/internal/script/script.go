@@ -1,5 +1,6 @@
-// Package script reads a Lua file into a Script: its typed header, its syntax tree with the
-// place of each expression, and its names in Go. It does not know what a script may do.
+// Package script reads a Lua file into a Script. A Script has the typed header, the syntax tree with the
+// place of each expression, and the Go names. The package refuses text that Lua 5.1 in Redis does not accept.
+// It does not know what the body does.
 package script
 
 import (
@@ -12,16 +13,16 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/finding"
 )
 
-// Script is one Lua file: what its header declares, and the tree of its body. Parse fills it,
-// and nothing changes it afterwards.
+// Script is one Lua file: its header and the tree of its body. Parse fills a Script, and nothing changes it
+// later.
 type Script struct {
-	Path   string // as the user named it, for findings
-	Base   string // file name, for generated text
-	Source string // byte for byte what the server runs, with the included fragments
+	Path   string // the path that the user named, for findings
+	Base   string // the file name, for generated text
+	Source string // exactly the bytes that the server runs, with the fragments
 
 	Includes []string // paths of the fragments in Source
 
-	Doc     []string // prose of the header, one element a line
+	Doc     []string // the prose of the header, one element a line
 	Name    string   // Go identifier of the wrapper
 	Mode    Mode
 	Keys    []Param
@@ -38,11 +39,11 @@ type Script struct {
 	origins []origin // of the lines of Source
 }
 
-// Mode is how a script may be called.
+// Mode is how a program may call a script.
 type Mode struct {
 	Write     bool // it may change data
-	Retryable bool // a write that is safe to repeat
-	Cached    bool // a read that may be answered from the client-side cache
+	Retryable bool // a caller may repeat the write
+	Cached    bool // the client-side cache may answer a read
 }
 
 // modes lists what a mode directive may say.
@@ -63,18 +64,18 @@ func (m Mode) String() string {
 	return "unknown"
 }
 
-// Param is one declared KEYS or ARGV entry.
+// Param is one declared entry of KEYS or ARGV.
 type Param struct {
 	Index    int // n of KEYS[n], from 1
 	Variadic bool
-	Skipped  bool // the script does not use it; it has no type and the name _
+	Skipped  bool // the script does not read it; it has no type, and its name is _
 	Name     string
 	Type     Type
 	Doc      string
 	Pos      Pos
 }
 
-// String returns the entry's place in its table, as a header spells it.
+// String returns the place of the entry, as a header spells it.
 func (p Param) String() string {
 	if p.Variadic {
 		return fmt.Sprintf("[%d..]", p.Index)
@@ -82,15 +83,15 @@ func (p Param) String() string {
 	return fmt.Sprintf("[%d]", p.Index)
 }
 
-// Returns is the declared reply: nothing, the status OK, or a value of a type. A list of
-// names with types is a value of kind Struct.
+// Returns is the declared reply: nothing, the status OK, or a value of a type. A list of names with types is
+// a value of kind Struct.
 type Returns struct {
 	Kind ReturnKind
 	Type Type // of a value
 	Pos  Pos
 }
 
-// ReturnKind tells the forms of a returns directive apart.
+// ReturnKind is a form of a returns directive.
 type ReturnKind int
 
 // The forms of a returns directive.
@@ -113,7 +114,7 @@ func (r Returns) String() string {
 	return r.Type.String()
 }
 
-// ErrorCode is the first word of an error reply. Callers match it with errors.Is.
+// ErrorCode is the first word of an error reply. A program compares it with errors.Is.
 type ErrorCode struct {
 	Code string
 	Pos  Pos
@@ -122,9 +123,9 @@ type ErrorCode struct {
 // Sentinel returns the Go name of the error: NO_STOCK becomes ErrNoStock.
 func (e ErrorCode) Sentinel() string { return "Err" + Camel(strings.ToLower(e.Code)) }
 
-// Guard ties a script to a lock. A held guard compares the value of the lock's key with an
-// argument, which is the token. A fenced guard compares the largest fence that a key stores
-// with an argument, which is the caller's fence.
+// Guard ties a script to a lock. A held guard compares the value of the lock's key with an argument, the
+// token. A fenced guard compares the largest fence that a key stores with an argument, the fence of the
+// caller.
 type Guard struct {
 	Fenced   bool
 	Key, Arg int // n of KEYS[n], m of ARGV[m]
@@ -140,22 +141,22 @@ func (g *Guard) String() string {
 	return fmt.Sprintf("KEYS[%d] %s by ARGV[%d]", g.Key, how, g.Arg)
 }
 
-// Waiver switches one check off, with the reason that an audit prints.
+// Waiver switches off one check, with a reason for the audit.
 type Waiver struct {
 	Rule   string
 	Reason string
 	Pos    Pos
 }
 
-// Pos is a place in a script's Source. Both count from 1; columns are in bytes.
+// Pos is a place in the Source of a script. Both numbers count from 1. A column counts bytes.
 type Pos struct{ Line, Column int }
 
-// Findf returns a finding about a place. It names the file that a person edits, which may be
-// a fragment.
+// Findf returns a finding about a place. The finding names the file that a person edits, which may be a
+// fragment.
 func (s *Script) Findf(pos Pos, format string, args ...any) finding.Finding {
 	f := finding.Finding{Path: s.Path, Line: pos.Line, Column: pos.Column, Message: fmt.Sprintf(format, args...)}
 	n := pos.Line - 1
-	if len(s.Includes) > 0 { // the end of the text may be the end of a fragment
+	if len(s.Includes) > 0 { // the text may end with a fragment
 		n = min(n, len(s.origins)-1)
 	}
 	if n >= 0 && n < len(s.origins) {
@@ -164,13 +165,13 @@ func (s *Script) Findf(pos Pos, format string, args ...any) finding.Finding {
 	return f
 }
 
-// Included reports whether a place stands in a fragment.
+// Included reports whether a place is in a fragment.
 func (s *Script) Included(pos Pos) bool {
 	n := pos.Line - 1
 	return n >= 0 && n < len(s.origins) && s.origins[n].path != s.Path
 }
 
-// Line names the line of a place, for a message about another place.
+// Line names the line of a place, in a message about another place.
 func (s *Script) Line(pos Pos) string {
 	f := s.Findf(pos, "")
 	if f.Path != s.Path {

@@ -22,12 +22,12 @@ type stringScanner struct {
 	line      int
 	lineStart int
 	complaint string
-	found     int // offset of the escape that the complaint is about
+	found     int // offset of the wrong escape
 
-	unclosed opened // the first string or long comment that does not end
+	unclosed opened // the first string or long comment without an end
 
 	within  bool           // the scanner is inside a string or a long comment
-	crossed func(line int) // called with every line that starts within; may be nil
+	crossed func(line int) // gets every line that starts within; may be nil
 }
 
 func (s *stringScanner) pos() Pos { return Pos{Line: s.line, Column: s.found - s.lineStart + 1} }
@@ -61,7 +61,7 @@ func (s *stringScanner) next() bool {
 	return false
 }
 
-// step moves one byte on, counting lines.
+// step moves one byte on, and counts lines.
 func (s *stringScanner) step() {
 	if s.text[s.at] == '\n' {
 		s.line++
@@ -73,7 +73,7 @@ func (s *stringScanner) step() {
 	s.at++
 }
 
-// skip moves n bytes on; to the end when n is negative.
+// skip moves n bytes on, or to the end if n is negative.
 func (s *stringScanner) skip(n int) {
 	end := s.at + n
 	if n < 0 {
@@ -84,7 +84,7 @@ func (s *stringScanner) skip(n int) {
 	}
 }
 
-// long skips a text in long brackets, if one starts here.
+// long skips a string or a comment in long brackets, if one starts here.
 func (s *stringScanner) long() bool {
 	rest := s.text[s.at:]
 	level := strings.TrimLeft(strings.TrimPrefix(rest, "["), "=")
@@ -105,8 +105,8 @@ func (s *stringScanner) long() bool {
 	return true
 }
 
-// quoted moves through a string up to its end, or to a complaint in it; the rest
-// of that string is then gone through like code, which finds nothing worse.
+// quoted moves to the end of a string, or to a wrong escape in it. The scanner then reads the rest of the
+// string as code, and finds nothing worse there.
 func (s *stringScanner) quoted(quote byte) bool {
 	start := Pos{s.line, s.at - s.lineStart}
 	for s.at < len(s.text) && s.text[s.at] != quote && s.text[s.at] != '\n' {
@@ -146,8 +146,8 @@ func (s *stringScanner) quoted(quote byte) bool {
 	return false
 }
 
-// finish leaves a string after a complaint, staying on the complaint's line for
-// its position when it can.
+// finish leaves a string after a complaint. It stays on the line of the complaint if it can, so that the
+// position of the complaint is right.
 func (s *stringScanner) finish(quote byte) {
 	for s.at < len(s.text) && s.text[s.at] != quote && s.text[s.at] != '\n' {
 		if s.text[s.at] == '\\' && s.at+1 < len(s.text) && s.text[s.at+1] != '\n' {

@@ -6,13 +6,13 @@ import (
 	"encoding/hex"
 )
 
-// SHA1 returns the sum by which a server knows the text that runs, in hexadecimal.
+// SHA1 returns the sum of the text that runs, in hexadecimal. A server knows the text by it.
 func (s *Script) SHA1() string {
 	sum := sha1.Sum([]byte(s.Source))
 	return hex.EncodeToString(sum[:])
 }
 
-// SHA256 returns the sum with which a person may identify it, in hexadecimal.
+// SHA256 returns the sum of the text that runs, in hexadecimal. A person may compare it.
 func (s *Script) SHA256() string {
 	sum := sha256.Sum256([]byte(s.Source))
 	return hex.EncodeToString(sum[:])

@@ -9,8 +9,7 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/finding"
 )
 
-// syntax refuses text that gopher-lua accepts, but that Lua 5.1 in Redis refuses or reads
-// differently.
+// syntax refuses text that gopher-lua accepts, and that Lua 5.1 in Redis refuses or reads differently.
 func (s *Script) syntax() []finding.Finding {
 	var findings []finding.Finding
 	for _, bad := range s.Tokens.refused {
@@ -23,29 +22,28 @@ func (s *Script) syntax() []finding.Finding {
 	return findings
 }
 
-// refused is a token that Lua 5.1 refuses at its place.
 type refused struct {
 	pos       Pos
 	complaint string
 }
 
-// grammar finds tokens that Lua 5.1 refuses and gopher-lua accepts: a parenthesis that opens
-// a line after something that can be called, a semicolon that ends no statement, a comma
-// without an item in front of it, and a malformed number.
+// grammar finds tokens that Lua 5.1 refuses and gopher-lua accepts. They are a parenthesis that opens a line
+// after something callable, a semicolon that ends no statement, a comma without an item in front, and a
+// malformed number.
 type grammar struct {
 	lines      []string
 	before     ast.Token
-	callable   bool   // the previous token ends something that can be called
-	names      bool   // in the names of a local statement
+	callable   bool   // the last token ends something callable
+	names      bool   // within the names of a local statement
 	function   bool   // between the word function and its parameters
-	parameters bool   // in the parameters of a function
-	opens      bool   // the previous token opens a block, or is a semicolon
+	parameters bool   // within the parameters of a function
+	opens      bool   // the last token opens a block, or is a semicolon
 	tables     []bool // open braces; true: the table is the argument of a call
 }
 
 var luaNumber = regexp.MustCompile(`^(0[xX][0-9a-fA-F]+|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)$`)
 
-// see takes the next token and says what is wrong with it.
+// see takes the next token, and says what is wrong with it.
 func (g *grammar) see(token ast.Token) (complaint string) {
 	callable, opens := g.callable, g.opens || g.before.Type == 0
 	g.callable, g.opens = false, false
@@ -78,7 +76,7 @@ func (g *grammar) see(token ast.Token) (complaint string) {
 	case ']':
 		g.callable = true
 	case parse.TIdent:
-		// Of two names in a row, the second opens a statement: local a b = 1.
+		// In local a b = 1, the second of two names in a row opens a statement.
 		g.names = g.names && g.before.Type != parse.TIdent
 		g.callable = !g.names
 	case ';':
@@ -105,8 +103,7 @@ func (g *grammar) see(token ast.Token) (complaint string) {
 	return complaint
 }
 
-// number returns the text that Lua 5.1 reads as one number at the token: it takes all letters
-// and digits that follow.
+// number returns the text that Lua 5.1 reads as one number. Lua takes all letters and digits that follow.
 func (g *grammar) number(token ast.Token) string {
 	text := g.lines[token.Pos.Line-1][token.Pos.Column-1:]
 	end := 0

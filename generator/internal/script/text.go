@@ -8,7 +8,7 @@ import (
 
 func quote(text string) string { return strconv.Quote(text) }
 
-// firstWord returns text up to its first space, colon or closing bracket.
+// firstWord returns the text before its first space, colon or closing bracket.
 func firstWord(text string) string {
 	if i := strings.IndexAny(text, " :]"); i >= 0 {
 		return text[:i+1]
@@ -25,8 +25,7 @@ func defaultName(base string) string {
 var initialisms = []string{"acl", "api", "cpu", "db", "html", "http", "https", "id", "ip", "json", "ok",
 	"sha", "sql", "tcp", "tls", "ttl", "udp", "uri", "url", "uuid", "xml"}
 
-// Camel turns words joined by _, - or . into an exported Go name: owner_id
-// becomes OwnerID.
+// Camel turns words with _, - or . between them into an exported Go name: owner_id becomes OwnerID.
 func Camel(text string) string {
 	var b strings.Builder
 	for _, part := range strings.FieldsFunc(text,
@@ -45,7 +44,7 @@ func Camel(text string) string {
 	return b.String()
 }
 
-// trimBlank drops empty lines at both ends and repeated ones between.
+// trimBlank drops empty lines at both ends, and repeated empty lines between.
 func trimBlank(lines []string) []string {
 	var out []string
 	for _, line := range lines {

@@ -6,8 +6,8 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// Tokens knows the columns of words, because the syntax tree has lines only. It pairs the
-// n-th use of a word on a line, in the order of the text, with its n-th token.
+// Tokens knows the columns of words, because the syntax tree has lines only. In the order of the text, the
+// n-th use of a word on a line is its n-th token.
 type Tokens struct {
 	columns map[word][]int
 	first   map[int]int // line -> column of its first token
@@ -37,7 +37,7 @@ func scan(source string) *Tokens {
 	return t
 }
 
-// Line returns the place of the first token of a line.
+// Line returns the place of the first token on a line.
 func (t *Tokens) Line(line int) Pos {
 	return Pos{Line: line, Column: max(1, t.first[line])}
 }
@@ -45,15 +45,15 @@ func (t *Tokens) Line(line int) Pos {
 // Finder returns a Finder that starts at the beginning of the text.
 func (t *Tokens) Finder() *Finder { return &Finder{tokens: t, used: map[word]int{}} }
 
-// Finder returns the places of a word that is repeated on a line one after the other. So its
-// caller must ask for words in the order of the text.
+// Finder returns the places of a repeated word one after the other. So its caller has to ask for words in the
+// order of the text.
 type Finder struct {
 	tokens *Tokens
 	used   map[word]int
 }
 
-// Find returns the place of the next use of text on the line of node. If there is none, it
-// returns the place of the line's first token.
+// Find returns the place of the next use of text on the line of node. If there is none, it returns the place
+// of the first token on the line.
 func (f *Finder) Find(node ast.PositionHolder, text string) Pos {
 	w := word{node.Line(), text}
 	n := f.used[w]

@@ -14,22 +14,22 @@ import (
 type Type struct {
 	Kind     TypeKind
 	Base     string   // of a scalar: one of Bases, or key, channel, enum, raw
-	Named    string   // of json: the Go type it is, as import/path.Name or Name; empty: any
-	Values   []string // of enum: what it may be
+	Named    string   // of json: the Go type, as import/path.Name or Name; empty: any
+	Values   []string // of enum: its possible values
 	Elem     *Type    // of a list or a map
 	Fields   []Field  // of a struct, in the order of the reply
 	Optional bool     // T?: absent as an argument, nil in a reply
 }
 
-// TypeKind tells scalars from what is made of them.
+// TypeKind is scalar, or a way to build a type from others.
 type TypeKind int
 
-// The kinds of types. Keys and arguments are scalars.
+// The kinds of types. Keys and arguments are always scalars.
 const (
 	Scalar TypeKind = iota
 	List
 	Map    // from string
-	Struct // a list of as many values as there are fields
+	Struct // a list with one value for each field
 )
 
 // Field is one named value of a struct.
@@ -39,22 +39,20 @@ type Field struct {
 	Doc  string
 }
 
-// Bases are the scalar types of arguments and replies alike, in the order messages
-// show them.
+// Bases are the scalar types of arguments and replies, in the order that messages show.
 var Bases = []string{"string", "bytes", "int", "bool", "float", "duration", "time", "json"}
 
-// Types that stand in one place only.
+// Types that are for one place only.
 const (
 	KeyType      = "key"      // KEYS entries
 	ChannelType  = "channel"  // KEYS and ARGV entries: a channel of PUBLISH or SPUBLISH
-	ChannelsType = "channels" // KEYS entries: what channels start with
+	ChannelsType = "channels" // KEYS entries: the start of channel names
 	EnumType     = "enum"     // ARGV entries: one of the texts that the header lists
-	RawType      = "raw"      // replies: whatever came
+	RawType      = "raw"      // replies: any message
 )
 
-// optionalArgs are the types of which an absent value can be told from every
-// present one: no lease is zero, no instant is the zero time, no channel and no
-// value of a list is empty.
+// optionalArgs are the types that can be absent, because no present value looks like an absent one. No lease
+// is zero, no instant is the zero time, and no channel and no enum value is empty.
 var optionalArgs = []string{"duration", "time", ChannelType, EnumType}
 
 // String returns the type as a header spells it.
@@ -78,13 +76,13 @@ func (t Type) String() string {
 	switch {
 	case !t.Optional:
 		return text
-	case t.Kind == List || t.Kind == Map: // []T? is a list of T?
+	case t.Kind == List || t.Kind == Map: // []T? would be a list of T?
 		return "(" + text + ")?"
 	}
 	return text + "?"
 }
 
-// Sends reports whether a text may be what a call sends for a present value of the type.
+// Sends reports whether a call may send the text as a present value of the type.
 func (t Type) Sends(text string) bool {
 	whole, err := strconv.ParseInt(text, 10, 64)
 	isInt := err == nil && strconv.FormatInt(whole, 10) == text
@@ -188,8 +186,7 @@ func parseEnum(text string) (Type, error) {
 	return t, nil
 }
 
-// ValueName returns what a value of an enum adds to its type's name in Go: PUBLISH
-// and publish become Publish.
+// ValueName returns the part of a Go name for an enum value: PUBLISH and publish become Publish.
 func ValueName(value string) string {
 	if value == strings.ToUpper(value) {
 		value = strings.ToLower(value)
@@ -197,8 +194,7 @@ func ValueName(value string) string {
 	return Camel(strings.ReplaceAll(value, ":", "_"))
 }
 
-// parseReply reads what a returns directive declares: one type, or names with types,
-// which are a struct.
+// parseReply reads the text of a returns directive. It is one type, or names with types, which are a struct.
 func parseReply(text string) (Type, error) {
 	text = strings.TrimSpace(text)
 	if len(cut(text, ',')) == 1 && len(cut(text, ' ')) <= 1 {
@@ -207,7 +203,7 @@ func parseReply(text string) (Type, error) {
 	return parseFields(text)
 }
 
-// parseFields reads names with types. Its error joins what is wrong with each.
+// parseFields reads names with types. Its error joins the faults of all fields.
 func parseFields(text string) (Type, error) {
 	t := Type{Kind: Struct}
 	var failed error
@@ -236,7 +232,7 @@ func parseFields(text string) (Type, error) {
 	return t, failed
 }
 
-// parseResultType reads the type of a reply's value.
+// parseResultType reads the type of a value in a reply.
 func parseResultType(text string) (Type, error) {
 	if rest, found := strings.CutPrefix(text, "[]"); found {
 		elem, err := parseResultType(rest)
@@ -283,8 +279,7 @@ func parseGroup(text string) (Type, error) {
 	return t, nil
 }
 
-// cut splits text at separators that stand outside of parentheses. Of spaces it
-// leaves none.
+// cut splits text at separators outside of parentheses. Several spaces in a row are one separator.
 func cut(text string, separator rune) []string {
 	var parts []string
 	depth, start := 0, 0
@@ -307,8 +302,7 @@ func cut(text string, separator rune) []string {
 	return parts
 }
 
-// group returns what stands between the parenthesis that opens text and its match,
-// and what follows.
+// group returns the text between the first parenthesis and its match, and the rest after the match.
 func group(text string) (inner, rest string, ok bool) {
 	depth := 0
 	for i, r := range text {

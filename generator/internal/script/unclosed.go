@@ -8,7 +8,7 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// opened is a word or a bracket that another must close.
+// opened is a word or a bracket that needs a closing one.
 type opened struct {
 	pos     Pos
 	what    string
@@ -29,8 +29,8 @@ var openings = map[int]opened{
 
 var closings = map[int]string{parse.TEnd: "end", parse.TUntil: "until", ')': ")", '}': "}", ']': "]"}
 
-// ending says why a text ends too early. Its place is the beginning of the innermost thing
-// that is not closed, because that is where a person must look.
+// ending says why a text ends too early. Its place is the start of the innermost open construct, because a
+// person has to look there.
 func ending(text string) (Pos, string) {
 	scanner := stringScanner{text: text, line: 1}
 	for scanner.next() { // syntax reports the complaints
@@ -40,7 +40,7 @@ func ending(text string) (Pos, string) {
 	}
 	var open []opened
 	last := Pos{1, 1}
-	head := 0 // how many loops still lack their do
+	head := 0 // loops that still lack their do
 	tokens(text, func(token ast.Token) {
 		last = Pos{token.Pos.Line, token.Pos.Column}
 		if token.Type == parse.TDo && head > 0 {
@@ -66,7 +66,7 @@ func ending(text string) (Pos, string) {
 		quote(o.closing))
 }
 
-// tokens calls see with the tokens of a text, up to its end or to the first error.
+// tokens calls see with each token of a text, up to the end or the first error.
 func tokens(text string, see func(ast.Token)) {
 	scanner := parse.NewScanner(strings.NewReader(text), "")
 	lexer := &parse.Lexer{}

@@ -6,15 +6,15 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// positions finds the place of every expression. It walks the tree in the order of the text,
-// as Finder demands.
+// positions finds the place of every expression. It walks the tree in the order of the text, because a Finder
+// needs that order.
 type positions struct {
 	finder *Finder
 	places map[ast.Expr]Pos
 }
 
-// Pos returns the place of an expression, which is that of its own token if it has one, and
-// otherwise that of its leftmost part.
+// Pos returns the place of an expression. It is the place of the expression's own token, or else of its
+// leftmost part.
 func (s *Script) Pos(e ast.Expr) Pos {
 	if pos, known := s.places[e]; known {
 		return pos
@@ -22,9 +22,9 @@ func (s *Script) Pos(e ast.Expr) Pos {
 	return s.Tokens.Line(e.Line())
 }
 
-// Constants returns the string constants of the text, and the names of fields, each once and sorted.
+// Constants returns the string constants of the text and the names of fields, sorted and without repetitions.
 func (s *Script) Constants() []string {
-	members := map[ast.Expr]bool{} // names of the functions of libraries, as in math.floor
+	members := map[ast.Expr]bool{} // names of library functions, as in math.floor
 	for e := range s.places {
 		if field, ok := e.(*ast.AttrGetExpr); ok {
 			object, named := field.Object.(*ast.IdentExpr)
@@ -90,8 +90,8 @@ func (p *positions) stmt(stmt ast.Stmt) {
 	}
 }
 
-// names asks for declared names too, because later uses of them on the same line would
-// otherwise get their places.
+// names asks for declared names too. Otherwise later uses of a name on the line would get the place of its
+// declaration.
 func (p *positions) names(at ast.PositionHolder, names []string) {
 	for _, name := range names {
 		p.finder.Find(at, name)
