@@ -8,21 +8,20 @@ import (
 	"github.com/dave/jennifer/jen"
 )
 
-// Client is a client of Redis that bindings are written for: the types that stand in their
-// code, and what differs in their comments. The code that talks to the client is in a package
-// luaimpl for the client.
+// Client is a Redis client that bindings can use: the types in their code, and the differences in their
+// comments. Each client has a package luaimpl with the code that talks to the client.
 type Client struct {
-	Name   string // as -client has it
-	Caches bool   // it has a client-side cache, so scripts with mode: read cached have a second call
-	pkg    string // path of its package
-	alias  string // the name of its package
-	impl   string // path of the package that the bindings call
-	copied string // the directory of copies with that package's file of the client
+	Name   string // the value of -client
+	Caches bool   // the client has a client-side cache, so scripts with mode: read cached get a second call
+	pkg    string // the import path of the client
+	alias  string // its package name
+	impl   string // the import path of its luaimpl
+	copied string // the directory in _runtime with the client's file of luaimpl
 
-	handle func() *jen.Statement // what a call sends commands with
+	handle func() *jen.Statement // the Go type that sends the commands of a call
 	raw    func() *jen.Statement // the Go type of a raw reply
 
-	about []string // what New says about the client
+	about []string // what the comment of New says about the client
 }
 
 const (
@@ -31,7 +30,7 @@ const (
 	redisluaPath = "github.com/rlock-go/toolkit/redislua"
 )
 
-// Rueidis is the client that bindings are written for by default.
+// Rueidis is the default client of bindings.
 var Rueidis = &Client{
 	Name: "rueidis", Caches: true, pkg: rueidisPath, alias: "rueidis",
 	impl: redisluaPath + "/luaimpl", copied: "rueidis",
@@ -63,7 +62,7 @@ var Goredis = &Client{
 
 var clients = []*Client{Rueidis, Goredis}
 
-// ClientOf returns the client that a name stands for.
+// ClientOf returns the client with a name.
 func ClientOf(name string) (*Client, error) {
 	i := slices.IndexFunc(clients, func(c *Client) bool { return c.Name == name })
 	if i < 0 {

@@ -54,7 +54,7 @@ func encodeArg(g *jen.Group, s *script.Script, p script.Param) {
 	}
 }
 
-// appendArg writes the call of the method that appends the value of an argument.
+// appendArg writes the call of the method that appends an argument.
 func appendArg(g *jen.Group, s *script.Script, p script.Param, value *jen.Statement) {
 	named := func(method string, value jen.Code, more ...jen.Code) {
 		if p.Type.Optional {
@@ -92,7 +92,7 @@ func appendArg(g *jen.Group, s *script.Script, p script.Param, value *jen.Statem
 	}
 }
 
-// decode writes the function that reads the reply, and the functions that read its structs.
+// decode writes the function that reads the reply, and the functions that read the structs in it.
 func decode(f *jen.File, s *script.Script, o Options) {
 	f.Line()
 	call := func(function string, more ...jen.Code) *jen.Statement {
@@ -117,8 +117,8 @@ func decode(f *jen.File, s *script.Script, o Options) {
 	}
 }
 
-// decodeStruct writes the function that reads the values of a struct. Its caller has counted
-// the values.
+// decodeStruct writes the function that reads the values of a struct. The caller of the written function has
+// counted the values.
 func decodeStruct(f *jen.File, t script.NamedStruct, o Options) {
 	f.Line()
 	f.Func().Id("decode"+t.Name).Params(jen.Id("values").Index().Add(o.impl("Message"))).

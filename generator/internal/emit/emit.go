@@ -1,4 +1,6 @@
-// Package emit writes scripts as Go. It trusts that package check has accepted them.
+// Package emit writes the bindings of scripts in Go. It knows the names and types in Go, and the code of each
+// call. It does not judge a script, and trusts that package check accepts each one. It returns the files, and
+// does not store them.
 package emit
 
 import (
@@ -15,19 +17,20 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// Options say how the bindings of a package are written.
+// Options say how to write the bindings of a package.
 type Options struct {
 	Package    string
 	Client     *Client
-	Comment    bool // the package has no comment of its own, so scripts.go has one
-	Replicas   bool // calls of scripts that only read may go to replicas
-	Standalone bool // the package has a copy of package redislua in place of importing it
+	Comment    bool // the package has no comment yet, so scripts.go gets one
+	Replicas   bool // calls of read scripts may go to replicas
+	Standalone bool // the package has a copy of package redislua, and does not import it
 }
 
-// version names the constant that package luaimpl has as long as it serves what this generator writes.
+// version is a constant of package luaimpl. Package luaimpl has the constant while it serves the bindings of
+// this generator.
 const version = "Version1"
 
-// user is a name of package redislua.
+// user refers to a name of package redislua.
 func (o Options) user(name string) *jen.Statement {
 	if o.Standalone {
 		return jen.Id(name)
@@ -35,7 +38,7 @@ func (o Options) user(name string) *jen.Statement {
 	return jen.Qual(redisluaPath, name)
 }
 
-// impl is a name of package luaimpl.
+// impl refers to a name of package luaimpl.
 func (o Options) impl(name string) *jen.Statement {
 	if o.Standalone {
 		return jen.Id(lowerFirst(name))
@@ -43,8 +46,8 @@ func (o Options) impl(name string) *jen.Statement {
 	return jen.Qual(o.Client.impl, name)
 }
 
-// Package renders the files of one package: two for each script, its bindings and the text that
-// runs, and one that they share. The order of the scripts does not matter.
+// Package renders the files of one package. Each script has two files, its bindings and the text that runs.
+// All scripts share one more file. The order of the scripts does not matter.
 func Package(o Options, scripts []*script.Script) ([]output.File, error) {
 	reserved, err := o.Reserved()
 	if err != nil {
@@ -86,8 +89,8 @@ func Package(o Options, scripts []*script.Script) ([]output.File, error) {
 	return append(files, output.File{Name: "runtime.go", Text: text}), nil
 }
 
-// groupImports puts the imports of the standard library into a group of their own, because
-// jennifer does not.
+// groupImports moves the imports of the standard library into a group of their own, because jennifer does
+// not.
 func groupImports(text []byte) []byte {
 	before, rest, found := bytes.Cut(text, []byte("import (\n"))
 	block, after, closed := bytes.Cut(rest, []byte("\n)\n"))
@@ -109,7 +112,7 @@ func groupImports(text []byte) []byte {
 	return slices.Concat(before, []byte("import (\n"), block, []byte("\n)\n"), after)
 }
 
-// Reserved returns the names that every generated package declares, or imports by.
+// Reserved returns the names that every generated package declares or imports.
 func (o Options) Reserved() ([]string, error) {
 	names := []string{"Scripts", "New", "Caller"}
 	if !o.Standalone {
@@ -131,8 +134,8 @@ func newFile(o Options, source string) *jen.File {
 	return f
 }
 
-// lowerFirst turns a script's name into the beginning of an unexported one. The caller appends
-// a word, so the name is no Go keyword.
+// lowerFirst turns a script's name into the start of an unexported name. The caller appends a word, so the
+// result is never a Go keyword.
 func lowerFirst(name string) string {
 	_, size := utf8.DecodeRuneInString(name)
 	return strings.ToLower(name[:size]) + name[size:]

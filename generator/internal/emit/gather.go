@@ -8,11 +8,11 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// gather writes the file that the scripts share: the type Scripts with its constructor,
-// the method Load, and the errors of the error codes.
+// gather writes the file that the scripts share. It has the type Scripts with its constructor, the method
+// Load, and the errors of the error codes.
 func gather(o Options, scripts []*script.Script, reserved []string) *jen.File {
 	f := newFile(o, "all scripts")
-	for _, s := range scripts { // Caller names their types
+	for _, s := range scripts { // Caller names types of each script
 		rename(f, s, reserved)
 	}
 	if o.Comment {
@@ -44,7 +44,7 @@ func gather(o Options, scripts []*script.Script, reserved []string) *jen.File {
 	return f
 }
 
-// packageComment says what the package is.
+// packageComment writes the comment of the package.
 func packageComment(f *jen.File, o Options, scripts []*script.Script) {
 	for _, line := range []string{
 		"Package " + o.Package + " calls Redis Lua scripts with typed parameters and answers. [New] returns the",
@@ -68,7 +68,7 @@ func packageComment(f *jen.File, o Options, scripts []*script.Script) {
 	}
 }
 
-// caller writes the interface of all calls.
+// caller writes the interface with all calls.
 func caller(f *jen.File, scripts []*script.Script, o Options) {
 	f.Comment("Caller has the calls of [Scripts]. A test can pass a fake to code that takes a Caller. The fake")
 	f.Comment("embeds a Caller, and has the methods that the test needs.")
@@ -95,7 +95,8 @@ func caller(f *jen.File, scripts []*script.Script, o Options) {
 	f.Var().Id("_").Id("Caller").Op("=").Parens(jen.Op("*").Id("Scripts")).Parens(jen.Nil())
 }
 
-// unqualified returns a comment with the names that standalone bindings have themselves.
+// unqualified drops the package name from the links of a comment, because standalone bindings declare these
+// names themselves.
 func (o Options) unqualified(comment string) string {
 	if o.Standalone {
 		return strings.ReplaceAll(comment, "[redislua.", "[")

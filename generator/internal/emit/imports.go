@@ -18,8 +18,8 @@ var locals = []string{
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]`)
 
-// rename imports packages of Go types that the script names under another name, if their own
-// name means something else in the generated code.
+// rename imports a package of the script's Go types under another name, if the generated code uses the name
+// for something else.
 func rename(f *jen.File, s *script.Script, reserved []string) {
 	for _, p := range s.Args {
 		renameOf(f, p.Type, reserved)

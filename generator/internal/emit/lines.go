@@ -14,8 +14,8 @@ const (
 	commentWidth = 100
 )
 
-// breakLines returns Go source without long lines, formatted by gofmt. A line stays long if a name or a
-// string in it is too long.
+// breakLines returns formatted Go source without long lines. A line stays long if a name or a string in it is
+// too long.
 func breakLines(text []byte) ([]byte, error) {
 	lines := strings.Split(string(text), "\n")
 	var out []string
@@ -36,7 +36,7 @@ var (
 	marked = regexp.MustCompile(`^\t*// ([-*+#]|\d+[.)]|\[[^]]*\]: |Code generated )`)
 )
 
-// paragraph returns how many of the first lines are one paragraph of a comment. It returns 0 for code, for
+// paragraph returns how many of the first lines form one paragraph of a comment. It returns 0 for code, for
 // an indented block, and for a line that means something to Go.
 func paragraph(lines []string) int {
 	n := 0
@@ -49,7 +49,7 @@ func paragraph(lines []string) int {
 	return n
 }
 
-// wrap breaks the lines of a paragraph anew if one of them is too long.
+// wrap breaks the lines of a paragraph again if one of them is too long.
 func wrap(lines []string) []string {
 	if !slices.ContainsFunc(lines, func(line string) bool { return width(line) > commentWidth }) {
 		return lines
@@ -60,12 +60,12 @@ func wrap(lines []string) []string {
 		words = append(words, strings.Fields(strings.TrimPrefix(line, tabs+"//"))...)
 	}
 	if slices.ContainsFunc(words, func(word string) bool { return marked.MatchString("// " + word + " ") }) {
-		return lines // at the start of a line, the word would mean something else
+		return lines // at the start of a line, the word would mean something to Go
 	}
 	return fill(words, tabs+"// ", tabs+"// ")
 }
 
-// fill returns lines of words, each behind a prefix.
+// fill breaks words into lines, each with a prefix.
 func fill(words []string, first, others string) []string {
 	var out []string
 	line := first
@@ -87,8 +87,8 @@ func width(line string) int { return utf8.RuneCountInString(line) }
 
 var trailing = regexp.MustCompile(`^(\t+)(\S+\s+\S.*?)\s+// (.*)$`)
 
-// breakLine breaks one line of code if it is too long. A comment behind the code moves above the code.
-// The longest list in brackets gets lines of its own.
+// breakLine breaks one line of code if it is too long. A comment after the code moves above the code. The
+// longest list in brackets gets lines of its own.
 func breakLine(line string) []string {
 	if width(line) <= codeWidth {
 		return []string{line}
@@ -114,8 +114,8 @@ func breakLine(line string) []string {
 	return append(out, tabs+line[closes:])
 }
 
-// longestList returns where the longest list in round brackets begins and ends, among those that are in
-// no other brackets. A closing place of 0 says that there is none.
+// longestList returns where the longest list in round brackets begins and ends. It looks only at lists in no
+// other brackets. If there is none, closes is 0.
 func longestList(line string) (opens, closes int) {
 	var open []int
 	scan(line, func(i, depth int) {
@@ -136,7 +136,7 @@ func longestList(line string) (opens, closes int) {
 	return opens, closes
 }
 
-// elements splits a list at its own commas.
+// elements splits a list at the commas outside of brackets and strings.
 func elements(list string) []string {
 	var out []string
 	begin := 0
@@ -149,7 +149,7 @@ func elements(list string) []string {
 	return append(out, list[begin:])
 }
 
-// scan calls visit for each byte of code that stands in no string, with the number of brackets around it.
+// scan calls visit for each byte outside of strings, with the number of brackets around it.
 func scan(code string, visit func(i, depth int)) {
 	depth := 0
 	for i := 0; i < len(code); i++ {

@@ -23,10 +23,11 @@ import (
 //go:embed _runtime/*/*.go
 var copies embed.FS
 
-// runtime is what standalone bindings have in place of packages redislua and luaimpl: all that is in
-// them. So the file is the same in every package, and the linker leaves out what is not called.
+// runtime is the code that standalone bindings have in place of packages redislua and luaimpl. It is all code
+// of both packages, so the file is the same in every package. The linker leaves out functions that nothing
+// calls.
 type runtime struct {
-	names   map[string]bool // declared in the package
+	names   map[string]bool // names that the package declares
 	imports map[string]bool // paths
 	bodies  [][]byte        // of the files, without package clauses and imports
 }
@@ -38,8 +39,8 @@ type source struct {
 	end  int // of the imports
 }
 
-// copyRuntime reads the files that all clients share, and the client's own. What is for generated code
-// only has no exported name in them: a user of standalone bindings sees what is of package redislua.
+// copyRuntime reads the files that all clients share, and the file of the client. It hides the exported names
+// of luaimpl, so a user of standalone bindings sees the names of package redislua only.
 func copyRuntime(c *Client) (*runtime, error) {
 	var sources []source
 	hidden := map[string]bool{} // the exported names of luaimpl
@@ -61,7 +62,7 @@ func copyRuntime(c *Client) (*runtime, error) {
 			}
 		}
 	}
-	// What users name comes first.
+	// The code for users comes first.
 	slices.SortStableFunc(sources, func(a, b source) int {
 		return strings.Compare(b.file.Name.Name, a.file.Name.Name)
 	})
@@ -134,8 +135,8 @@ func declared(file *ast.File) (names []string) {
 	return names
 }
 
-// unexport returns Go code in which hidden names begin with a small letter, and names of package redislua
-// stand alone. A name behind a dot is that of a field or a method, and stays.
+// unexport returns Go code in which hidden names begin with a small letter. It drops the qualifier redislua
+// from names. A name after any other dot is a field or a method, and stays.
 func unexport(code []byte, hidden map[string]bool) []byte {
 	var out bytes.Buffer
 	var s scanner.Scanner
@@ -164,13 +165,13 @@ func unexport(code []byte, hidden map[string]bool) []byte {
 	return out.Bytes()
 }
 
-// firstWord returns the first word of a comment, which is the name of what it is about.
+// firstWord returns the first word of a comment, which is the name of the thing that it describes.
 func firstWord(comment string) string {
 	word, _, _ := strings.Cut(strings.TrimPrefix(comment, "// "), " ")
 	return word
 }
 
-// file returns the package as one file of another package.
+// file returns both packages as one file of another package.
 func (r *runtime) file(pkg string) ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "// %s\n\npackage %s\n\nimport (\n", output.Header("package redislua"), pkg)

@@ -14,8 +14,7 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// scriptFile writes one script: its sums, the structs of its parameters and its reply, and the
-// calls.
+// scriptFile writes one script: its sums, the structs of its parameters and its reply, and the calls.
 func scriptFile(o Options, s *script.Script, reserved []string) *jen.File {
 	f := newFile(o, s.Base)
 	rename(f, s, reserved)
@@ -40,11 +39,11 @@ func scriptFile(o Options, s *script.Script, reserved []string) *jen.File {
 
 var (
 	ordinary = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
-	// special are those of the characters that a file may have that mean more in a pattern.
+	// special are the characters of file names that mean something else in a pattern.
 	special = regexp.MustCompile(`[\[\]]`)
 )
 
-// pattern returns the pattern of go:embed that stands for one file.
+// pattern returns the pattern of go:embed for one file.
 func pattern(name string) string {
 	if ordinary.MatchString(name) {
 		return name
@@ -52,19 +51,19 @@ func pattern(name string) string {
 	return strconv.Quote(special.ReplaceAllString(name, `\$0`))
 }
 
-// comment returns a line as a Go comment, whatever it starts with.
+// comment returns a line as a Go comment that is no build constraint.
 func comment(text string) string {
 	if text == "" {
 		return "//"
 	}
 	line := "// " + plain(text)
-	if constraint.IsPlusBuild(line) { // prose that Go would take for a build constraint
+	if constraint.IsPlusBuild(line) { // Go would take the prose for a build constraint
 		line = strings.Replace(line, "+build", `"+build"`, 1)
 	}
 	return line
 }
 
-// plain returns text without the bytes that Go source must not have, even in comments.
+// plain drops the bytes that Go source must not have, even in comments.
 func plain(text string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(text, "\ufeff", ""), "\ufffd")
 }
@@ -124,7 +123,7 @@ func field(g *jen.Group, table string, p script.Param, t *jen.Statement) {
 	g.Id(script.Camel(p.Name)).Add(t).Comment(comment(text))
 }
 
-// enums writes a type with constants for each argument that is an enum.
+// enums writes a type with constants for each enum argument.
 func enums(f *jen.File, s *script.Script) {
 	for _, p := range s.Args {
 		if p.Type.Base != script.EnumType {
@@ -175,7 +174,7 @@ func answer(s *script.Script, o Options) *jen.Statement {
 	return jen.Struct()
 }
 
-// silent reports whether a call returns an error and nothing else.
+// silent reports whether a call returns only an error.
 func silent(s *script.Script) bool {
 	return s.Returns.Kind == script.ReturnNone || s.Returns.Kind == script.ReturnOK
 }
@@ -188,7 +187,7 @@ func doc(f *jen.File, s *script.Script, o Options) {
 	}
 	first := lines[0]
 	_, size := utf8.DecodeRuneInString(first)
-	// otherwise it is an abbreviation
+	// An upper-case second letter marks an abbreviation, which stays in capitals.
 	if second, _ := utf8.DecodeRuneInString(first[size:]); unicode.ToUpper(second) != second {
 		first = lowerFirst(first)
 	}
@@ -244,7 +243,7 @@ func encoded(g *jen.Group, o Options) {
 	g.Id("p").Dot("encode").Call(jen.Op("&").Id("call"))
 }
 
-// sent is what a method of the script's returns for the call.
+// sent writes the call of a method, with the encoded call as an argument.
 func sent(s *script.Script, method string, more ...jen.Code) *jen.Statement {
 	args := []jen.Code{jen.Id("ctx"), jen.Id("c"), jen.Op("&").Id("call")}
 	return jen.Id("s").Dot(luaName(s)).Dot(method).Call(append(args, more...)...)

@@ -41,8 +41,8 @@ func scalarType(base string) *jen.Statement {
 	return jen.String()
 }
 
-// named returns the Go type of a name, which is Name for one of the generated package, or
-// import/path.Name.
+// named returns the Go type with a name. Name is a type of the generated package, and import/path.Name is a
+// type of another package.
 func named(name string) *jen.Statement {
 	if dot := strings.LastIndex(name, "."); dot >= 0 {
 		return jen.Qual(name[:dot], name[dot+1:])
@@ -50,7 +50,7 @@ func named(name string) *jen.Statement {
 	return jen.Id(name)
 }
 
-// resultType returns the Go type of a reply's value. name is that of the struct in it.
+// resultType returns the Go type of a value in a reply. name is the name of the struct in the type.
 func (o Options) resultType(t script.Type, name string) *jen.Statement {
 	var typ *jen.Statement
 	switch {
@@ -79,7 +79,7 @@ var decoders = map[string]string{
 	script.RawType: "DecodeRaw",
 }
 
-// decoder returns the function that reads a message as t. name is that of the struct in t.
+// decoder returns the function that reads a message as t. name is the name of the struct in t.
 func (o Options) decoder(t script.Type, name string) *jen.Statement {
 	nullable := "DecodeNull"
 	var decode *jen.Statement
@@ -106,8 +106,8 @@ func (o Options) decoder(t script.Type, name string) *jen.Statement {
 	return decode
 }
 
-// flat reports whether the reply may be one list with the values of all structs in turn. It
-// may if a first value cannot be mistaken for a struct.
+// flat reports whether the reply may be one list with the values of all structs in turn. The first field must
+// have a type that no struct can be mistaken for.
 func flat(t script.Type) bool {
 	if t.Kind != script.Struct || t.Optional {
 		return false
