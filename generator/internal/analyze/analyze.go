@@ -1,14 +1,11 @@
-// Package analyze follows a Redis script and tells what it does: an abstract
-// interpreter over the Lua tree. Its lattice has for every value the set of kinds of
-// things that it may be; its top is Unknown, which carries the place where the
-// knowledge was lost. Nothing is taken for good that is not known: the rules, in
-// package check, find every Unknown that reaches a key, a command, a called function,
-// a guard or a reply.
+// Package analyze follows a Redis script, and tells what the script does. It is an abstract interpreter of
+// Lua: a Value is the set of kinds that a Lua value may be. Unknown is the top of the lattice, and has the
+// place where the knowledge was lost. The package judges nothing. Package check finds each Unknown that
+// reaches a key, a command, a called function, a guard or a reply.
 //
-// A function is followed at each of its calls, with the arguments of that call. What is
-// known changes from statement to statement, and conditions narrow it. Loops, and
-// functions that call themselves, are followed until nothing new is learned; a script
-// for which that takes too long has a finding.
+// The analysis follows a function at each of its calls, with the arguments of the call. Knowledge changes
+// from statement to statement, and conditions narrow it. The analysis follows a loop or a recursive function
+// until a pass teaches nothing new. If that takes too long, the script has a finding.
 package analyze
 
 import (
@@ -20,9 +17,9 @@ import (
 )
 
 const (
-	mostSteps  = 30_000 // expressions followed in one script; the largest script of this module takes 612
-	mostPasses = 60     // through one loop, or one function that calls itself
-	mostDepth  = 100    // calls within calls, and expressions within expressions are a quarter of it
+	mostSteps  = 30_000 // expressions in one script; the largest script of this module takes 612
+	mostPasses = 60     // passes through one loop or one recursive function
+	mostDepth  = 100    // calls within calls; expressions within expressions may be four times as deep
 )
 
 type analyzer struct {
@@ -32,37 +29,37 @@ type analyzer struct {
 	facts  *Facts
 	run    *run
 	steps  int
-	line   int // of the last of them
+	line   int // the line of the last step
 	depth  int
 
 	reach     reach
 	calls     map[callKey]*Call
 	tests     map[ast.Expr]*Test
-	looks     map[ast.Expr]*Test  // into replies
+	looks     map[ast.Expr]*Test  // reads of fields and elements of replies
 	fragile   map[ast.Expr]bool   // fields of replies that may be false
-	named     map[*variable]*site // tables of which a local has each name in turn
+	named     map[*variable]*site // the table whose names a local has, each in turn
 	callees   map[ast.Expr]Value
 	unknown   map[Unknown]bool
 	metas     map[*site]bool // tables that are metatables of others
 	pcalls    map[callKey]int
 	pcallWays []*context // of each pcall, by its number
 	caught    []*caught
-	did       effects           // of what is being followed
-	eventful  map[ast.Expr]bool // fields for which such a function was followed
-	unrolled  int               // how often the innermost unrolled loop's body is followed
+	did       effects           // the effects of the part that the analysis is following
+	eventful  map[ast.Expr]bool // fields that a function of a metatable gave
+	unrolled  int               // how often the script runs the body of the innermost unrolled loop
 
 	keys, args Value  // KEYS and ARGV
-	source     Source // of a fence
+	source     Source // where the fence comes from
 }
 
-// effects are what following a part of the script did, beside the value that it has.
+// effects are what a part of the script did, apart from its value.
 type effects struct {
 	answered bool // a pcall has answered
-	eventful bool // a function of a metatable was called
-	raised   bool // the script raised an error, or called a command that may
+	eventful bool // a metatable called a function
+	raised   bool // the script raised an error, or called a command that may raise one
 }
 
-// during returns the effects of what is followed in a function.
+// during returns the effects of what follow does.
 func (a *analyzer) during(follow func()) effects {
 	before := a.did
 	a.did = effects{}
@@ -86,41 +83,41 @@ type run struct {
 	fn        *function
 	env       *env
 	outer     *run
-	caller    *state // as of the call; its locals are alive
+	caller    *state // at the call; its locals are alive
 	args      List
 	varargs   List
 	result    *List
-	live      *List  // joined over the returns of which the first value may be there
+	live      *List  // joined over the returns whose first value may be present
 	exit      *state // joined over all returns
 	loops     []*state
 	recursive bool
 	again     *recursion
 }
 
-// recursion is what is known of the calls of a function by itself.
+// recursion is the knowledge about a function that calls itself.
 type recursion struct {
 	args    *List
 	entry   *state
 	result  *List
 	exit    *state
 	used    bool
-	changed bool // a call has brought something new
+	changed bool // a call taught something new
 }
 
-// caught joins the states from which an error may be raised within a pcall.
+// caught joins the states in which a pcall may catch an error.
 type caught struct {
 	state  *state
-	thrown Value // tables and the like that the script raises
+	thrown Value // values other than texts that the script raises
 }
 
 // overrun ends the analysis.
 type overrun struct{ misuse Misuse }
 
-// Analyze follows a script that parses.
+// Analyze follows a script. The script has to parse.
 func Analyze(s *script.Script) *Facts {
 	facts := analyze(s, Source{})
 	if len(facts.Fences) == 1 && facts.Overrun == nil {
-		for source := range facts.Fences { // what is stored where is told in a second go
+		for source := range facts.Fences { // the second pass knows where the fence is stored
 			if !source.Chosen {
 				facts = analyze(s, source)
 			}
@@ -145,7 +142,7 @@ func analyze(s *script.Script, fence Source) (facts *Facts) {
 	}
 	n := a.names
 	f := a.facts
-	facts = f // also where the analysis does not come to its end
+	facts = f // the caller gets the facts even if the analysis stops early
 	f.Keys.Text, f.Args.Text = n.mentions["KEYS"], n.mentions["ARGV"]
 	f.Keys.Named, f.Args.Named = n.others["KEYS"] == 0, n.others["ARGV"] == 0
 	f.Misuses, f.Reads, f.Writes, f.Unsafe = n.misuses, n.reads, n.writes, n.unsafe
@@ -219,7 +216,7 @@ func (a *analyzer) argsTable() *Table {
 	return t
 }
 
-// step bounds the work, whatever the script is.
+// step counts the work and bounds it.
 func (a *analyzer) step(at int) {
 	a.line = at
 	if a.steps++; a.steps > mostSteps {
@@ -232,12 +229,11 @@ func (a *analyzer) stop(line int, message string) {
 	panic(overrun{Misuse{Message: message, Pos: a.script.Tokens.Line(line)}})
 }
 
-// lost returns the top of the lattice, for knowledge that is lost at e.
+// lost returns the top of the lattice for knowledge that is lost at e.
 func (a *analyzer) lost(e ast.Expr, why string) Value {
 	return Of(Unknown{Pos: a.script.Pos(e), Why: why})
 }
 
-// declared returns the type of an argument.
 func (a *analyzer) declared(index int) (script.Type, bool) { return ArgType(a.script, index) }
 
 // ArgType returns the declared type of ARGV[index].

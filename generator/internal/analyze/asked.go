@@ -8,16 +8,16 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// role is what becomes of a value that may be a condition.
+// role is what the script does with a value that may be a condition.
 type role uint8
 
 const (
-	decides  role = iota // which way the script goes
-	passedOn             // b in a and b
-	standIn              // a in a or b, where b is what stands in for a
+	decides  role = iota // decides which way the script goes
+	passedOn             // is b in a and b
+	standIn              // is a in a or b, where b stands in for a
 )
 
-// test notes a comparison or a condition, for all ways to it.
+// test notes a comparison or a condition. It joins the values of all ways to it.
 func (a *analyzer) test(e ast.Expr, t Test) *Test {
 	if known := a.tests[e]; known != nil {
 		known.Left, known.Right = Join(known.Left, t.Left), Join(known.Right, t.Right)
@@ -27,14 +27,14 @@ func (a *analyzer) test(e ast.Expr, t Test) *Test {
 	return &t
 }
 
-// came notes how a test has come out on one way.
+// came notes the outcomes of a test on one way.
 func (t *Test) came(holds, fails bool) {
 	t.holds, t.fails = t.holds || holds, t.fails || fails
 }
 
-// judge tells how a test always comes out, unless that is as it should be.
+// judge notes which tests always have the same outcome, unless the outcome is intended.
 func (a *analyzer) judge() {
-	asked := map[*variable]bool{} // locals of which a test tells whether there is anything
+	asked := map[*variable]bool{} // locals that some test asks for presence
 	for e, t := range a.tests {
 		if !t.holds || !t.fails || t.Operator != "" && !t.Right.mayBe(falsy) && !t.Left.mayBe(falsy) {
 			continue
@@ -57,7 +57,7 @@ func (a *analyzer) judge() {
 			continue
 		}
 		sides := sides(e)
-		// The other callers of a fragment's function give other values.
+		// Other callers of a function in a fragment may give other values.
 		elsewhere := a.script.Included(t.Pos) && slices.ContainsFunc(sides, a.ofParameter)
 		again := slices.ContainsFunc(sides, func(side ast.Expr) bool {
 			name, ok := side.(*ast.IdentExpr)
@@ -72,12 +72,12 @@ func (a *analyzer) judge() {
 	}
 }
 
-// asksNil reports whether a test compares with nil what a command does not answer as false.
+// asksNil reports whether a test compares a value with nil, and the value is never the false of a command.
 func (t *Test) asksNil(side, other Value) bool {
 	return side.equal(vNil) && !other.mayBe(func(k Kind) bool { m, is := k.(Missing); return is && !m.Nil })
 }
 
-// sides are the expressions that a test is about.
+// sides are the expressions in a test.
 func sides(e ast.Expr) []ast.Expr {
 	if n, ok := e.(*ast.RelationalOpExpr); ok {
 		return []ast.Expr{n.Lhs, n.Rhs}
@@ -85,7 +85,7 @@ func sides(e ast.Expr) []ast.Expr {
 	return []ast.Expr{e}
 }
 
-// ofParameter reports whether an expression is about a parameter of a function.
+// ofParameter reports whether an expression has a parameter of a function in it.
 func (a *analyzer) ofParameter(e ast.Expr) bool {
 	if name, ok := e.(*ast.IdentExpr); ok {
 		v := a.names.uses[name]
@@ -94,8 +94,8 @@ func (a *analyzer) ofParameter(e ast.Expr) bool {
 	return slices.ContainsFunc(parts(e), func(part ast.Expr) bool { return part != nil && a.ofParameter(part) })
 }
 
-// constant reports whether nothing but constants of the text decide a test. A number that is one of
-// several is none, where only its truth is asked.
+// constant reports whether constants of the text alone decide a test. If the test asks for the truth of one
+// of several numbers, constants do not decide it.
 func (a *analyzer) constant(t *Test) bool {
 	isNum := func(k Kind) bool { _, is := k.(Num); return is }
 	switch {
@@ -109,7 +109,7 @@ func (a *analyzer) constant(t *Test) bool {
 	return comparable && t.Left.All(isConstant) && t.Right.All(isConstant)
 }
 
-// chosen reports whether a value is what the caller chooses of an enum.
+// chosen reports whether a value is the caller's choice from an enum.
 func (a *analyzer) chosen(v Value) bool {
 	return slices.ContainsFunc(a.argsTable().Items, func(item Value) bool {
 		return len(item.kinds) > 1 && slices.Equal(item.kinds, v.kinds)
@@ -127,8 +127,8 @@ func isConstant(k Kind) bool {
 	return false
 }
 
-// presence reports whether a test asks only whether there is a value at all: the caller's, or a text
-// that may have been looked at before.
+// presence reports whether a test asks only whether a value is present. The value comes from the caller, or
+// is a text that the script may have asked about before.
 func (t *Test) presence(e ast.Expr) bool {
 	sent := func(k Kind) bool {
 		switch k.(type) {
@@ -160,7 +160,7 @@ func (t *Test) presence(e ast.Expr) bool {
 		t.Right.Type() == "nil" && t.Left.All(func(k Kind) bool { return sent(k) || texts(k) })
 }
 
-// isFlag reports whether a kind is what the caller sends for no, or for nothing, which is true in Lua.
+// isFlag reports whether a kind is the caller's false or the caller's absent value. Both are true in Lua.
 func (a *analyzer) isFlag(k Kind) bool {
 	switch k := k.(type) {
 	case Empty:
@@ -172,7 +172,8 @@ func (a *analyzer) isFlag(k Kind) bool {
 	return false
 }
 
-// falseLooking is isFlag, also for a text that may be empty and is never compared with that.
+// falseLooking is isFlag, and also finds a text that may be empty. The script never compares the text with
+// the empty string.
 func (a *analyzer) falseLooking(k Kind) bool {
 	arg, ok := k.(Arg)
 	t, _ := a.declared(arg.Index)
@@ -180,7 +181,7 @@ func (a *analyzer) falseLooking(k Kind) bool {
 	return a.isFlag(k) || text && !a.facts.Compared[arg.Index]
 }
 
-// Type returns the type of a value; empty: it may have several.
+// Type returns the type of a value; empty: it may have several types.
 func (v Value) Type() string {
 	name := ""
 	for _, k := range v.kinds {
@@ -193,10 +194,10 @@ func (v Value) Type() string {
 	return name
 }
 
-// answeredBy returns the names of the commands of which a table is the reply, or a part of it.
+// answeredBy returns the names of the commands whose reply a table is, or is a part of.
 func (a *analyzer) answeredBy(k Kind) []string {
 	r, ok := k.(Ref)
-	if !ok || r.site.part < 1000 { // the parts of replies begin there
+	if !ok || r.site.part < 1000 { // the parts of replies begin at 1000
 		return nil
 	}
 	for at, call := range a.calls {
@@ -208,7 +209,7 @@ func (a *analyzer) answeredBy(k Kind) []string {
 	return nil
 }
 
-// field notes that a reply was asked for a field, or for an element.
+// field notes that the script reads a field or an element of a reply.
 func (a *analyzer) field(st *state, n *ast.AttrGetExpr, object, key, v Value) {
 	missing := func(k Kind) bool { _, is := k.(Missing); return is }
 	reply := func(k Kind) bool { return len(a.answeredBy(k)) > 0 }
@@ -230,7 +231,8 @@ func (a *analyzer) field(st *state, n *ast.AttrGetExpr, object, key, v Value) {
 	}
 }
 
-// listed notes that a reply is taken for a list. In version 3 of the protocol, some are none.
+// listed notes that the script takes a reply for a list. In version 3 of the protocol, some replies are not
+// lists.
 func (a *analyzer) listed(st *state, e ast.Expr, v Value) {
 	for _, k := range v.kinds {
 		if len(a.answeredBy(k)) == 0 {
@@ -248,7 +250,7 @@ func (a *analyzer) listed(st *state, e ast.Expr, v Value) {
 	}
 }
 
-// answers notes which commands have answered, and which fields the reply has.
+// answers notes the commands that answered, and the fields of their reply.
 func (t *Test) answers(st *state, a *analyzer, v Value) {
 	for _, k := range v.kinds {
 		names := a.answeredBy(k)
@@ -268,7 +270,8 @@ func (t *Test) answers(st *state, a *analyzer, v Value) {
 	}
 }
 
-// isStatus reports whether a kind is a status that a command has answered: where it fails, there is an error.
+// isStatus reports whether a kind is the status of a command. A failed command raises an error in place of
+// the status.
 func (a *analyzer) isStatus(st *state, k Kind) bool {
 	return len(a.answeredBy(k)) > 0 && !st.heap[k.(Ref).site].field("ok").equal(vNil)
 }
@@ -276,8 +279,8 @@ func (a *analyzer) isStatus(st *state, k Kind) bool {
 // perEntry are the commands that answer one value for each key, field or member.
 var perEntry = strings.Fields("MGET HMGET SMISMEMBER ZMSCORE GEOPOS GEOHASH")
 
-// countsReply returns the command of which an expression is the length of the reply, if that is the number
-// of the words that it was given.
+// countsReply returns a command if an expression is the length of its reply, and that length is the number of
+// words in the call.
 func (a *analyzer) countsReply(st *state, e ast.Expr) string {
 	length, ok := e.(*ast.UnaryLenOpExpr)
 	if !ok {
@@ -299,5 +302,4 @@ func (a *analyzer) countsReply(st *state, e ast.Expr) string {
 	return ""
 }
 
-// literal reports whether an expression is a constant of the text.
 func literal(e ast.Expr) bool { _, is := e.(ast.ConstExpr); return is }

@@ -8,7 +8,7 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// builtin follows a call of a global function or of a member of a library.
+// builtin follows a call of a global function or of a function in a library.
 func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 	library, member, isMember := strings.Cut(name, ".")
 	if isMember {
@@ -69,13 +69,13 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 		return List{Items: []Value{Of(Builtin{"ipairs.next"}), x, Of(Num{})}}
 	case "next", "pairs.next":
 		l := a.next(st, n, x)
-		behind := !args.at(1).equal(vNil) // next(t, k) is nil where k is the last
+		behind := !args.at(1).equal(vNil) // next(t, k) is nil if k is the last
 		if behind || x.mayBe(func(k Kind) bool { r, ok := k.(Ref); return ok && st.heap[r.site].mayBeEmpty() }) {
-			// behind the last there is a nil alone
+			// After the last item, next answers one nil.
 			return List{Items: l.Items[:1], Rest: l.Items[1], Open: true, lone: true}
 		}
 		return l
-	case "ipairs.next": // behind the last item there is none
+	case "ipairs.next": // after the last item, it answers nothing
 		return orNothing(a.nextItem(st, x))
 	case "gmatch.next":
 		return orNothing(captures(false, false, None))
@@ -134,7 +134,7 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 	case "struct.unpack":
 		return a.structUnpack(args.at(0))
 	case "cmsgpack.unpack", "cmsgpack.unpack_one", "cmsgpack.unpack_limit":
-		// Of an empty text there is no value. That a text is as the header says is trusted.
+		// For an empty text there is no value. The analysis trusts that a text is what the header says.
 		v := Join(a.data(st, n, Decoded, name, args.at(0)), trusted(vNil))
 		return List{Rest: v, Open: true, first: &v}
 	case "struct.size":
@@ -166,12 +166,12 @@ func (a *analyzer) assert(st *state, n ast.Expr, args List) List {
 		st.dead = true
 		return List{}
 	}
-	// A method and a metatable's __call hand over something else before what stands in the call.
+	// A method and a metatable's __call pass another value before the arguments in the text.
 	direct := a.callees[n].equal(Of(Builtin{"assert"}))
 	if call, ok := n.(*ast.FuncCallExpr); ok && direct && call.Func != nil && len(call.Args) > 0 &&
 		a.steady(call.Args[0], call.Args[1:]...) {
 		switch call.Args[0].(type) {
-		case *ast.RelationalOpExpr, *ast.LogicalOpExpr, *ast.UnaryNotOpExpr: // which are tests of their own
+		case *ast.RelationalOpExpr, *ast.LogicalOpExpr, *ast.UnaryNotOpExpr: // they are tests of their own
 		default:
 			a.truth(st, call.Args[0], x, decides)
 		}
@@ -187,12 +187,12 @@ func (a *analyzer) assert(st *state, n ast.Expr, args List) List {
 	return args
 }
 
-// random notes that something answers differently each time.
+// random notes a function that answers differently each time.
 func (a *analyzer) random(n ast.Expr, name string) {
 	a.facts.Random = append(a.facts.Random, Use{Name: name, Pos: a.script.Pos(n)})
 }
 
-// throw notes an error that is raised with a value. To a text the server adds its place.
+// throw notes that the script raises an error with a value.
 func (a *analyzer) throw(st *state, n ast.Expr, v Value) {
 	a.did.raised = true
 	a.mayRaise(st)
@@ -203,8 +203,8 @@ func (a *analyzer) throw(st *state, n ast.Expr, v Value) {
 	a.facts.Raised = append(a.facts.Raised, Raise{v, a.script.Pos(n), Heap{st.clone().heap}})
 }
 
-// raisable finds tables that no script should raise: of each the server asks err, and tells it source
-// and line, where no pcall holds and no error may be.
+// raisable finds tables that no script may raise. The server reads err of a raised table, and sets source and
+// line, outside of any pcall. No error may happen there.
 func (a *analyzer) raisable(st *state, n ast.Expr, v Value) {
 	table := func(k Kind) *Table {
 		if r, ok := k.(Ref); ok && st.heap[r.site] != nil {
@@ -292,7 +292,7 @@ func (a *analyzer) toNumber(st *state, n ast.Expr, args List) Value {
 	}))
 }
 
-// mayBeOther reports whether a value may be something else than nil and a number.
+// mayBeOther reports whether a value may be anything but nil and one number.
 func mayBeOther(v Value, number float64) bool {
 	return v.mayBe(func(k Kind) bool {
 		f, known := Of(k).Num()
@@ -300,8 +300,8 @@ func mayBeOther(v Value, number float64) bool {
 	})
 }
 
-// handle follows the handler of an xpcall, which runs where an error was raised. Lua hands
-// its own errors to it again.
+// handle follows the handler of an xpcall, which runs where the error was raised. If the handler raises an
+// error, Lua calls the handler again.
 func (a *analyzer) handle(st *state, n ast.Expr, handler, raised Value) Value {
 	raised = raised.mapped(func(k Kind) Value {
 		if r, ok := k.(Raised); ok {
@@ -328,8 +328,8 @@ func (a *analyzer) handle(st *state, n ast.Expr, handler, raised Value) Value {
 	return v
 }
 
-// quietHandler reports whether the handler of an xpcall certainly raises no error. If it does, Lua
-// gives a text of its own in place of what the handler returns.
+// quietHandler reports whether the handler of an xpcall certainly raises no error. After an error in the
+// handler, Lua answers a text of its own in place of the handler's value.
 func (a *analyzer) quietHandler(st *state, handler, raised Value) bool {
 	k, _ := handler.only()
 	switch k := k.(type) {
@@ -363,8 +363,8 @@ func (a *analyzer) selectArgs(args List) List {
 	return List{Rest: rest.all(), Open: true}
 }
 
-// data makes what is read from a text that nobody knows: it has texts, numbers, truth
-// values and tables of such, and no functions.
+// data makes a value from a text of unknown content. The value has texts, numbers, booleans and tables of
+// them, but no functions.
 func (a *analyzer) data(st *state, n any, origin Origin, what string, _ Value) Value {
 	at := a.site(n, a.run.env.context, 100+int(origin))
 	v := Of(Ref{at}, Text{Class: Any}, Number{Class: Any}, Bool{V: true}, Bool{})
@@ -375,7 +375,7 @@ func (a *analyzer) data(st *state, n any, origin Origin, what string, _ Value) V
 		v = Join(v, Of(Builtin{"cjson.null"}))
 	}
 	names := Of(Text{Class: Any}, Number{Class: Integer})
-	if what != "cjson.decode" { // JSON has no other names
+	if what != "cjson.decode" { // JSON has texts and list indices as names only
 		names = Join(names, Of(Ref{at}, Number{Class: Fraction}, Bool{V: true}, Bool{}))
 	}
 	t := &Table{Origin: origin, What: what, Rest: present(v), Names: names, many: true}

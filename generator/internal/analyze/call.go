@@ -9,7 +9,7 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// callExpr follows a call, as written in the text.
+// callExpr follows a call in the text.
 func (a *analyzer) callExpr(st *state, n *ast.FuncCallExpr) List {
 	var callee Value
 	var args List
@@ -32,9 +32,9 @@ func (a *analyzer) callExpr(st *state, n *ast.FuncCallExpr) List {
 	}
 	result := a.call(st, n, callee, args)
 	a.mayRaise(st)
-	// redis.pcall answers an error, and goes on
+	// redis.pcall answers an error, and the script goes on.
 	if callee.All(func(k Kind) bool { return k == Kind(Command{}) }) {
-		for _, arg := range n.Args { // with anything else an error was raised
+		for _, arg := range n.Args { // any other argument raises an error
 			if a.steady(arg, n.Args...) {
 				a.narrow(st, arg, sendable)
 			}
@@ -52,7 +52,7 @@ func sendable(k Kind) bool {
 	return false
 }
 
-// call follows a call of whatever callee may be, each by itself.
+// call follows a call of each function that callee may be.
 func (a *analyzer) call(st *state, n ast.Expr, callee Value, args List) List {
 	var result *List
 	var after *state
@@ -81,7 +81,7 @@ func (a *analyzer) call(st *state, n ast.Expr, callee Value, args List) List {
 	return *result
 }
 
-// callKind follows a call of one thing; false: it cannot be called.
+// callKind follows a call of one kind; false: Lua cannot call it.
 func (a *analyzer) callKind(st *state, n ast.Expr, k Kind, args List) (List, bool) {
 	direct := a.reach.direct
 	a.reach.direct = nil
@@ -104,7 +104,7 @@ func (a *analyzer) callKind(st *state, n ast.Expr, k Kind, args List) (List, boo
 		if t == nil || t.Meta.Bottom() {
 			return List{}, false
 		}
-		// Lua 5.1 calls no table for a table
+		// If __call is itself a table, Lua 5.1 does not call it.
 		callee := a.handler(st, t.Meta, "__call").filter(func(k Kind) bool { return !isRef(k) })
 		with := args
 		with.Items = slices.Concat([]Value{Of(k)}, args.Items)
@@ -114,10 +114,10 @@ func (a *analyzer) callKind(st *state, n ast.Expr, k Kind, args List) (List, boo
 		a.unknownCall(n, k)
 		return List{Rest: Of(k), Open: true}, true
 	}
-	return List{}, false // an error when it is reached
+	return List{}, false // raises an error at run time
 }
 
-// unknownCall notes that a function is called of which nothing is known.
+// unknownCall notes a call of an unknown function.
 func (a *analyzer) unknownCall(n ast.Expr, k Unknown) {
 	if !k.Found {
 		a.unknown[Unknown{Pos: a.script.Pos(n), Why: k.reason()}] = true
@@ -155,7 +155,7 @@ func (a *analyzer) invoke(st *state, n ast.Expr, c Closure, args List) List {
 			l.live = live
 			return l
 		}
-		// It has called itself: once more, with all that is known by now.
+		// The function called itself. The next pass knows the results of this pass.
 		widest := &recursion{args: again.args, result: joinLists(again.result, result),
 			exit: joinStates(again.exit.clone(), exit.clone()), used: true}
 		if again.entry != nil {
@@ -174,8 +174,7 @@ func (a *analyzer) invoke(st *state, n ast.Expr, c Closure, args List) List {
 	}
 }
 
-// recur follows a call of a function that is running already: its result is what is
-// known of it so far.
+// recur follows a call of a function that is already running. The result is what earlier passes found.
 func (a *analyzer) recur(st *state, r *run, args List) List {
 	again := r.again
 	again.used = true
@@ -200,7 +199,7 @@ func (a *analyzer) recur(st *state, r *run, args List) List {
 	return a.leave(st, again.result, again.exit)
 }
 
-// leave goes on after a call, with what the function has left behind.
+// leave goes on after a call, in the state that the function left.
 func (a *analyzer) leave(st *state, result *List, exit *state) List {
 	if exit == nil || result == nil {
 		st.dead = true
@@ -241,7 +240,7 @@ func (a *analyzer) runOnce(st, caller *state, n ast.Expr, c Closure, args List, 
 	return r.result, r.live, r.exit
 }
 
-// returns notes what a function returns.
+// returns notes the values that a function returns.
 func (r *run) returns(values List) {
 	r.result = joinLists(r.result, &values)
 	if first := values.at(0); !first.equal(vNil) && !first.Bottom() {
@@ -249,8 +248,8 @@ func (r *run) returns(values List) {
 	}
 }
 
-// answer is what a function answers that returns values, or none: where the guard is kept by then,
-// even that there is none tells so.
+// answer marks the values that a function returns, or their absence, with a kept guard. A caller that sees
+// them then knows that the guard is kept.
 func (s *state) answer(values List) List {
 	if s.progress == Unchecked {
 		return values
@@ -258,8 +257,7 @@ func (s *state) answer(values List) List {
 	return values.proving()
 }
 
-// argTable declares arg, which Lua 5.1 gives to functions that take ... and do not
-// use it.
+// argTable declares arg. Lua 5.1 gives arg to variadic functions that do not use the three dots.
 func (a *analyzer) argTable(st *state, r *run) {
 	if r.fn.dots {
 		a.declare(st, r.fn.arg, vNil)
@@ -270,7 +268,7 @@ func (a *analyzer) argTable(st *state, r *run) {
 	a.declare(st, r.fn.arg, a.alloc(st, r.fn, 0, t))
 }
 
-// protected follows pcall and xpcall. answer tells what is answered for an error that was raised.
+// protected follows pcall and xpcall. answer returns the value that the call answers for an error.
 func (a *analyzer) protected(st *state, n ast.Expr, callee Value, args List,
 	answer func(raised Value) Value) List {
 	id := a.pcall(n)
@@ -289,7 +287,7 @@ func (a *analyzer) protected(st *state, n ast.Expr, callee Value, args List,
 		}
 	}
 	raised := Raised{Call: id, Script: callee.mayBe(func(k Kind) bool { _, is := k.(Command); return !is })}
-	if st.dead { // it always raises an error
+	if st.dead { // the call always raises an error
 		*st = *before
 		if failed.state != nil {
 			st.take(failed.state)
@@ -315,9 +313,8 @@ func (a *analyzer) protected(st *state, n ast.Expr, callee Value, args List,
 	return result
 }
 
-// neverRaises reports whether a function does nothing but return what is there already, or what it
-// makes of that without an error. caught is its parameter that has an error of Lua's or of a command,
-// if there is one.
+// neverRaises reports whether a function only returns values, and makes them without an error. caught is its
+// parameter with an error of Lua or of a command, if there is one.
 func (a *analyzer) neverRaises(st *state, fn *function, caught *variable) bool {
 	plain := func(v Value) bool {
 		k, _ := v.only()
@@ -332,12 +329,12 @@ func (a *analyzer) neverRaises(st *state, fn *function, caught *variable) bool {
 	return ok && a.allQuiet(returned.Exprs, caught)
 }
 
-// mostCalls is far below the 200 calls within calls of C at which Lua's stack is full. Each pcall is
-// one, and so is each function that a library or a metatable calls.
+// mostCalls is far below the 200 nested C calls that fill Lua's stack. Each pcall is a C call, and so is each
+// function that a library or a metatable calls.
 const mostCalls = 50
 
-// deep reports whether the stack may be full, where every call raises an error: a function is running
-// that calls itself, or there are calls within calls.
+// deep reports whether the stack may be full, because then every call raises an error. The stack may be full
+// in a recursive function, or in many nested calls.
 func (a *analyzer) deep() bool {
 	depth := len(a.caught)
 	for r := a.run; r != nil; r = r.outer {
@@ -383,8 +380,8 @@ func (a *analyzer) quiet(e ast.Expr, caught *variable) bool {
 	return false
 }
 
-// makesReply reports whether an expression is a function that answers all arguments, wrong ones with
-// an error reply.
+// makesReply reports whether an expression is a function that accepts all arguments. It answers wrong
+// arguments with an error reply.
 func (a *analyzer) makesReply(e *ast.AttrGetExpr) bool {
 	object, isName := e.Object.(*ast.IdentExpr)
 	name, isText := e.Key.(*ast.StringExpr)
@@ -392,14 +389,14 @@ func (a *analyzer) makesReply(e *ast.AttrGetExpr) bool {
 		(name.Value == "error_reply" || name.Value == "status_reply")
 }
 
-// plainText reports whether tostring of an expression calls no function of the script's.
+// plainText reports whether tostring of an expression calls no function of the script.
 func (a *analyzer) plainText(e ast.Expr, caught *variable) bool {
 	name, isName := e.(*ast.IdentExpr)
 	_, constant := e.(ast.ConstExpr)
 	return constant || isName && caught != nil && a.names.uses[name] == caught
 }
 
-// joinable reports whether .. of an expression raises no error.
+// joinable reports whether .. raises no error for an expression.
 func (a *analyzer) joinable(e ast.Expr, caught *variable) bool {
 	switch e.(type) {
 	case *ast.StringExpr, *ast.NumberExpr:
@@ -415,7 +412,7 @@ func (s *state) take(from *state) {
 	s.progress, s.protocol = from.progress, from.protocol
 }
 
-// pcall numbers the pcalls of the script, so that what they answer belongs together.
+// pcall numbers the pcalls of the script. The number ties together the values that one pcall answers.
 func (a *analyzer) pcall(n ast.Expr) int {
 	at := callKey{n, a.run.env.context}
 	if a.pcalls[at] == 0 {
@@ -425,8 +422,7 @@ func (a *analyzer) pcall(n ast.Expr) int {
 	return a.pcalls[at]
 }
 
-// age notes that pcalls are made anew: what they answered before says nothing of what they
-// answer from now on.
+// age notes that the script makes some pcalls again. Their earlier answers say nothing about later answers.
 func (s *state) age(is func(call int) bool) {
 	for i, v := range s.frame {
 		s.frame[i] = older(v, is)
@@ -439,7 +435,7 @@ func (s *state) age(is func(call int) bool) {
 	}
 }
 
-// older returns what some pcalls have answered as the answer of any.
+// older returns a value in which the answers of some pcalls no longer name their pcall.
 func older(v Value, is func(call int) bool) Value {
 	named := func(k Kind) bool { call := answerOf(k); return call > 0 && is(call) }
 	if !v.mayBe(named) {
@@ -458,7 +454,7 @@ func older(v Value, is func(call int) bool) Value {
 	})
 }
 
-// answerOf returns the pcall that has answered a kind; 0: none that is known.
+// answerOf returns the number of the pcall that answered a kind; 0: unknown.
 func answerOf(k Kind) int {
 	switch k := k.(type) {
 	case Bool:
@@ -469,10 +465,10 @@ func answerOf(k Kind) int {
 	return 0
 }
 
-// forgotten returns what a pcall has answered as the answer of any.
+// forgotten is older for all pcalls.
 func forgotten(v Value) Value { return older(v, func(int) bool { return true }) }
 
-// ageWithin ages the pcalls that a function makes which is called again.
+// ageWithin ages the pcalls in a function that the script calls again.
 func (a *analyzer) ageWithin(st *state, n ast.Expr, args List) List {
 	way := a.interned.contexts[contextKey{a.run.env.context, n}]
 	if way == nil || !slices.ContainsFunc(a.pcallWays, func(c *context) bool { return c.under(way) }) {

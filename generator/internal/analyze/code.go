@@ -9,7 +9,7 @@ import (
 
 var code = regexp.MustCompile(`^([A-Z][A-Z0-9_]*)( |$)`)
 
-// codeOf returns the first word of a text, if it may be the code of an error.
+// codeOf returns the first word of a text, if the word may be the code of an error.
 func codeOf(k Kind) string {
 	switch k := k.(type) {
 	case Str:
@@ -22,7 +22,7 @@ func codeOf(k Kind) string {
 	return ""
 }
 
-// errorText is what redis.error_reply makes of a text.
+// errorText is the text that redis.error_reply makes of a text.
 func errorText(k Kind) Value {
 	if s, ok := k.(Str); ok {
 		word, _, _ := strings.Cut(s.S, " ")
@@ -31,7 +31,8 @@ func errorText(k Kind) Value {
 	return Of(Text{Class: Built, Code: codeOf(k)})
 }
 
-// startsWith is codeOf for a text of which a kind is the first part. A star ends a word that may go on.
+// startsWith is codeOf for the first part of a text. A star at the end of the word says that the word may go
+// on.
 func startsWith(k Kind) string {
 	word := codeOf(k)
 	if s, ok := k.(Str); ok && word != "" && !strings.Contains(s.S, " ") {
@@ -40,24 +41,23 @@ func startsWith(k Kind) string {
 	return word
 }
 
-// isCode reports whether a word may be a code, as far as it is known.
+// isCode reports whether a word, which may end with a star, may be a code.
 func isCode(word, code string) bool {
 	start, open := strings.CutSuffix(word, "*")
 	return word == code || open && strings.HasPrefix(code, start)
 }
 
-// makesError notes that the script makes an error.
 func (a *analyzer) makesError(n ast.Expr, text Value) {
 	pos := a.script.Pos(n)
 	a.facts.Errors[pos] = Join(a.facts.Errors[pos], text)
 }
 
-// Replies reports whether an error of which a value is the text has the code, or may have it: of a text
-// that the script takes from elsewhere nobody knows how it starts.
+// Replies reports whether an error with this text may have the code. A text from outside of the script may
+// start with any code.
 func (v Value) Replies(word string) bool {
 	return v.mayBe(func(k Kind) bool {
 		switch t := k.(type) {
-		case Str, Raised: // what pcall answers was raised elsewhere
+		case Str, Raised: // another place raised the error that pcall answers
 			return codeOf(k) == word
 		case Text:
 			return isCode(t.Code, word) || t.Code == "" && t.Class != Wording
@@ -66,12 +66,12 @@ func (v Value) Replies(word string) bool {
 	})
 }
 
-// Starts reports whether a text starts with a word.
+// Starts reports whether a text may start with a word.
 func (v Value) Starts(word string) bool {
 	return v.mayBe(func(k Kind) bool { return isCode(codeOf(k), word) })
 }
 
-// Replies reports whether an error with the code is all of a value, or a part of it.
+// Replies reports whether an error with the code may be the value, or a part of it.
 func (h Heap) Replies(v Value, word string) bool { return h.replies(v, word, map[*site]bool{}) }
 
 func (h Heap) replies(v Value, word string, seen map[*site]bool) bool {

@@ -8,7 +8,6 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/command"
 )
 
-// command follows a call of redis.call or redis.pcall.
 func (a *analyzer) command(st *state, n ast.Expr, protected bool, args List) Value {
 	a.mayRaise(st)
 	if args.cut {
@@ -46,7 +45,7 @@ func (a *analyzer) command(st *state, n ast.Expr, protected bool, args List) Val
 		}
 		before := st.progress
 		if st.progress = a.advance(before, names, words); st.progress == Stored && protected {
-			st.progress = before // the script goes on where it has failed
+			st.progress = before // the script goes on after the failure
 		}
 		if st.progress == Wrote && before != Wrote {
 			a.facts.Owed = append(a.facts.Owed, Debt{Pos: c.Pos, Stored: before == Stored})
@@ -70,7 +69,7 @@ func (a *analyzer) command(st *state, n ast.Expr, protected bool, args List) Val
 	return v
 }
 
-// fewest returns how many words each of the commands takes at least that a call may be of.
+// fewest returns the least number of words that all possible commands take.
 func fewest(args List) int {
 	var words []Word
 	for _, v := range args.Items {
@@ -90,8 +89,7 @@ func fewest(args List) int {
 	return least
 }
 
-// errorFields are the fields of an error that redis.pcall answers. Not every server has all of
-// them.
+// errorFields are the fields of an error that redis.pcall answers. Some servers lack some of them.
 func errorFields() map[string]Value {
 	return map[string]Value{
 		"err": Of(Text{Class: Wording}), "source": Of(Text{Class: Built}, Nil{}),
@@ -100,11 +98,11 @@ func errorFields() map[string]Value {
 	}
 }
 
-// rawError is the table that the handler of xpcall gets for an error of a command.
+// rawError is the table that the handler of xpcall gets for the error of a command.
 var rawError = &Table{Exact: true, Fields: errorFields()}
 
-// keepError finds a change of the table that the handler of xpcall gets, which is followed as what
-// it was when it was raised.
+// keepError finds a change of the error table that the handler of xpcall gets. The analysis does not follow a
+// change of that table.
 func (a *analyzer) keepError(n ast.Expr, k Kind, changed string) {
 	if raised, ok := k.(Raised); ok && raised.Raw {
 		a.misuse(n, "the error that xpcall hands to its handler "+changed+
@@ -136,7 +134,7 @@ func Subcommand(words []Word) string {
 	return ""
 }
 
-// record notes a call, for all the times that it is made on one way.
+// record notes a call. It joins all times that the script makes the call on one way.
 func (a *analyzer) record(c *Call) {
 	at := callKey{c.Node, a.run.env.context}
 	known := a.calls[at]

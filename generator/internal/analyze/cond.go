@@ -2,13 +2,13 @@ package analyze
 
 import "github.com/yuin/gopher-lua/ast"
 
-// cond follows a condition: its value, and the states in which it is true and not. A
-// state is nil where the condition never comes out so. It takes st over.
+// cond follows a condition. It returns the value, and the states in which the value is true and false. A
+// state is nil if the condition never has that outcome. The caller of cond must not use st again.
 func (a *analyzer) cond(st *state, e ast.Expr) (v Value, yes, no *state) {
 	return a.condition(st, e, decides)
 }
 
-// decide follows the condition of a branch. In if not x then x = 0 end, 0 stands in for x as in x or 0.
+// decide follows the condition of a branch. In if not x then x = 0 end, 0 stands in for x, as in x or 0.
 func (a *analyzer) decide(st *state, n *ast.IfStmt) (yes, no *state) {
 	if name := filled(n); name != nil {
 		a.reach.exprs[n.Condition] = true
@@ -19,7 +19,8 @@ func (a *analyzer) decide(st *state, n *ast.IfStmt) (yes, no *state) {
 	return yes, no
 }
 
-// filled returns the local that a branch does nothing but give a value, where it has none.
+// filled returns the local that a branch fills with a value if the local has none. The branch does nothing
+// else.
 func filled(n *ast.IfStmt) ast.Expr {
 	not, ok := n.Condition.(*ast.UnaryNotOpExpr)
 	if !ok || len(n.Then) != 1 || len(n.Else) > 0 {
@@ -37,7 +38,7 @@ func filled(n *ast.IfStmt) ast.Expr {
 	return not.Expr
 }
 
-// condition is cond for an expression that may do something else than decide.
+// condition is cond for an expression with a role.
 func (a *analyzer) condition(st *state, e ast.Expr, as role) (v Value, yes, no *state) {
 	a.reach.exprs[e] = true
 	switch n := e.(type) {
@@ -68,7 +69,7 @@ func (a *analyzer) condition(st *state, e ast.Expr, as role) (v Value, yes, no *
 	return v, yes, no
 }
 
-// split tells the states in which an expression that has been followed is true and not.
+// split returns the states in which the value of a followed expression is true and false.
 func (a *analyzer) split(st *state, e ast.Expr, v Value) (yes, no *state) {
 	if v.mayBe(truthy) {
 		yes = st.clone()
@@ -97,7 +98,7 @@ func (s *state) pass() {
 	}
 }
 
-// pcallOf returns the pcall of which v tells whether it went well.
+// pcallOf returns the pcall whose success v tells.
 func pcallOf(v Value, when bool) int {
 	call := 0
 	for _, k := range v.kinds {
@@ -113,15 +114,15 @@ func pcallOf(v Value, when bool) int {
 	return call
 }
 
-// same notes that the caller's fence is not above the stored one: where it is not below
-// either, it is stored.
+// same notes that the caller's fence is not above the stored fence. If it is not below either, the stored
+// fence is the caller's.
 func (s *state) same(notAbove bool) {
 	if notAbove && s.progress == Passed {
 		s.progress = Stored
 	}
 }
 
-// without drops the error of a pcall that turns out to have gone well.
+// without drops the error of a pcall that succeeded.
 func (s *state) without(call int) {
 	not := func(k Kind) bool { r, ok := k.(Raised); return !ok || r.Call != call }
 	for i, v := range s.frame {
@@ -135,8 +136,7 @@ func (s *state) without(call int) {
 	}
 }
 
-// nothingThere reports whether v tells that no fence is stored: where none is, none
-// is larger.
+// nothingThere reports whether v proves that no fence is stored. A missing fence is not above the caller's.
 func (a *analyzer) nothingThere(v Value) bool {
 	if g := a.script.Guard; g == nil || !g.Fenced || v.Bottom() {
 		return false
@@ -176,7 +176,7 @@ func (a *analyzer) logical(st *state, n *ast.LogicalOpExpr, as role) (Value, *st
 	return Join(left.filter(truthy), right), joinStates(yes, second), neither
 }
 
-// defaulted marks what stands in for what was not there: constants, and the caller's fence.
+// defaulted marks values that stand in for a missing one: constants, and the caller's fence.
 func (a *analyzer) defaulted(left, right Value) Value {
 	source := Source{}
 	for _, k := range left.kinds {
@@ -291,8 +291,8 @@ func (a *analyzer) relation(st *state, n *ast.RelationalOpExpr) (Value, *state, 
 	return v.settled(), yes, no
 }
 
-// equalsTruth follows v == true and v == false: what v proves is proved then. A value that
-// is not true may still count as true, and one that is not false as false.
+// equalsTruth follows v == true and v == false. The comparison proves what v proves. A value other than true
+// may still be truthy, and a value other than false may still be falsy.
 func (a *analyzer) equalsTruth(v, constant Value, yes, no *state) {
 	k, _ := constant.only()
 	b, ok := k.(Bool)
@@ -317,10 +317,9 @@ func (a *analyzer) equalsTruth(v, constant Value, yes, no *state) {
 	}
 }
 
-// order follows <, <=, > and >=.
 func (a *analyzer) order(st *state, n *ast.RelationalOpExpr, left, right Value) (Value, *state, *state) {
 	if !left.mayBe(operand) || !right.mayBe(operand) {
-		st.dead = true // an error
+		st.dead = true // the comparison raises an error
 		return Value{}, nil, nil
 	}
 	v := Of(Bool{V: true}, Bool{})
@@ -373,7 +372,7 @@ func (a *analyzer) order(st *state, n *ast.RelationalOpExpr, left, right Value) 
 	return v.settled(), yes, no
 }
 
-// emptyCompared notes that an optional argument is compared with the empty string.
+// emptyCompared notes that the script compares an optional argument with the empty string.
 func (a *analyzer) emptyCompared(v, with Value) {
 	if !with.mayBe(func(k Kind) bool { s, ok := constantText(k); return ok && s == "" }) {
 		return
@@ -392,8 +391,7 @@ func ordered(l float64, operator string, r float64) bool {
 	return map[string]bool{"<": l < r, "<=": l <= r, ">": l > r, ">=": l >= r}[operator]
 }
 
-// outside reports whether a value that is 0 or 1 is compared with a constant, and that never comes
-// out so.
+// outside reports whether a comparison of 0 or 1 with a constant never has this outcome.
 func (a *analyzer) outside(left, right Value, operator string, holds bool) bool {
 	if _, constant := left.Num(); constant {
 		left, right, operator = right, left, turned[operator]
@@ -406,7 +404,7 @@ func (a *analyzer) outside(left, right Value, operator string, holds bool) bool 
 	return constant && left.All(binary) && ordered(0, operator, r) != holds && ordered(1, operator, r) != holds
 }
 
-// truth notes a value of which only the truth is asked.
+// truth notes a test that asks only whether a value is true.
 func (a *analyzer) truth(st *state, e ast.Expr, v Value, as role) {
 	if v.All(func(k Kind) bool { return a.isStatus(st, k) }) {
 		return
@@ -421,7 +419,7 @@ func isAnd(e ast.Expr) bool {
 	return ok && n.Operator == "and"
 }
 
-// asks reports whether an expression is a call of a command or of a function of the script.
+// asks reports whether an expression calls a command or a function of the script.
 func (a *analyzer) asks(e ast.Expr) bool {
 	call, ok := e.(*ast.FuncCallExpr)
 	if !ok {

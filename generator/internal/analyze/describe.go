@@ -9,14 +9,13 @@ import (
 // reason says where and why the knowledge was lost, for a message.
 func (k Unknown) reason() string { return fmt.Sprintf("line %d: %s", k.Pos.Line, k.Why) }
 
-// Found reports whether there is a finding already about the place where the knowledge
-// was lost.
+// Found reports whether a finding already names the place where the knowledge was lost.
 func (v Value) Found() bool {
 	k, top := v.Top()
 	return top && k.Found
 }
 
-// Reason says where and why the value is not known; empty: it is.
+// Reason says where and why the value is unknown; empty: it is known.
 func (v Value) Reason() string {
 	if k, top := v.Top(); top {
 		return k.reason()
@@ -24,7 +23,7 @@ func (v Value) Reason() string {
 	return ""
 }
 
-// DescribeValue tells what a value may be, for a message.
+// DescribeValue names what a value may be, for a message.
 func DescribeValue(v Value) string {
 	var list []string
 	for _, k := range v.kinds {

@@ -2,7 +2,7 @@ package analyze
 
 import "strings"
 
-// compare tells whether two values may be equal, and whether they may differ.
+// compare reports whether two values may be equal, and whether they may differ.
 func compare(v, w Value) (equal, differ bool) {
 	for _, k := range v.kinds {
 		for _, l := range w.kinds {
@@ -14,7 +14,7 @@ func compare(v, w Value) (equal, differ bool) {
 	return equal, differ
 }
 
-// sameValue reports whether two kinds are one value each, and the same.
+// sameValue reports whether two kinds are certainly one and the same value.
 func sameValue(k, l Kind) bool {
 	switch k := k.(type) {
 	case Nil, Absent:
@@ -30,7 +30,7 @@ func sameValue(k, l Kind) bool {
 	case Num:
 		n, ok := l.(Num)
 		return ok && n.F == k.F
-	case Builtin: // each call of string.gmatch makes a function of its own
+	case Builtin: // each call of string.gmatch makes another function
 		return k == l && !strings.HasPrefix(k.Name, "gmatch.")
 	case Command:
 		return k == l
@@ -48,7 +48,7 @@ func constantText(k Kind) (string, bool) {
 	return "", false
 }
 
-// TypeOf returns what Lua's type() tells of a kind; empty: it may be several things.
+// TypeOf returns the result of Lua's type() for a kind; empty: several are possible.
 func TypeOf(k Kind) string {
 	switch k := k.(type) {
 	case Nil, Absent:
@@ -90,7 +90,7 @@ func TypeOf(k Kind) string {
 	return ""
 }
 
-// mayEqual reports whether a value of each kind may be the same.
+// mayEqual reports whether a value of one kind may equal a value of the other.
 func mayEqual(k, l Kind) bool {
 	s, t := TypeOf(k), TypeOf(l)
 	if s == "" || t == "" {
@@ -122,7 +122,7 @@ func mayEqual(k, l Kind) bool {
 
 func isRef(k Kind) bool { _, is := k.(Ref); return is }
 
-// meet returns the one of two kinds that are equal which says more.
+// meet returns the more precise of two equal kinds.
 func meet(k, l Kind) Kind {
 	switch l := l.(type) {
 	case Str:
@@ -133,7 +133,7 @@ func meet(k, l Kind) Kind {
 		}
 	case Num:
 		n, counted := k.(Number)
-		// -0 is equal to 0, and has another text
+		// -0 is equal to 0, but has another text.
 		if _, ok := k.(Num); !ok && (l.F != 0 || counted && n.Class == Binary) {
 			return Num{F: l.F}
 		}
@@ -146,14 +146,14 @@ func meet(k, l Kind) Kind {
 	return k
 }
 
-// mayMeet reports whether two values may be equal, as far as their types tell as well.
+// mayMeet reports whether two values may be equal. It also looks at their declared types.
 func (a *analyzer) mayMeet(v, w Value) bool {
 	return v.mayBe(func(k Kind) bool {
 		return w.mayBe(func(l Kind) bool { return mayEqual(k, l) && !a.never(k, l) && !a.never(l, k) })
 	})
 }
 
-// never reports whether a kind cannot be that constant, for what is declared or answered.
+// never reports whether a declared or answered kind cannot be the constant.
 func (a *analyzer) never(k, l Kind) bool {
 	if n, ok := l.(Num); ok && TypeOf(k) == "number" {
 		q, _ := a.quantity(k)

@@ -11,10 +11,10 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// list follows expressions of which the last may bring any number of values.
+// list follows expressions. The last may have any number of values.
 func (a *analyzer) list(st *state, exprs []ast.Expr) List { return a.listOf(st, exprs, func(int) {}) }
 
-// listOf is list; each is called when an expression of one value has been followed.
+// listOf is list, and calls each after every expression with one value.
 func (a *analyzer) listOf(st *state, exprs []ast.Expr, each func(i int)) List {
 	var l List
 	for i, e := range exprs {
@@ -30,7 +30,7 @@ func (a *analyzer) listOf(st *state, exprs []ast.Expr, each func(i int)) List {
 				for j, v := range more.Items {
 					l.Items = append(l.Items, v)
 					at := pos
-					if _, dots := e.(*ast.Comma3Expr); dots { // the caller's arguments are meant
+					if _, dots := e.(*ast.Comma3Expr); dots { // the place is that of the caller's argument
 						at = more.place(j, pos)
 					}
 					l.pos = append(l.pos, at)
@@ -52,8 +52,8 @@ func (a *analyzer) listOf(st *state, exprs []ast.Expr, each func(i int)) List {
 	return l
 }
 
-// origin returns where the value of an expression comes from: of a parameter, the
-// caller's argument.
+// origin returns the place that the value of an expression comes from. For a parameter, it is the place of
+// the caller's argument.
 func (a *analyzer) origin(e ast.Expr, pos script.Pos) script.Pos {
 	if name, ok := e.(*ast.IdentExpr); ok {
 		if v := a.names.uses[name]; v != nil && v.param > 0 && !v.assigned && v.owner == a.run.fn {
@@ -63,7 +63,7 @@ func (a *analyzer) origin(e ast.Expr, pos script.Pos) script.Pos {
 	return pos
 }
 
-// several follows an expression that may bring several values.
+// several follows an expression that may have several values.
 func (a *analyzer) several(st *state, e ast.Expr) (List, bool) {
 	switch n := e.(type) {
 	case *ast.FuncCallExpr:
@@ -78,7 +78,7 @@ func (a *analyzer) several(st *state, e ast.Expr) (List, bool) {
 	return List{}, false
 }
 
-// expr follows an expression and tells what is known of its value.
+// expr follows an expression, and returns its value.
 func (a *analyzer) expr(st *state, e ast.Expr) Value {
 	a.step(e.Line())
 	if a.depth++; a.depth > 4*mostDepth {
@@ -155,8 +155,8 @@ func (a *analyzer) expr(st *state, e ast.Expr) Value {
 	return a.lost(e, "an expression of this form is not followed")
 }
 
-// late returns what an operand stands for when the operation is done. Lua reads a local of the
-// running function only then, and a call in between may have changed it.
+// late returns the value of an operand when Lua does the operation. Lua reads a local of the running function
+// only then, and a call in between may have changed it.
 func (a *analyzer) late(st *state, e ast.Expr, v Value) Value {
 	name, ok := e.(*ast.IdentExpr)
 	if !ok || st.dead {
@@ -194,7 +194,7 @@ func (a *analyzer) name(st *state, n *ast.IdentExpr) Value {
 	case "ARGV":
 		return a.args
 	}
-	if !globals[n.Value] || evasive[n.Value] { // a finding wherever it stands
+	if !globals[n.Value] || evasive[n.Value] { // a finding, at any place
 		return Of(Unknown{Pos: a.script.Pos(n), Why: n.Value + " is not known", Found: true})
 	}
 	if n.Value == "_VERSION" {
@@ -206,7 +206,7 @@ func (a *analyzer) name(st *state, n *ast.IdentExpr) Value {
 func (a *analyzer) table(st *state, n *ast.TableExpr) Value {
 	t := &Table{Exact: true}
 	var items []ast.Expr
-	var indexed []func() // stores by index beside values without one: Lua may store either first
+	var indexed []func() // stores by index beside list items: Lua may store either first
 	listed := slices.ContainsFunc(n.Fields, func(f *ast.Field) bool { return f.Key == nil })
 	for i, field := range n.Fields {
 		var key, v Value
@@ -254,7 +254,7 @@ func (a *analyzer) table(st *state, n *ast.TableExpr) Value {
 	return a.alloc(st, n, 0, t)
 }
 
-// after returns a table of which values were known before something was followed.
+// after returns a table whose values were known before the effects.
 func (t *Table) after(did effects) *Table {
 	if !did.answered {
 		return t
@@ -262,8 +262,8 @@ func (t *Table) after(did effects) *Table {
 	return t.mapped(forgotten)
 }
 
-// with returns the table of a constructor with the next values. ordered: those that are
-// behind the end of a list are the last.
+// with returns the table of a constructor with the next values. ordered says that all values after the first
+// missing one are missing too.
 func (t *Table) with(values List, pos script.Pos, ordered bool) *Table {
 	u := *t
 	u.Items = slices.Concat(t.Items, values.Items)
@@ -280,8 +280,8 @@ func (t *Table) with(values List, pos script.Pos, ordered bool) *Table {
 	return &u
 }
 
-// inOrder reports whether expressions are elements of one list, one behind the other, so
-// that where one is behind its end, those that follow are as well.
+// inOrder reports whether expressions are elements of one list, in rising order. If one is behind the end of
+// the list, the next ones are too.
 func (a *analyzer) inOrder(st *state, exprs []ast.Expr) bool {
 	last := 0
 	for i, e := range exprs {
@@ -305,7 +305,7 @@ func (a *analyzer) inOrder(st *state, exprs []ast.Expr) bool {
 	return true
 }
 
-// isUnpack reports whether an expression that was followed is a call of unpack.
+// isUnpack reports whether a followed expression is a call of unpack.
 func (a *analyzer) isUnpack(e ast.Expr) bool {
 	call, ok := e.(*ast.FuncCallExpr)
 	return ok && a.callees[call].equal(Of(Builtin{"unpack"}))
@@ -313,7 +313,6 @@ func (a *analyzer) isUnpack(e ast.Expr) bool {
 
 func isUnknown(k Kind) bool { _, is := k.(Unknown); return is }
 
-// index follows object[key].
 func (a *analyzer) index(st *state, n ast.Expr, object, key Value) Value {
 	a.useEntries(n, st, object, key)
 	a.noField(n, object, key)
@@ -325,7 +324,7 @@ func (a *analyzer) index(st *state, n ast.Expr, object, key Value) Value {
 	return v
 }
 
-// method returns a function of strings: ("x"):upper().
+// method returns a function of strings, as in ("x"):upper().
 func (a *analyzer) method(n ast.Expr, key Value) Value {
 	return key.each(func(k Kind) Value {
 		if s, ok := k.(Str); ok {
@@ -341,7 +340,7 @@ func (a *analyzer) method(n ast.Expr, key Value) Value {
 	})
 }
 
-// holds reports whether a kind can be called, or changed from elsewhere.
+// holds reports whether other code can change a kind, or can call it.
 func holds(k Kind) bool {
 	switch k.(type) {
 	case Ref, Closure, Command, Builtin:
