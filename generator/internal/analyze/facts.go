@@ -8,53 +8,51 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// Facts is what following a script brings to light. The rules read it, and nothing
-// else about the body.
+// Facts is what the analysis found out about a script. The rules read no other description of the body.
 type Facts struct {
 	Calls   []*Call   // of Redis commands
 	Returns []*Return // of the script itself
-	Unknown []Unknown // functions that are called and not known
-	Tests   []Test    // comparisons and conditions that do not do what they seem to
+	Unknown []Unknown // functions that the script calls and the analysis does not know
+	Tests   []Test    // conditions and comparisons that do not do what they seem to
 	Keys    Uses
 	Args    Uses
 	Raised  []Raise
 
-	Stores   []Use // into libraries, or into KEYS
+	Stores   []Use // in libraries, or in KEYS
 	Random   []Use // of functions that answer differently each time
-	Reads    []Use // of globals that are not there
+	Reads    []Use // of globals that do not exist
 	Writes   []Use // of globals
-	Unsafe   []Use // of functions that make code which nobody can follow
+	Unsafe   []Use // of functions that run code that the text does not show
 	Misuses  []Misuse
-	Errors   map[script.Pos]Value // texts of the errors that the script makes, whatever becomes of them
-	Fences   map[Source]bool      // what the caller's fence is compared with
-	Owed     []Debt               // fenced: writes after which the fence is not stored
-	Needed   map[script.Pos]int   // optional arguments that are counted with
-	Compared map[int]bool         // optional arguments that are compared with the empty string
+	Errors   map[script.Pos]Value // texts of the errors that the script makes, even if it drops them
+	Fences   map[Source]bool      // readings that the script compares with the caller's fence
+	Owed     []Debt               // of a fenced script
+	Needed   map[script.Pos]int   // optional arguments in arithmetic
+	Compared map[int]bool         // optional arguments that the script compares with the empty string
 
-	Unreached  []script.Pos // calls that may be of commands, which the analysis has never come to
-	EndReached *Return      // the state at the end of the text, if it can be reached
-	Overrun    *Misuse      // why the script was not followed to its end; the other facts are then not whole
+	Unreached  []script.Pos // possible calls of commands that the analysis never reached
+	EndReached *Return      // the state at the end of the text, if the script reaches the end
+	Overrun    *Misuse      // why the analysis stopped early; the other facts are then incomplete
 }
 
-// Call is one call of a Redis command, on one way to it.
+// Call is one call of a Redis command, on one way to the call.
 type Call struct {
 	Node     ast.Expr
 	Pos      script.Pos
 	Words    []Word   // the command and its arguments
-	Progress Progress // of the script before it
-	Heap     Heap     // at one of the times that it is made
+	Progress Progress // of the script before the call
+	Heap     Heap     // at one of the times that the script makes the call
 	context  int
 }
 
-// Word is one argument of a command.
 type Word struct {
 	Value
-	Open  bool      // any number of words, each like Value, as of unpack
-	Pairs *[2]Value // of an open word, where it is words of two sorts in turn
+	Open  bool      // any number of words, each like Value, as from unpack
+	Pairs *[2]Value // of an open word that stands for two kinds of words in turn
 	Pos   script.Pos
 }
 
-// Names returns what the command may be; false: it may be something else.
+// Names returns the possible names of the command; false: the name may be something else.
 func (c *Call) Names() ([]string, bool) {
 	if len(c.Words) == 0 || c.Words[0].Open || c.Words[0].Bottom() {
 		return nil, false
@@ -64,7 +62,7 @@ func (c *Call) Names() ([]string, bool) {
 		switch k := k.(type) {
 		case Str:
 			names = append(names, k.S)
-		case Nil, Absent, Missing, Bool: // an error when it is reached
+		case Nil, Absent, Missing, Bool: // raises an error at run time
 		default:
 			return nil, false
 		}
@@ -72,20 +70,18 @@ func (c *Call) Names() ([]string, bool) {
 	return names, len(names) > 0
 }
 
-// Return is one return of the script itself.
 type Return struct {
 	Pos      script.Pos
 	Exprs    []ast.Expr
 	Values   List
 	Progress Progress
 	Heap     Heap
-	Version3 bool // redis.setresp may have set version 3 of the protocol, in which false is no nil
+	Version3 bool // redis.setresp may have set version 3 of the protocol, where false is not nil
 }
 
-// Heap tells what tables hold.
+// Heap has the contents of tables.
 type Heap struct{ tables map[*site]*Table }
 
-// Table returns what is known of a table.
 func (h Heap) Table(r Ref) *Table {
 	if t := h.tables[r.site]; t != nil {
 		return t
@@ -93,59 +89,63 @@ func (h Heap) Table(r Ref) *Table {
 	return emptyTable
 }
 
-// Debt is a write of a fenced script after which the fence is not stored: an error, or
-// the end, leaves the data open to smaller fences.
+// Debt is a write of a fenced script that leaves the fence unstored. If an error or the end comes next, the
+// data accepts smaller fences.
 type Debt struct {
 	Pos    script.Pos
-	Stored bool // it was, and this write takes it away
+	Stored bool // the fence was stored, and this write takes it away
 }
 
-// Uses are the places where KEYS or ARGV is used.
+// Uses are the places where the script uses KEYS or ARGV.
 type Uses struct {
 	Constant []Index
-	Computed []script.Pos // by an index of which nothing is known but that it is a number
-	All      bool         // counted, unpacked or walked through
-	Text     map[int]bool // the constant indices of the text, where it is never run too
-	Named    bool         // the text uses it by these indices only
-	Whole    []script.Pos // where it is unpacked or walked through
+	Computed []script.Pos // by an index that is some number
+	All      bool         // the script counts, unpacks or walks the whole table
+	Text     map[int]bool // the constant indices in the text, even in code that never runs
+	Named    bool         // the text uses the table by these indices only
+	Whole    []script.Pos // where the script unpacks or walks the whole table
 }
 
-// Index is a use of one entry.
 type Index struct {
 	Index int
 	Pos   script.Pos
 }
 
-// Use is a place where something with a name is used.
+// Use is a place where the script uses something by its name.
 type Use struct {
 	Name  string
-	Order bool // of KEYS: what it holds stays the same but for its order
+	Order bool // of KEYS: the use changes only the order
 	Pos   script.Pos
 }
 
-// Misuse is something that Redis' Lua does not take, or not as it is meant.
+// Misuse is something that Redis' Lua refuses, or understands differently.
 type Misuse struct {
 	Message string
 	Pos     script.Pos
 }
 
-// Raise is an error that the script raises. To a text the server adds its place.
+// Raise is an error that the script raises. The server adds its place to a text.
 type Raise struct {
 	Value
 	Pos  script.Pos
 	Heap Heap
 }
 
-// Test is a condition, a comparison, a sum or a difference, or a look into a reply. What it does is told for all ways to it.
+// Test is a condition, a comparison, a sum, a difference, or a read from a reply. Its facts hold for all
+// ways to the test.
 type Test struct {
-	Pos           script.Pos
-	Operator      string // of a comparison, a sum or a difference; empty: of Left, only the truth is asked; ".": of Left, the field Right; "#": Left is taken for a list
+	Pos script.Pos
+	// The operator of a comparison, a sum or a difference. Three others:
+	//   - empty: the test asks only whether Left is true;
+	//   - ".": the script reads the field Right of Left;
+	//   - "#": the script takes Left for a list.
+	Operator      string
 	Left, Right   Value
-	Always, Never bool     // it holds whatever comes, or never, and nothing tells that it should
-	Fragile       bool     // where it would not, there is an error
-	Commands      []string // of a look into a reply: what has answered
-	Fields        []string // of a look into a reply: those that it has
-	Counts        string   // a command that answers as many values as it gets words, which are counted
+	Always, Never bool     // the outcome never changes, and nothing says that this is intended
+	Fragile       bool     // another outcome is impossible without an error
+	Commands      []string // of a read from a reply: the commands that answered
+	Fields        []string // of a read from a reply: the fields of the reply
+	Counts        string   // a command whose answers the test counts; it answers one for each word
 
 	holds, fails bool // on some way
 	standIn      bool // see role
@@ -154,18 +154,18 @@ type Test struct {
 // List is a list of values: arguments, results, or varargs.
 type List struct {
 	Items []Value
-	Rest  Value     // of those behind Items, where their number is not known
-	Pairs *[2]Value // of Rest, where it is values of two sorts in turn
-	Open  bool      // there may be any number behind Items
-	lone  bool      // with Open: there is one behind Items at most
-	cut   bool      // a nil may end it, though more of the list follows
-	first *Value    // the first of them, where Items has none and more is known of it than Rest tells
-	live  *List     // of what a function returns: what it may be where the first value is there
+	Rest  Value     // values behind Items, if their number is not known
+	Pairs *[2]Value // of Rest, if it has two kinds of values in turn
+	Open  bool      // any number of values may follow Items
+	lone  bool      // with Open: at most one value follows Items
+	cut   bool      // a nil may end the list early
+	first *Value    // the first value, if Items is empty and more is known than Rest says
+	live  *List     // of the values that a function returns: the list if the first value is present
 	pos   []script.Pos
-	end   script.Pos // of what brings Rest
+	end   script.Pos // the place of the expression that gives Rest
 }
 
-// At returns the value at a place, counted from 0; nil behind the last.
+// At returns the value at a place, counted from 0. Behind the last value it returns nil.
 func (l List) At(i int) Value { return l.at(i) }
 
 func (l List) at(i int) Value {
@@ -215,7 +215,7 @@ func (l List) from(n int) List {
 	return l
 }
 
-// forget takes the answers of pcalls in the list for those of any, if there were others since.
+// forget makes the answers of pcalls in the list nameless, if the script made other pcalls later.
 func (l *List) forget(others bool) {
 	for i := range l.Items {
 		if others {
@@ -226,7 +226,7 @@ func (l *List) forget(others bool) {
 
 func one(v Value) List { return List{Items: []Value{v}} }
 
-// atLeast is the list of a call for which less than n values are an error.
+// atLeast is the list of a call in which fewer than n values are an error.
 func (l List) atLeast(n int) List {
 	if l.lone && len(l.Items) == n-1 && !l.Rest.Bottom() {
 		l.Items, l.pos = append(slices.Clone(l.Items), l.Rest), append(slices.Clone(l.pos), l.end)
@@ -235,13 +235,13 @@ func (l List) atLeast(n int) List {
 	return l
 }
 
-// most returns how many values there may be; false: any number.
+// most returns the largest number of values; false: any number.
 func (l List) most() (int, bool) { return len(l.Items) + bit(l.Open), !l.Open || l.lone }
 
-// orNothing is a list of those values, or of none at all.
+// orNothing is the list, or an empty list.
 func orNothing(l List) List { return *joinLists(&List{}, &l) }
 
-// proving is what a function answers where the guard is kept, whatever it answers.
+// proving is the list of values that a function returns in a state with a kept guard.
 func (l List) proving() List {
 	l.Items = slices.Clone(l.Items)
 	for i, v := range l.Items {
@@ -254,7 +254,7 @@ func (l List) proving() List {
 	return l
 }
 
-// widen makes l, which is above before, one that a function which calls itself reaches soon.
+// widen raises l above before, so that a recursive function soon reaches a fixed point.
 func (l *List) widen(before *List) {
 	for i := range min(len(l.Items), len(before.Items)) {
 		l.Items[i] = widen(before.Items[i], l.Items[i])

@@ -7,7 +7,7 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// finish puts what was gathered into the order of the text.
+// finish puts the facts into the order of the text.
 func (a *analyzer) finish() {
 	f := a.facts
 	for _, c := range a.calls {
@@ -36,7 +36,7 @@ func (a *analyzer) finish() {
 	a.unreached()
 }
 
-// uncallable finds calls and indexings that always are errors.
+// uncallable finds calls and reads of fields that always raise an error.
 func (a *analyzer) uncallable() {
 	for e, v := range a.callees {
 		call, isCall := e.(*ast.FuncCallExpr)
@@ -71,7 +71,7 @@ func (a *analyzer) callable(k Kind) bool {
 	return false
 }
 
-// alreadyFound reports whether there is a finding about that place.
+// alreadyFound reports whether there is already a finding about the place.
 func (a *analyzer) alreadyFound(e ast.Expr) bool {
 	pos := a.script.Pos(e)
 	for _, uses := range [][]Use{a.facts.Reads, a.facts.Writes, a.facts.Unsafe} {

@@ -8,14 +8,14 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// Gap is a store that may leave nothing between two elements of a list, or an element
-// outside of it. Redis ends its reply there, and # and unpack may end there too.
+// Gap is a store that may leave a hole in a list, or an element outside of it. Redis ends its reply at a
+// hole, and # and unpack may end there too.
 type Gap struct {
 	Pos script.Pos
-	Nil bool // nil may be stored; else the index may be behind the one after the last, or below 1
+	Nil bool // the store may be a nil; else its index may leave a hole, or be below 1
 }
 
-// Why says what leaves the gap, and how to leave none.
+// Why says which store leaves the gap, and how to avoid it.
 func (g Gap) Why(s *script.Script) string {
 	if g.Nil {
 		return fmt.Sprintf("%s may give it a nil; use false, which keeps its place, or append only what is there: "+
@@ -25,7 +25,7 @@ func (g Gap) Why(s *script.Script) string {
 		"= …, or store in every run of a loop from 1", s.Line(g.Pos))
 }
 
-// first returns the gap that stands first in the text.
+// first returns the gap that comes first in the text.
 func (g Gap) first(h Gap) Gap {
 	if g == (Gap{}) || h != (Gap{}) &&
 		cmp.Or(cmp.Compare(h.Pos.Line, g.Pos.Line), cmp.Compare(h.Pos.Column, g.Pos.Column),
@@ -35,7 +35,6 @@ func (g Gap) first(h Gap) Gap {
 	return g
 }
 
-// leaves returns the gap that a store may leave.
 func (t *Table) leaves(index, v Value, pos script.Pos) Gap {
 	if !mayIndex(index, false) {
 		return Gap{}
@@ -47,7 +46,7 @@ func (t *Table) leaves(index, v Value, pos script.Pos) Gap {
 		n, known := whole(Of(k))
 		switch {
 		case v.equal(vNil) && known && (n < 1 || n >= len(t.Items) && t.Exact && !mayIndex(t.Names, false)):
-		case known && 1 <= n && n <= len(t.Items): // the item says whether it may be nil
+		case known && 1 <= n && n <= len(t.Items): // the item tells whether it may be nil
 			if v.mayBe(isAbsent) && (n < len(t.Items) || mayIndex(t.Names, false)) {
 				return Gap{pos, true}
 			}
@@ -69,7 +68,7 @@ func (t *Table) certain() int {
 	return n
 }
 
-// sure is certain where what is not known may be nil as well.
+// sure is certain, and also stops at an unknown element.
 func (t *Table) sure() int {
 	if n := slices.IndexFunc(t.Items[:t.certain()], func(v Value) bool { return v.mayBe(isUnknown) }); n >= 0 {
 		return n
@@ -77,8 +76,8 @@ func (t *Table) sure() int {
 	return t.certain()
 }
 
-// followed returns the first of some items that may be behind the end of a list although
-// another follows it; -1: there is none.
+// followed returns the first item that may be behind the end of a list, although another item follows. -1:
+// there is none.
 func followed(items []Value, more bool) int {
 	for i, item := range items {
 		if item.mayBe(isAbsent) && (i < len(items)-1 || more) {
@@ -90,14 +89,14 @@ func followed(items []Value, more bool) int {
 
 func isAbsent(k Kind) bool { return k == Kind(Absent{}) }
 
-// mayVanish reports whether a kind may be nil. That what is stored is a number is trusted.
+// mayVanish reports whether a kind may be nil. The analysis trusts that a stored value is a number.
 func mayVanish(k Kind) bool { return isAbsent(k) || Vanishes(k) }
 
-// holds reports whether the list has an element for certain.
+// holds reports whether the list certainly has an element.
 func (t *Table) holds() bool { return t.some || t.sure() > 0 }
 
-// Vanishes reports whether a kind is a nil, which takes what follows it in a list out of a
-// reply. That what is stored is a number is trusted.
+// Vanishes reports whether a kind is a nil, which cuts off the rest of a list in a reply. The analysis trusts
+// that a stored value is a number.
 func Vanishes(k Kind) bool {
 	switch k := k.(type) {
 	case Nil:

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// held reports whether two values, if they are equal, are the lock's value and the
-// caller's token, so that the guard is kept.
+// held reports whether an equality of two values proves a held guard. One value is then the lock's value, and
+// the other is the caller's token.
 func (a *analyzer) held(left, right Value) bool {
 	g := a.script.Guard
 	if g == nil || g.Fenced || left.Bottom() || right.Bottom() {
@@ -32,8 +32,8 @@ func (a *analyzer) callersFence(v Value) bool {
 	return g != nil && g.Fenced && one && isArg && arg.Index == g.Arg && arg.Number
 }
 
-// fenceReadings reports whether a value is the fence that the data remembers, as a
-// number, or what stands in for it where none is stored: a constant, or the caller's own.
+// fenceReadings reports whether a value is the stored fence, as a number. If no fence is stored, a constant
+// or the caller's fence may stand in.
 func (a *analyzer) fenceReadings(v Value) bool {
 	if g := a.script.Guard; g == nil || !g.Fenced {
 		return false
@@ -54,7 +54,7 @@ func (a *analyzer) fenceReadings(v Value) bool {
 			if !k.Number || !a.fence(k.Default) {
 				return false
 			}
-		case Nil, Absent, Missing: // comparing it is an error
+		case Nil, Absent, Missing: // its comparison raises an error
 		default:
 			return false
 		}
@@ -62,9 +62,9 @@ func (a *analyzer) fenceReadings(v Value) bool {
 	return read
 }
 
-// standsIn reports whether what is read as the stored fence may be no less than the caller's though
-// none is stored: the caller's own is equal to itself, and a constant may be above it. Every fence is
-// above 0, which the bindings see to.
+// standsIn reports whether a stand-in for a missing fence may be as large as the caller's fence. The caller's
+// own fence is equal to itself, and a constant may be larger. The bindings refuse fences that are not above
+// 0.
 func standsIn(k Kind) bool {
 	if n, ok := k.(Num); ok {
 		return n.F > 0
@@ -73,11 +73,11 @@ func standsIn(k Kind) bool {
 	return own
 }
 
-// fence reports whether a reading is one of the fence.
+// fence reports whether a reading is a reading of the fence.
 func (a *analyzer) fence(s Source) bool { return a.source != Source{} && s == a.source }
 
-// candidate notes that the caller's fence is compared with a reading of the data: that
-// is where the fence is kept, unless there are several.
+// candidate notes that the script compares the caller's fence with a reading. If there is one such reading,
+// the fence is stored there.
 func (a *analyzer) candidate(callers, read Value) {
 	if !a.callersFence(callers) {
 		return
@@ -90,7 +90,7 @@ func (a *analyzer) candidate(callers, read Value) {
 	}
 }
 
-// advance returns how far the script is past its guard after a write.
+// advance returns the progress of the script after a write.
 func (a *analyzer) advance(before Progress, names []string, words []Word) Progress {
 	g := a.script.Guard
 	if g == nil || !g.Fenced || before == Unchecked {
@@ -110,8 +110,8 @@ func (a *analyzer) advance(before Progress, names []string, words []Word) Progre
 	return Wrote
 }
 
-// storesFence tells whether a write stores the caller's fence where it is compared,
-// and whether it leaves there what is stored.
+// storesFence reports whether a write stores the caller's fence in the place of comparison. It also reports
+// whether the write keeps the stored fence.
 func (a *analyzer) storesFence(name string, words []Word) (stores, keeps bool) {
 	g := a.script.Guard
 	touches := false
@@ -142,7 +142,7 @@ func (a *analyzer) storesFence(name string, words []Word) (stores, keeps bool) {
 			field, constant := words[i].Str()
 			switch {
 			case words[i].Open || !constant || i+1 < len(words) && words[i+1].Open:
-				return false, false // it may be the fence's field
+				return false, false // it may be the field of the fence
 			case field != source.Field:
 			case i+1 < len(words) && fence(words[i+1]):
 				stores = true
@@ -166,7 +166,7 @@ func (a *analyzer) storesFence(name string, words []Word) (stores, keeps bool) {
 	return false, false
 }
 
-// is reports whether a word is one thing, and nothing else.
+// is reports whether a word is certainly one kind.
 func is(w Word, k Kind) bool {
 	only, one := w.only()
 	return one && !w.Open && only == k

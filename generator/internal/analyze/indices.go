@@ -6,12 +6,12 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// mostSpare bounds how far a number is known to stay below the length of a list.
+// mostSpare is the largest known distance between a number and the length of a list.
 const mostSpare = 4
 
-// index returns a number as one of which more is known: it is at least that, or nothing tells how
-// large it is at least, and stays that far below the length of a list. A number that is at least 0 and
-// has nothing spare is the length itself.
+// index returns a number with known limits. The number is at least least, and at least spare below the length
+// of a list. If least is negative, no lower limit is known. Least 0 with Spare 0 stands for the length
+// itself, so index never returns both.
 func (n Number) index(least, spare int) Number {
 	if least < 0 || least == 0 && spare == 0 {
 		least = -1
@@ -20,10 +20,10 @@ func (n Number) index(least, spare int) Number {
 	return n
 }
 
-// isLengthOf reports whether a number is the length that a list had when it was asked for.
+// isLengthOf reports whether a number is the length that a list had when the script asked for it.
 func (n Number) isLengthOf(at *site) bool { return n.Within == at && n.Least == 0 && n.Spare == 0 }
 
-// indexed tells of the result of a calculation which list it is an index of.
+// indexed returns the result of a calculation, with the list whose index it is.
 func (a *analyzer) indexed(st *state, n ast.Expr, operator string, k, l Kind, result Value) Value {
 	only, _ := result.only()
 	sum, ok := only.(Number)
@@ -91,7 +91,7 @@ func indexOf(name string, args List, result Value) Value {
 	return result
 }
 
-// counter is the number of a loop: it goes up to an index of a list, or down from one.
+// counter is the number of a loop that goes up to an index of a list, or down from one.
 func (a *analyzer) counter(n Number, init, limit, step Value) Number {
 	by, known := step.Num()
 	from, to := init, limit
@@ -108,7 +108,7 @@ func (a *analyzer) counter(n Number, init, limit, step Value) Number {
 	return n.index(int(least), bound.Spare)
 }
 
-// walks notes that a local has each name of a table in turn, which pairs gives it.
+// walks notes that a local has each name of a table in turn, because pairs gives it the names.
 func (a *analyzer) walks(v *variable, next, over Value) {
 	f, _ := next.only()
 	k, one := over.only()
@@ -124,7 +124,8 @@ func (a *analyzer) walks(v *variable, next, over Value) {
 	a.named[v] = at
 }
 
-// isName reports whether a table is asked for a name that it has: nothing was taken out of it.
+// isName reports whether the script reads a table by a name that the table has. The script never took an
+// element out of the table.
 func (a *analyzer) isName(st *state, n *ast.AttrGetExpr, object Value) bool {
 	name, ok := n.Key.(*ast.IdentExpr)
 	k, one := object.only()

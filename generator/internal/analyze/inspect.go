@@ -2,15 +2,14 @@ package analyze
 
 import "github.com/yuin/gopher-lua/ast"
 
-// inspector walks a part of the text. expr is called for each expression, and tells whether its
-// parts are walked too. stmt is called for each statement, and tells which of its branches, if it is
-// an if, and whether what stands behind it are walked; nil: all.
+// inspector walks a part of the text. expr gets each expression, and reports whether to walk its parts. stmt
+// gets each statement, and returns what to walk from there. A nil stmt walks everything.
 type inspector struct {
 	expr func(ast.Expr) bool
 	stmt func(ast.Stmt) ways
 }
 
-// ways are what may be walked from a statement.
+// ways are the parts to walk: the two branches of an if, and the statements behind it.
 type ways struct{ yes, no, on bool }
 
 var everywhere = ways{true, true, true}
@@ -78,8 +77,8 @@ func (i *inspector) all(list ...ast.Expr) {
 	}
 }
 
-// parts returns the expressions that an expression consists of, in the order of the text. Those within a
-// function are not among them.
+// parts returns the parts of an expression, in the order of the text. It leaves out the parts inside of a
+// function.
 func parts(e ast.Expr) []ast.Expr {
 	switch n := e.(type) {
 	case *ast.AttrGetExpr:

@@ -6,85 +6,83 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// Kind is one thing that a Lua value may be. Each kind is a type of its own, so that
-// nobody reads a field that means something else for another kind.
+// Kind is one thing that a Lua value may be. Each kind is a Go type of its own. So no code reads a field that
+// means something else for another kind.
 type Kind interface{ key() sortKey }
 
-// The kinds that are one value each.
+// The kinds with one value each.
 type (
 	// Nil is nil.
 	Nil struct{}
-	// Absent is the nil that stands behind the end of a list.
+	// Absent is the nil behind the end of a list.
 	Absent struct{}
-	// Missing is what a command answers where nothing is: false, or nil in version 3
-	// of the protocol, and as tonumber has it. Malformed is the nil of tonumber for what
-	// is stored and is no number.
+	// Missing is a command's answer for a missing value: false, or nil in version 3 of the protocol and after
+	// tonumber. Malformed is the nil that tonumber gives for a stored text that is not a number.
 	Missing struct {
 		Of        Source
 		Nil       bool
 		Malformed bool
 	}
-	// Bool is true or false. Call is not 0 in the first answer of a pcall, and names it.
+	// Bool is true or false. In the first answer of a pcall, Call names the pcall, and is not 0.
 	Bool struct {
 		V    bool
 		Call int
 	}
-	// Str is a constant string. Default is set where it stands in for what was not
-	// there, as in redis.call('GET', KEYS[1]) or '0'.
+	// Str is a constant string. If it stands in for a missing value, Default says which, as in
+	// redis.call('GET', KEYS[1]) or '0'.
 	Str struct {
 		S       string
 		Default Source
 	}
-	// Num is a constant number. Default is as of Str.
+	// Num is a constant number. Default is the same as in Str.
 	Num struct {
 		F       float64
 		Default Source
 	}
-	// Empty is the empty string that stands for the absent optional argument ARGV[Index].
+	// Empty is the empty string of the absent optional argument ARGV[Index].
 	Empty struct{ Index int }
 )
 
-// The kinds that stand for many values.
+// The kinds with many values.
 type (
-	// Text is a string of which only its class is known, and that it starts with KEYS[Start]
-	// where that is not 0. Only entries of the type channels are followed so.
+	// Text is a string with a known class. If Start is not 0, the string starts with KEYS[Start], an entry of
+	// the type channels.
 	Text struct {
 		Class     Class
 		Unit      Unit
 		Start     int
-		Undefined bool   // it may be no JSON: it is that of a number which is, or has zeros in front
-		Code      string // its first word, where that may be the code of an error; a star ends one that may go on
+		Undefined bool   // it may not be JSON: an undefined number, or leading zeros
+		Code      string // the first word, if it may be an error's code; a star: it may go on
 	}
-	// Number is a number of which only its class is known. Within is the table of whose
-	// indices it is one, from Least to its length less Spare. Undefined numbers may be infinite or none at
-	// all, as what is divided by 0 is.
+	// Number is a number with a known class. If Within is not nil, the number is an index of that table. It
+	// is at least Least, and at most the length less Spare. An undefined number may be infinite or NaN, as
+	// after a division by 0.
 	Number struct {
 		Class     Class
 		Unit      Unit
 		Within    *site
-		Least     int // negative: nobody knows
+		Least     int // negative: unknown
 		Spare     int
 		Undefined bool
 	}
-	// Key is KEYS[Index], or any of KEYS where Index is 0.
+	// Key is KEYS[Index]. If Index is 0, it is any entry of KEYS.
 	Key struct{ Index int }
-	// Arg is ARGV[Index], or any of ARGV where Index is 0; as a number where it went
-	// through tonumber. An optional argument that is absent is Empty. Default is as of Str;
-	// only the caller's fence has one.
+	// Arg is ARGV[Index]. If Index is 0, it is any entry of ARGV. If Number is set, tonumber made a number of
+	// it. An absent optional argument is Empty. Default is the same as in Str, and only the caller's fence
+	// has one.
 	Arg struct {
 		Index   int
 		Number  bool
 		Default Source
 	}
-	// Read is a string that a command has read from a key, or a number where it went
-	// through tonumber.
+	// Read is a string that a command read from a key. If Number is set, tonumber made a number of it.
 	Read struct {
 		Source
 		Number bool
 	}
-	// Raised is what the pcall with that number answers for an error that was raised.
-	// In Script it may be a text of Lua; otherwise it is an error reply. Redis' pcall makes
-	// the text of an error reply; Raw is as the handler of xpcall gets it, a table with err.
+	// Raised is the answer of a pcall for an error; Call is the pcall's number. If Script is set, it may be a
+	// text of Lua. Otherwise it is an error reply, and Redis' pcall answers its text. If Raw is set, it is
+	// the table with err that the handler of xpcall gets.
 	Raised struct {
 		Call   int
 		Script bool
@@ -92,61 +90,60 @@ type (
 	}
 )
 
-// The kinds that can be called, or hold other values.
+// The kinds that Lua can call, or that hold other values.
 type (
-	// Command is redis.call, or redis.pcall where Protected is set.
+	// Command is redis.call, or redis.pcall if Protected is set.
 	Command struct{ Protected bool }
-	// Builtin is a global function, a library, or a member of one, by its full name.
+	// Builtin is a global function, a library, or a member of a library, by its full name.
 	Builtin struct{ Name string }
 	// Closure is a function of the script.
 	Closure struct {
 		fn  *function
 		env *env
 	}
-	// Ref is a table.
 	Ref struct{ site *site }
 )
 
-// Unknown is the top of the lattice: nothing is known of the value. Pos is where the
-// knowledge was lost, and Why says how. It never hides a table or a function of the
-// script: those stand beside it.
+// Unknown is the top of the lattice: nothing is known about the value. Pos is the place where the knowledge
+// was lost, and Why says how. Unknown never hides a table or a function of the script, because those stand
+// beside it.
 type Unknown struct {
 	Pos   script.Pos
 	Why   string
-	Found bool // there is a finding about that place already
+	Found bool // a finding already names the place
 }
 
-// Source is what was read from where. The zero Source is no reading.
+// Source says which command read which place. The zero Source is no reading.
 type Source struct {
-	Command string // lower case, of the readings that a guard may compare
+	Command string // lower case; a guard may compare its readings
 	Key     int    // n of KEYS[n]; 0: any
 	Field   string // of a hash; empty: the whole value
 	Chosen  bool   // the field is not a constant
 }
 
-// Class is what is known of a string or a number of which the value is not.
+// Class is the knowledge about a string or a number with an unknown value.
 type Class uint8
 
-// The classes. Those of numbers hold for strings as well, whose text is then such a
-// number.
+// The classes. A class of numbers also holds for strings: the string is then the text of a number in the
+// class.
 const (
-	Any      Class = iota // whatever is stored, or sent
+	Any      Class = iota // any stored or sent value
 	Binary                // 0 or 1
 	Integer               // whole
-	Decimal               // a number, which is whole if what is stored is
+	Decimal               // whole if the stored number is whole
 	Fraction              // it may have a fraction
 	JSON                  // of strings only: JSON
-	Wording               // of strings only: words, which are no number
+	Wording               // of strings only: words that are not a number
 	Label                 // of strings only: one word that names something
-	Built                 // of strings only: a function of the script's or of string has made it
-	Digits                // of strings only: digits that a pattern has found
-	Written               // of strings only: a whole number as tostring writes it, from 1e14 on with an exponent
+	Built                 // of strings only: made by a function of the script or of string
+	Digits                // of strings only: digits that a pattern found
+	Written               // of strings only: a whole number from tostring, with an exponent from 1e14 on
 )
 
 // Unit is what a number counts.
 type Unit uint8
 
-// The units. The header's duration and time are in milliseconds.
+// The units. A duration and a time of the header are in milliseconds.
 const (
 	None Unit = iota
 	Milliseconds
@@ -155,10 +152,10 @@ const (
 	UnixSeconds
 	Microseconds
 	UnixMicroseconds
-	Lost // of a time or a duration, of which nobody can tell what it counts now
+	Lost // was a time or a duration, but its unit is now unknown
 )
 
-// String returns the unit as a message names it.
+// String returns the unit for a message.
 func (u Unit) String() string {
 	return [...]string{"a number", "a duration in milliseconds", "a duration in seconds",
 		"a time in milliseconds since 1970", "a time in seconds since 1970",
@@ -166,7 +163,7 @@ func (u Unit) String() string {
 		"a unit that cannot be told any more"}[u]
 }
 
-// sortKey orders kinds, so that a Value has one form.
+// sortKey orders kinds, so that equal Values look the same.
 type sortKey struct {
 	rank, a, b int
 	f          float64

@@ -8,29 +8,28 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// place is where a number is kept: a local of a running function, by its slot, or a local
-// that several functions use.
+// place is where a number is: in a slot of a running function, or in a local that several functions use.
 type place struct {
 	run  *run
 	slot int
 	cell cell
 }
 
-// count is a number that is held against the length of a list. What a state knows of it is
-// how much larger than the length it is: list[n] is behind the last element where that is 1.
+// count pairs a number with a list. A state knows by how much the number is larger than the length of the
+// list. If it is larger by 1, list[n] is the place behind the last element.
 type count struct {
 	place
 	site *site
 }
 
-// farthest bounds the differences that are known.
+// farthest is the largest known difference.
 const farthest = 8
 
-// hidden returns a place of the running function that no local has: a loop's own counter,
-// or a value that waits for its assignment.
+// hidden returns a place of the running function that no local has. A loop keeps its own counter there, and a
+// value waits there for its assignment.
 func (a *analyzer) hidden(n int) place { return place{run: a.run, slot: -1 - n} }
 
-// placeOf returns where a local is kept; false: it may stand for several.
+// placeOf returns the place of a local; false: the local may stand for several.
 func (a *analyzer) placeOf(st *state, v *variable) (place, bool) {
 	if !v.captured {
 		return place{run: a.run, slot: v.slot}, true
@@ -39,10 +38,10 @@ func (a *analyzer) placeOf(st *state, v *variable) (place, bool) {
 	return place{cell: at}, !st.cells[at].many
 }
 
-// gapless reports whether the length of the table is a certain number at every time.
+// gapless reports whether the length of the table is a definite number at every time.
 func (t *Table) gapless() bool { return t != nil && !t.many && t.Gap == (Gap{}) }
 
-// exactly returns the length, where it is a constant.
+// exactly returns the length, if it is a constant.
 func (t *Table) exactly() (int, bool) {
 	if !t.gapless() || !t.Exact || mayIndex(t.Names, false) {
 		return 0, false
@@ -50,8 +49,8 @@ func (t *Table) exactly() (int, bool) {
 	return len(t.Items), true
 }
 
-// beyond tells how much larger a count is than the length of its list: it is noted, or
-// both are constants.
+// beyond returns by how much a count is larger than the length of its list. The state has noted the
+// difference, or both are constants.
 func (s *state) beyond(c count) (int, bool) {
 	if d, noted := s.lengths[c]; noted {
 		return d, true
@@ -64,7 +63,6 @@ func (s *state) beyond(c count) (int, bool) {
 	return n - length, known
 }
 
-// number returns the constant that a place holds.
 func (s *state) number(at place) (int, bool) {
 	var v Value
 	switch {
@@ -83,7 +81,7 @@ func whole(v Value) (int, bool) {
 	return int(f), known && f == math.Trunc(f) && math.Abs(f) < 1e9
 }
 
-// joinLengths returns what both states know. The locals of both must be as they were.
+// joinLengths returns what both states know. The caller must not have changed the locals of either state.
 func joinLengths(s, t *state) map[count]int {
 	joined := map[count]int{}
 	both := func(c count) {
@@ -99,7 +97,7 @@ func joinLengths(s, t *state) map[count]int {
 	for c := range t.lengths {
 		both(c)
 	}
-	// Constants that differ may differ as the lengths of lists do.
+	// Two different constants may differ by as much as the lengths of the lists do.
 	constants := func(at place) {
 		n, known := s.number(at)
 		m, also := t.number(at)
@@ -123,7 +121,7 @@ func joinLengths(s, t *state) map[count]int {
 	return joined
 }
 
-// note notes what is known of the number at a place.
+// note replaces the knowledge about the number at a place.
 func (s *state) note(at place, differences map[*site]int) {
 	s.forgetCounts(at)
 	for site, d := range differences {
@@ -137,13 +135,13 @@ func (s *state) forgetCounts(at place) {
 	maps.DeleteFunc(s.lengths, func(c count, _ int) bool { return c.place == at })
 }
 
-// forgetRun forgets the numbers of a function that has ended.
+// forgetRun forgets the numbers of an ended function.
 func (s *state) forgetRun(r *run) {
 	maps.DeleteFunc(s.lengths, func(c count, _ int) bool { return c.run == r })
 	s.run = nil
 }
 
-// noted returns what is noted of the number at a place.
+// noted returns what the state notes about the number at a place.
 func (s *state) noted(at place) map[*site]int {
 	var found map[*site]int
 	for c, d := range s.lengths {
@@ -157,7 +155,7 @@ func (s *state) noted(at place) map[*site]int {
 	return found
 }
 
-// grown notes that the list has become longer, by a number that is known.
+// grown notes that the list is longer by a known number.
 func (s *state) grown(at *site, by int) {
 	for c, d := range s.lengths {
 		switch {
@@ -170,16 +168,16 @@ func (s *state) grown(at *site, by int) {
 	}
 }
 
-// resized notes that the list may have another length.
+// resized notes that the list may have any other length.
 func (s *state) resized(at *site) {
 	maps.DeleteFunc(s.lengths, func(c count, _ int) bool { return c.site == at })
 }
 
-// unsure is a growth of which nothing is known.
+// unsure is an unknown growth.
 const unsure = math.MinInt
 
-// replace puts a table into the place of another, which has as many elements, or more by a
-// number that is known. An entry of KEYS or ARGV may stand at another place from then on.
+// replace replaces a table by one with a known number of additional elements. An entry of KEYS or ARGV may be
+// at another place from then on.
 func (s *state) replace(at *site, t *Table, by int) {
 	before, known := s.heap[at].exactly()
 	if t.sent {
@@ -198,7 +196,7 @@ func (s *state) replace(at *site, t *Table, by int) {
 	}
 }
 
-// grows returns by how much a list becomes longer as v is stored behind its last element.
+// grows returns by how much a list grows if the script stores v behind its last element.
 func grows(v Value) int {
 	if v.mayBe(mayVanish) || v.mayBe(isUnknown) {
 		return unsure
@@ -206,8 +204,8 @@ func grows(v Value) int {
 	return 1
 }
 
-// differences tells how a number differs from the lengths of lists. The expression must
-// just have been followed.
+// differences returns the differences between a number and the lengths of lists. The analysis must have
+// followed the expression directly before.
 func (a *analyzer) differences(st *state, e ast.Expr) map[*site]int {
 	switch n := e.(type) {
 	case *ast.IdentExpr:
@@ -251,16 +249,15 @@ func shifted(differences map[*site]int, by int) map[*site]int {
 	return moved
 }
 
-// loopCounters is the first of the hidden places that are of loops.
+// loopCounters is the first hidden place for loops.
 const loopCounters = 1000
 
-// counted is list for values that are assigned: what is known of each as a number, when it
-// has been followed, waits in a hidden place.
+// counted is list for values of an assignment. The knowledge about each number waits in a hidden place for
+// the assignment.
 func (a *analyzer) counted(st *state, exprs []ast.Expr) List {
 	return a.listOf(st, exprs, func(i int) { st.note(a.hidden(2*i), a.differences(st, exprs[i])) })
 }
 
-// forgetHidden forgets the hidden places of an assignment of n values.
 func (a *analyzer) forgetHidden(st *state, n int) {
 	maps.DeleteFunc(st.lengths, func(c count, _ int) bool {
 		return c.run == a.run && -2*n <= c.slot &&
@@ -268,7 +265,7 @@ func (a *analyzer) forgetHidden(st *state, n int) {
 	})
 }
 
-// startCount notes a loop's own counter where it begins with a constant.
+// startCount notes a loop's own counter, if it starts with a constant.
 func (s *state) startCount(at place, first Value) {
 	n, known := whole(first)
 	if !known {
@@ -282,14 +279,13 @@ func (s *state) startCount(at place, first Value) {
 	}
 }
 
-// copyCount notes that a local has the number of a hidden place, plus something.
+// copyCount notes that a local has the number of a hidden place, plus a constant.
 func (a *analyzer) copyCount(st *state, v *variable, hidden place, plus int) {
 	if at, one := a.placeOf(st, v); one {
 		st.note(at, shifted(st.noted(hidden), plus))
 	}
 }
 
-// advanceCount adds to a loop's own counter.
 func (s *state) advanceCount(counter place, by int, known bool) {
 	if !known {
 		s.forgetCounts(counter)
@@ -298,8 +294,8 @@ func (s *state) advanceCount(counter place, by int, known bool) {
 	s.note(counter, shifted(s.noted(counter), by))
 }
 
-// isElement reports whether list[index], which has just been followed, is none of the
-// places behind the end of the list.
+// isElement reports whether list[index] is certainly not behind the end of the list. The analysis must have
+// followed the expression directly before.
 func (a *analyzer) isElement(st *state, n *ast.AttrGetExpr, list, index Value) bool {
 	k, one := list.only()
 	ref, isTable := k.(Ref)
@@ -310,17 +306,17 @@ func (a *analyzer) isElement(st *state, n *ast.AttrGetExpr, list, index Value) b
 	return a.inside(st, ref.site, beyond, known, index)
 }
 
-// inside reports whether an index that is larger than the length of a list by a number is one
-// of its elements.
+// inside reports whether an index is an element of a list. beyond is by how much the index is larger than the
+// length.
 func (a *analyzer) inside(st *state, at *site, beyond int, known bool, index Value) bool {
 	return known && (beyond == 0 && st.heap[at].holds() || beyond <= 0 && index.All(fromOne))
 }
 
-// fromOne reports whether a kind is a number that is at least 1.
 func fromOne(k Kind) bool { n, ok := k.(Number); return ok && n.Within != nil && n.Least > 0 }
 
-// notBeyond notes that a number is not larger than another, which may be the length of a list:
-// if it is at least 1, it is one of its indices. It is, if it is behind the end of some list.
+// notBeyond notes that a number is not above a limit. If the limit is the length of a list, and the number is
+// at least 1, the number is an index of the list. A number is at least 1 if it is behind the end of some
+// list.
 func (a *analyzer) notBeyond(st *state, number, limit ast.Expr) {
 	name, isName := number.(*ast.IdentExpr)
 	length, isLength := limit.(*ast.UnaryLenOpExpr)
@@ -349,8 +345,8 @@ func (a *analyzer) notBeyond(st *state, number, limit ast.Expr) {
 	}
 }
 
-// above notes that a number is larger than another, or as large: where that makes it at least 1
-// and it is no larger than the length of a list, it is one of its indices.
+// above notes that a number is above another, or equal to it. If the number is at least 1, and not above the
+// length of a list, it is an index of the list.
 func (a *analyzer) above(st *state, number, other ast.Expr, limit Value, orEqual bool) {
 	if least, known := limit.Num(); !known || !a.callFree(other) || least < 0 || orEqual && least <= 0 {
 		return
@@ -358,14 +354,14 @@ func (a *analyzer) above(st *state, number, other ast.Expr, limit Value, orEqual
 	a.filled(st, number)
 }
 
-// notZero notes that a number is not equal to another, which may be 0.
+// notZero notes that a number differs from another, which may be 0.
 func (a *analyzer) notZero(st *state, number, other ast.Expr, v Value) {
 	if f, known := v.Num(); known && f == 0 && a.callFree(other) {
 		a.filled(st, number)
 	}
 }
 
-// filled notes that the length of a list, which an expression tells or a local has kept, is not 0.
+// filled notes that the length of a list is not 0. The expression is the length, or a local with the length.
 func (a *analyzer) filled(st *state, number ast.Expr) {
 	switch e := number.(type) {
 	case *ast.UnaryLenOpExpr:
@@ -389,8 +385,7 @@ func (a *analyzer) filled(st *state, number ast.Expr) {
 	}
 }
 
-// mayShrink reports whether one of the lists may have become shorter while expressions
-// were followed.
+// mayShrink reports whether the expressions may have made one of the lists shorter.
 func (a *analyzer) mayShrink(st *state, lists Value, exprs []ast.Expr) bool {
 	shrunk := lists.mayBe(func(k Kind) bool {
 		r, ok := k.(Ref)
@@ -399,7 +394,7 @@ func (a *analyzer) mayShrink(st *state, lists Value, exprs []ast.Expr) bool {
 	return shrunk && slices.ContainsFunc(exprs, func(e ast.Expr) bool { return !a.calm(e) })
 }
 
-// calm reports whether following an expression changes no table.
+// calm reports whether an expression changes no table.
 func (a *analyzer) calm(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.FuncCallExpr:

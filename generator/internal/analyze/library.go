@@ -36,7 +36,7 @@ func (a *analyzer) stringCall(st *state, n ast.Expr, name string, args List) Lis
 			switch captured := Of(Text{Class: Built}, Number{Class: Integer}); {
 			case isUnknown(k):
 				a.unknownCall(n, k.(Unknown))
-			case isRef(k): // its metatable is asked too
+			case isRef(k): // its metatable may answer too
 				a.repeatedly(st, n, func(st *state) Value { return a.lookUp(st, n, Of(k), captured) })
 			case holds(k):
 				a.perhaps(st, n, Of(k), List{Rest: captured, Open: true})
@@ -58,7 +58,7 @@ func (a *analyzer) stringCall(st *state, n ast.Expr, name string, args List) Lis
 	return one(Of(Text{Class: Built, Unit: a.rewritten(args.at(0))}))
 }
 
-// perhaps follows a call that is made any number of times, or not at all.
+// perhaps follows a call that happens any number of times, or never.
 func (a *analyzer) perhaps(st *state, n ast.Expr, callee Value, args List) Value {
 	return a.repeatedly(st, n, func(st *state) Value {
 		l := a.call(st, n, callee, args)
@@ -66,7 +66,7 @@ func (a *analyzer) perhaps(st *state, n ast.Expr, callee Value, args List) Value
 	})
 }
 
-// repeatedly follows something that is done any number of times, or not at all.
+// repeatedly follows an action that happens any number of times, or never.
 func (a *analyzer) repeatedly(st *state, n ast.Expr, once func(*state) Value) Value {
 	var result Value
 	for pass := 0; ; pass++ {
@@ -90,7 +90,7 @@ func (a *analyzer) repeatedly(st *state, n ast.Expr, once func(*state) Value) Va
 	}
 }
 
-// tables returns the tables that a value may be; alone: it is one, and nothing else.
+// tables returns the tables that a value may be; alone: the value is certainly one table.
 func (a *analyzer) tables(st *state, v Value) (refs []Ref, alone bool) {
 	for _, k := range v.kinds {
 		if r, ok := k.(Ref); ok && st.heap[r.site] != nil {
@@ -100,7 +100,7 @@ func (a *analyzer) tables(st *state, v Value) (refs []Ref, alone bool) {
 	return refs, len(v.kinds) == 1 && len(refs) == 1
 }
 
-// change replaces each of the tables that a value may be by one that is longer by a number.
+// change replaces each table that a value may be. The new table is longer by a number.
 func (a *analyzer) change(st *state, v Value, by int, to func(*Table) *Table) {
 	refs, alone := a.tables(st, v)
 	for _, r := range refs {
@@ -135,7 +135,7 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 				u.Items = slices.Clone(t.Items[:last])
 				return &u
 			}
-			// Those behind a place that is certainly there each come one place forward.
+			// The elements behind a place that is certainly filled move forward by one.
 			if at, known := whole(args.at(1)); known && len(args.Items) == 2 && !args.Open && t.gapless() && 1 <= at &&
 				at <= t.sure() {
 				u.Items, u.Pairs = slices.Delete(slices.Clone(t.Items), at-1, at), nil
@@ -161,7 +161,7 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 		return one(Of(Text{Class: Built, Unit: a.rewritten(all, args.at(1))}))
 	case "getn":
 		return one(a.length(st, x))
-	case "maxn": // of all numbers that are indices, whole or not
+	case "maxn": // the largest number that is an index, even a fraction
 		if length := a.length(st, x); length.All(func(k Kind) bool { _, known := k.(Num); return known }) {
 			return one(length)
 		}
@@ -170,20 +170,20 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 		a.useAll(x)
 		found := a.repeatedly(st, n, func(st *state) Value { // the function may change the table
 			l := a.next(st, n, x)
-			if name == "foreachi" { // which counts once, and goes as far though elements are gone by then
+			if name == "foreachi" { // foreachi fixes the number of its calls at the start
 				l = a.nextItem(st, x)
 				l.Items[1] = Join(l.Items[1], trusted(vNil))
 			}
 			called := a.call(st, n, args.at(1), l)
 			return called.at(0)
 		})
-		// nothing where the function has answered nothing, or nil
+		// It answers nothing if the function answers nothing or nil.
 		return List{Rest: present(found), Open: true, lone: true}
 	}
 	return List{}
 }
 
-// structUnpack tells what struct.unpack gives for a format.
+// structUnpack returns the values of struct.unpack for a format.
 func (a *analyzer) structUnpack(format Value) List {
 	unknown := List{Rest: Of(Text{Class: Any}, Number{Class: Any}), Open: true}
 	pattern, known := format.Str()
@@ -200,15 +200,15 @@ func (a *analyzer) structUnpack(format Value) List {
 			l.Items = append(l.Items, Of(Number{Class: Decimal}))
 		case strings.ContainsRune("s", c):
 			l.Items = append(l.Items, Of(Text{Class: Any}))
-		default: // c0 takes the number before it
+		default: // c0 takes the number before it as its length
 			return unknown
 		}
 	}
-	l.Items = append(l.Items, anyIndex) // where it has stopped
+	l.Items = append(l.Items, anyIndex) // the place after the last value
 	return l
 }
 
-// counting is a number of some class that counts what any of the arguments does.
+// counting is a number with the unit of the arguments.
 func (a *analyzer) counting(args List, class Class, undefined bool) Value {
 	v := Of(Number{Class: class, Undefined: undefined})
 	for _, k := range args.all().kinds {
@@ -255,7 +255,7 @@ func (a *analyzer) mathCall(name string, args List) Value {
 				return Value{}
 			case q.known && name == "floor":
 				return Of(Num{F: math.Floor(q.value)})
-			case q.known && name == "ceil" && -1 < q.value && q.value < 0: // the text of it is -0
+			case q.known && name == "ceil" && -1 < q.value && q.value < 0: // its text is -0
 				return Of(Number{Class: Integer})
 			case q.known && name == "ceil":
 				return Of(Num{F: math.Ceil(q.value)})
@@ -289,8 +289,8 @@ func (a *analyzer) mathCall(name string, args List) Value {
 	return Of(Number{Class: Fraction, Undefined: true})
 }
 
-// statusReply makes what redis.status_reply answers: of what is no string, or of several
-// values, an error.
+// statusReply makes the answer of redis.status_reply. For several values, or a value that is not a string, it
+// is an error.
 func (a *analyzer) statusReply(st *state, n ast.Expr, args List) Value {
 	v := args.at(0)
 	word := v.each(func(k Kind) Value {
@@ -341,7 +341,7 @@ func (a *analyzer) redisCall(st *state, n ast.Expr, name string, args List) List
 		}
 		return List{}
 	case "replicate_commands", "acl_check_cmd", "breakpoint":
-		if name == "acl_check_cmd" { // the rights of the user may change
+		if name == "acl_check_cmd" { // an operator may change the rights of the user
 			a.random(n, "redis."+name)
 		}
 		return one(Of(Bool{V: true}, Bool{}))

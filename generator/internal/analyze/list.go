@@ -9,7 +9,7 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// removed is what table.remove(list, at) answers: no value at all where there is none.
+// removed is the answer of table.remove(list, at). If there is no element, it answers no value.
 func (a *analyzer) removed(st *state, list Value, args List) List {
 	var all Value
 	certain := len(args.Items) < 3 && !args.Open
@@ -38,7 +38,7 @@ func (a *analyzer) removed(st *state, list Value, args List) List {
 		}
 	}
 	switch {
-	case all.Bottom(): // no list has anything
+	case all.Bottom(): // all lists are empty
 		return List{}
 	case certain:
 		return one(all)
@@ -46,7 +46,7 @@ func (a *analyzer) removed(st *state, list Value, args List) List {
 	return List{Rest: all, Open: true, lone: true}
 }
 
-// storeAll notes a change of KEYS by a function.
+// storeAll notes that a function changes KEYS.
 func (a *analyzer) storeAll(n ast.Expr, x Value, st *state, order bool) {
 	for _, k := range x.kinds {
 		if r, ok := k.(Ref); ok && st.heap[r.site] != nil && st.heap[r.site].Origin == Keys {
@@ -111,7 +111,7 @@ func (t *Table) insertLeaves(list, at, v Value, pos script.Pos) Gap {
 	return Gap{Pos: pos}
 }
 
-// shuffled returns the list with its items in any order; whole: none is taken away.
+// shuffled returns the list with its items in any order. If whole is set, all items stay.
 func (t *Table) shuffled(whole bool, pos script.Pos) *Table {
 	u := *t
 	u.Pairs = nil
@@ -137,10 +137,10 @@ func (t *Table) shuffled(whole bool, pos script.Pos) *Table {
 	return &u
 }
 
-// append returns the list with an item behind its last.
+// append returns the list with one more item.
 func (t *Table) append(v Value) *Table {
 	for _, item := range t.Items {
-		if !present(item).equal(item) { // the last may be any that is followed by nil
+		if !present(item).equal(item) { // the last item may be any item before a nil
 			return t.place(anyIndex, v)
 		}
 	}
@@ -161,9 +161,9 @@ func (a *analyzer) sort(st *state, n ast.Expr, x, by Value) {
 	a.useAll(x)
 	a.storeAll(n, x, st, true)
 	shuffle := func() { a.change(st, x, 0, func(t *Table) *Table { return t.shuffled(true, a.script.Pos(n)) }) }
-	shuffle() // a comparison that fails leaves the list half sorted
+	shuffle() // a failed comparison leaves the list half sorted
 	a.repeatedly(st, n, func(st *state) Value {
-		var items Value // which the comparisons may change
+		var items Value // the comparisons may change them
 		for _, r := range refs {
 			items = Join(items, present(st.heap[r.site].anyItem()))
 		}
@@ -176,8 +176,8 @@ func (a *analyzer) sort(st *state, n ast.Expr, x, by Value) {
 	shuffle()
 }
 
-// compared follows a comparison that table.sort is given. Where it puts nothing in order, Lua looks
-// behind the list, and an answer for the nil there may put it in the place of an element.
+// compared follows a comparison of table.sort. If the comparison defines no order, Lua compares with the nil
+// behind the list. An answer for that nil may move the nil into the list.
 func (a *analyzer) compared(st *state, n ast.Expr, list, by, items Value) Value {
 	random := len(a.facts.Random)
 	beyond := trusted(vNil)
@@ -190,7 +190,7 @@ func (a *analyzer) compared(st *state, n ast.Expr, list, by, items Value) Value 
 		answers := st.clone()
 		misuses, callees := a.facts.Misuses, maps.Clone(a.callees)
 		a.call(answers, n, by, List{Items: []Value{beyond, items}})
-		a.facts.Misuses, a.callees = misuses, callees // that there is an error for nil is as it should be
+		a.facts.Misuses, a.callees = misuses, callees // an error for nil is correct
 		if !answers.dead {
 			a.change(st, list, unsure, func(t *Table) *Table {
 				w := *t
@@ -198,7 +198,7 @@ func (a *analyzer) compared(st *state, n ast.Expr, list, by, items Value) Value 
 				for i, item := range w.Items {
 					w.Items[i] = Join(item, beyond)
 				}
-				if item := present(t.anyItem()); !item.Bottom() { // which then is behind the list
+				if item := present(t.anyItem()); !item.Bottom() { // the nil takes its place, and the item moves behind the list
 					w.Rest, w.Names = Join(w.Rest, Join(item, beyond)), Join(w.Names, anyIndex)
 				}
 				return &w

@@ -2,7 +2,7 @@ package analyze
 
 import "slices"
 
-// cellOf returns where a local that several functions use is kept.
+// cellOf returns the cell of a local that several functions use.
 func (a *analyzer) cellOf(v *variable) cell {
 	e := a.run.env
 	for e != nil && e.fn != v.owner {
@@ -33,7 +33,7 @@ func (a *analyzer) declare(st *state, v *variable, value Value) {
 	st.cells[at] = held{value, false}
 }
 
-// overwrite forgets what was known of a local as a number.
+// overwrite forgets the number of a local.
 func (a *analyzer) overwrite(st *state, v *variable) {
 	at := place{run: a.run, slot: v.slot}
 	if v.captured {
@@ -42,7 +42,6 @@ func (a *analyzer) overwrite(st *state, v *variable) {
 	st.forgetCounts(at)
 }
 
-// write assigns to a local.
 func (a *analyzer) write(st *state, v *variable, value Value) {
 	a.overwrite(st, v)
 	if !v.captured {
@@ -57,8 +56,8 @@ func (a *analyzer) write(st *state, v *variable, value Value) {
 	st.cells[at] = held{value, before.many}
 }
 
-// alloc makes a table. Where the place has made one that somebody still has, it
-// stands for both from now on.
+// alloc makes a table. If some value still has an earlier table of the same site, the site stands for both
+// tables.
 func (a *analyzer) alloc(st *state, node any, part int, t *Table) Value {
 	at := a.site(node, a.run.env.context, part)
 	if old := st.heap[at]; old != nil && (a.run.recursive || old.many || a.reachable(st, at)) ||
@@ -76,7 +75,7 @@ func (a *analyzer) alloc(st *state, node any, part int, t *Table) Value {
 	return Of(Ref{at})
 }
 
-// reachable reports whether any local or table may hold the table made at that site.
+// reachable reports whether a local or a table may hold the table of a site.
 func (a *analyzer) reachable(st *state, at *site) bool {
 	seen := map[*site]bool{}
 	var in func(Value) bool

@@ -2,8 +2,8 @@ package analyze
 
 import "github.com/yuin/gopher-lua/ast"
 
-// less follows what metatables make of <, <=, > and >=: Lua turns the operands round for
-// the last two, and asks __lt where there is no __le.
+// less follows <, <=, > and >= of metatables. Lua swaps the operands of the last two. If there is no __le,
+// Lua calls __lt.
 func (a *analyzer) less(st *state, n ast.Expr, operator string, left, right Value) Value {
 	if operator == ">" || operator == ">=" {
 		left, right = right, left
@@ -14,8 +14,8 @@ func (a *analyzer) less(st *state, n ast.Expr, operator string, left, right Valu
 	return Join(a.event(st, n, "__le", left, right), a.event(st, n, "__lt", right, left))
 }
 
-// event follows what a metatable makes of an operation, for each operand that has one. Lua hands a
-// single operand over twice.
+// event follows an operation in the metatable of each operand that has one. Lua passes the operand of a minus
+// sign twice.
 func (a *analyzer) event(st *state, n ast.Expr, name string, operands ...Value) Value {
 	var result Value
 	args := List{Items: operands}
@@ -44,8 +44,8 @@ func (a *analyzer) event(st *state, n ast.Expr, name string, operands ...Value) 
 	return result
 }
 
-// lookUp follows object[key] for all that object may be. A table is looked into once,
-// however many metatables lead to it.
+// lookUp follows object[key] for each kind of object. It reads a table once, even if several metatables lead
+// to the table.
 func (a *analyzer) lookUp(st *state, n ast.Expr, object, key Value) Value {
 	return a.lookUpIn(st, n, object, key, map[*site]bool{})
 }
@@ -69,7 +69,7 @@ func (a *analyzer) lookUpIn(st *state, n ast.Expr, object, key Value, seen map[*
 			return a.member(n, k, key)
 		case Text:
 			v := a.method(n, key)
-			if k.Class == Any { // of what is stored, or decoded
+			if k.Class == Any { // stored or decoded
 				return trusted(v)
 			}
 			return v
@@ -89,11 +89,11 @@ func (a *analyzer) lookUpIn(st *state, n ast.Expr, object, key Value, seen map[*
 		case Unknown:
 			return Of(k)
 		}
-		return Value{} // an error when it is reached
+		return Value{} // raises an error at run time
 	})
 }
 
-// handler returns what a metatable has for an event.
+// handler returns the field of a metatable for an event.
 func (a *analyzer) handler(st *state, meta Value, event string) Value {
 	return meta.each(func(k Kind) Value {
 		switch k := k.(type) {
@@ -108,7 +108,7 @@ func (a *analyzer) handler(st *state, meta Value, event string) Value {
 	})
 }
 
-// inherited returns what a metatable gives for an index.
+// inherited returns the value that a metatable gives for an index.
 func (a *analyzer) inherited(st *state, n ast.Expr, object Ref, meta, key Value, seen map[*site]bool) Value {
 	return a.handler(st, meta, "__index").each(func(k Kind) Value {
 		switch k := k.(type) {
@@ -119,11 +119,11 @@ func (a *analyzer) inherited(st *state, n ast.Expr, object Ref, meta, key Value,
 		default:
 			if TypeOf(k) == "nil" {
 				return vNil
-			} else if TypeOf(k) != "function" { // Lua looks into whatever else stands here: a library, a text
+			} else if TypeOf(k) != "function" { // Lua reads the key of any other value, such as a library or a text
 				return a.lookUpIn(st, n, Of(k), key, seen)
 			}
 		}
-		// The value of a call is at most one, whatever else the callee may be.
+		// A call gives one value here, for each kind of callee.
 		a.did.eventful = true
 		after := st.clone()
 		l := a.call(after, n, Of(k), List{Items: []Value{Of(object), key}})
@@ -134,7 +134,7 @@ func (a *analyzer) inherited(st *state, n ast.Expr, object Ref, meta, key Value,
 	})
 }
 
-// newIndex follows what a metatable makes of a store.
+// newIndex follows a store into a table with a metatable.
 func (a *analyzer) newIndex(st *state, target ast.Expr, object Ref, meta, key, v Value) {
 	handler := a.handler(st, meta, "__newindex")
 	for _, k := range handler.kinds {
@@ -152,7 +152,7 @@ func (a *analyzer) newIndex(st *state, target ast.Expr, object Ref, meta, key, v
 	}
 }
 
-// becomesMeta notes the tables that are metatables from here on.
+// becomesMeta notes tables that are metatables from now on.
 func (a *analyzer) becomesMeta(st *state, n ast.Expr, meta Value) {
 	for _, k := range meta.kinds {
 		if r, ok := k.(Ref); ok {
@@ -164,7 +164,7 @@ func (a *analyzer) becomesMeta(st *state, n ast.Expr, meta Value) {
 	}
 }
 
-// metaStored finds what makes the tables weak of which a table is the metatable already.
+// metaStored finds stores into a metatable that make its tables weak.
 func (a *analyzer) metaStored(target ast.Expr, r Ref, key, v Value) {
 	if a.metas[r.site] && v.mayBe(truthy) &&
 		key.mayBe(func(k Kind) bool { return mayEqual(k, Str{S: "__mode"}) }) {

@@ -6,8 +6,8 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// peek tells what an expression stands for that has just been followed, where that is
-// a local or a field of a table that is known. It follows no calls.
+// peek returns the value of an expression after the analysis followed it. The expression is a constant, a
+// local or a field of a known table. peek follows no calls.
 func (a *analyzer) peek(st *state, e ast.Expr) (Value, bool) {
 	switch n := e.(type) {
 	case *ast.IdentExpr:
@@ -40,13 +40,13 @@ func (a *analyzer) peek(st *state, e ast.Expr) (Value, bool) {
 	return Value{}, false
 }
 
-// narrow drops from what an expression stands for the kinds that it turns out not to be.
+// narrow drops kinds from the value of an expression, because a test excludes them.
 func (a *analyzer) narrow(st *state, e ast.Expr, is func(Kind) bool) {
 	a.become(st, e, func(v Value) Value { return v.filter(is) })
 }
 
-// become replaces what an expression that has just been followed stands for by what it
-// turns out to be.
+// become replaces the value of an expression by what a test says about it. The analysis must have followed
+// the expression directly before.
 func (a *analyzer) become(st *state, e ast.Expr, to func(Value) Value) {
 	switch n := e.(type) {
 	case *ast.IdentExpr:
@@ -95,8 +95,8 @@ func (a *analyzer) become(st *state, e ast.Expr, to func(Value) Value) {
 	}
 }
 
-// isIndex notes that a number is the index of an element, where the element turns out not to be
-// nil: a list without a gap has no other numbers.
+// isIndex notes that a number is the index of an element, because the element is not nil. Only an index leads
+// to an element in a list without a gap.
 func (a *analyzer) isIndex(st *state, e ast.Expr, list, index Value, to func(Value) Value) {
 	k, one := list.only()
 	ref, isTable := k.(Ref)
@@ -109,7 +109,6 @@ func (a *analyzer) isIndex(st *state, e ast.Expr, list, index Value, to func(Val
 	}
 }
 
-// withinList returns a number as one of the indices of a list.
 func withinList(v Value, at *site) Value {
 	return v.mapped(func(k Kind) Value {
 		switch n := k.(type) {
@@ -126,7 +125,7 @@ func withinList(v Value, at *site) Value {
 	})
 }
 
-// narrowed returns the table with what stands at one index narrowed.
+// narrowed returns the table with a narrower value at one index.
 func (t *Table) narrowed(index Kind, to func(Value) Value) *Table {
 	if t.many || !t.Meta.Bottom() {
 		return t
@@ -139,7 +138,7 @@ func (t *Table) narrowed(index Kind, to func(Value) Value) *Table {
 			return t
 		}
 		if mayIndex(t.Names, true) {
-			return t // the rest may have it as well
+			return t // the rest may have the name too
 		}
 		return t.setKind(k, after, true)
 	case Num:
@@ -157,8 +156,8 @@ func (t *Table) narrowed(index Kind, to func(Value) Value) *Table {
 	return t
 }
 
-// narrowTo narrows an expression that is equal to a value, or is not. other is the
-// expression that it was compared with, which was followed as well.
+// narrowTo narrows an expression that is equal to a value, or differs from it. other is the other side of the
+// comparison.
 func (a *analyzer) narrowTo(st *state, e, other ast.Expr, to Value, equal bool) {
 	if !a.steady(e, other) {
 		return
@@ -181,8 +180,8 @@ func (a *analyzer) narrowTo(st *state, e, other ast.Expr, to Value, equal bool) 
 	})
 }
 
-// steady reports whether what an expression stands for cannot be changed by following
-// the others: no call in them can reach it.
+// steady reports whether the other expressions leave the value of an expression unchanged. No call in them
+// can change it.
 func (a *analyzer) steady(e ast.Expr, others ...ast.Expr) bool {
 	if name, ok := e.(*ast.IdentExpr); ok {
 		if v := a.names.uses[name]; v != nil && (!v.captured || !v.assigned) {
@@ -204,8 +203,8 @@ func (a *analyzer) steady(e ast.Expr, others ...ast.Expr) bool {
 	return true
 }
 
-// callFree reports whether an expression, which has just been followed, is made of names and fields
-// only, of which no metatable calls a function.
+// callFree reports whether an expression has only names and fields, and no metatable called a function for
+// them. The analysis must have followed the expression directly before.
 func (a *analyzer) callFree(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.IdentExpr, ast.ConstExpr:
@@ -216,15 +215,15 @@ func (a *analyzer) callFree(e ast.Expr) bool {
 	return false
 }
 
-// element returns what a table holds at an index.
+// element returns the value of a table at an index.
 func (a *analyzer) element(st *state, r Ref, index Value) Value {
 	t := st.heap[r.site]
 	v := t.get(index)
 	if t.shrunk || !t.gapless() {
 		return v
 	}
-	// An index that is no larger than the length of the list is never behind its end. The length
-	// itself is 0 where the list is empty.
+	// An index that is not above the length of the list is an element. The length itself is 0 if the list is
+	// empty.
 	if !index.All(func(k Kind) bool {
 		n, ok := k.(Number)
 		return ok && n.Within == r.site && (n.Least > 0 || n.isLengthOf(r.site) && t.holds())
@@ -239,7 +238,6 @@ func (a *analyzer) element(st *state, r Ref, index Value) Value {
 	return v.filter(func(k Kind) bool { return !isAbsent(k) })
 }
 
-// narrowType narrows x in type(x) == 'table'.
 func (a *analyzer) narrowType(st *state, n *ast.RelationalOpExpr, left, right Value, equal bool) {
 	for _, side := range []struct {
 		e, other ast.Expr

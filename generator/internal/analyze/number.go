@@ -13,23 +13,23 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// quantity is what is known of a kind as a number.
+// quantity is the knowledge about a kind as a number.
 type quantity struct {
 	class Class
 	unit  Unit
 	value float64
 	known bool
 
-	undefined bool // as of Number
+	undefined bool // the same as in Number
 }
 
-// Quantity tells what a kind is as a number: its class and unit; false: it is none.
+// Quantity returns the class and the unit of a kind as a number; false: it is not a number.
 func Quantity(s *script.Script, k Kind) (Class, Unit, bool) {
 	q, ok := (&analyzer{script: s}).quantity(k)
 	return q.class, q.unit, ok
 }
 
-// quantity reads a kind as a number, as arithmetic does: strings count as numbers too.
+// quantity reads a kind as a number. Strings are numbers too, as in arithmetic.
 func (a *analyzer) quantity(k Kind) (quantity, bool) {
 	switch k := k.(type) {
 	case Num:
@@ -37,12 +37,12 @@ func (a *analyzer) quantity(k Kind) (quantity, bool) {
 	case Number:
 		return quantity{class: k.Class, unit: k.Unit, undefined: k.Undefined}, true
 	case Text:
-		// so many digits that it is infinite
+		// The digits may be so many that the number is infinite.
 		return quantity{class: numeric(k.Class), unit: k.Unit, undefined: k.Undefined || k.Class == Digits}, true
 	case Str:
 		if f, err := strconv.ParseFloat(strings.TrimSpace(k.S), 64); err == nil && decimal.MatchString(k.S) &&
 			!math.IsInf(f, 0) {
-			if f == 0 && math.Signbit(f) { // the text of it is -0
+			if f == 0 && math.Signbit(f) { // its text is -0
 				return quantity{class: Integer}, true
 			}
 			return quantity{class: classOf(f), value: f, known: true}, true
@@ -57,8 +57,8 @@ func (a *analyzer) quantity(k Kind) (quantity, bool) {
 	return quantity{}, false
 }
 
-// operandOf reads a kind as arithmetic and tonumber do. What the caller sends as a text, and what the
-// script itself has put together, may have a fraction. That what is stored has none is trusted.
+// operandOf reads a kind as arithmetic and tonumber do. A text from the caller or from the script may have a
+// fraction. The analysis trusts that a stored text has none.
 func (a *analyzer) operandOf(k Kind) (quantity, bool) {
 	q, ok := a.quantity(k)
 	if ok && !q.known && q.class == Any {
@@ -76,11 +76,11 @@ func (a *analyzer) operandOf(k Kind) (quantity, bool) {
 
 var (
 	decimal = regexp.MustCompile(`^[ \t\n]*[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?[ \t\n]*$`)
-	// no number of C starts so: not hex, inf or nan
+	// No number in C starts like these words: not hex, inf or nan.
 	words = regexp.MustCompile(`^([G-HJ-MO-Zg-hj-mo-z_:].*)?$`)
 )
 
-// numeric returns the class of the number that a text of some class is.
+// numeric returns the class of the number in a text of a class.
 func numeric(c Class) Class {
 	switch c {
 	case Binary, Integer, Decimal, Fraction:
@@ -91,7 +91,7 @@ func numeric(c Class) Class {
 	return Any
 }
 
-// argClass tells what an argument is as a number.
+// argClass returns the class and the unit of an argument as a number.
 func (a *analyzer) argClass(index int) (Class, Unit) {
 	t, _ := a.declared(index)
 	switch t.Base {
@@ -130,7 +130,7 @@ func (a *analyzer) arithmetic(st *state, n ast.Expr, operator string, left, righ
 			p, ok := a.operandOf(k)
 			q, also := a.operandOf(l)
 			if ok && also {
-				if unary && q.known && q.value == 0 { // its text is -0
+				if unary && q.known && q.value == 0 { // the text of the result is -0
 					q = quantity{class: Integer}
 				}
 				v = Join(v, a.indexed(st, n, operator, k, l, calculate(operator, p, q)))
@@ -138,7 +138,7 @@ func (a *analyzer) arithmetic(st *state, n ast.Expr, operator string, left, righ
 		}
 	}
 	if v.Bottom() && !left.Bottom() && !right.Bottom() {
-		st.dead = true // an error
+		st.dead = true // the operation raises an error
 	}
 	return v
 }
@@ -161,7 +161,7 @@ func calculate(operator string, p, q quantity) Value {
 			f = math.Pow(p.value, q.value)
 		}
 		switch {
-		// C may round otherwise
+		// C may round differently.
 		case (operator == "%" || operator == "^") && !(isExact(p.value) && isExact(q.value) && isExact(f)):
 			p.known = false
 			return calculate(operator, p, q)
@@ -175,7 +175,7 @@ func calculate(operator string, p, q quantity) Value {
 	class := Any
 	switch {
 	case operator == "/" || p.class == Fraction || q.class == Fraction,
-		operator == "^" && !(q.known && q.value >= 0): // 2 ^ -1
+		operator == "^" && !(q.known && q.value >= 0): // such as 2 ^ -1
 		class = Fraction
 	case operator == "-" && p.known && p.value == 1 && q.class == Binary,
 		operator == "*" && p.class == Binary && q.class == Binary:
@@ -188,10 +188,10 @@ func calculate(operator string, p, q quantity) Value {
 		Undefined: p.undefined || q.undefined || divides || operator == "^"})
 }
 
-// isExact reports whether a number is whole, and so small that its neighbours are numbers as well.
+// isExact reports whether a number is whole, and so small that its neighbours are exact too.
 func isExact(f float64) bool { return f == math.Trunc(f) && math.Abs(f) <= 1<<53 }
 
-// needs notes that an optional argument is counted with.
+// needs notes that arithmetic uses an optional argument.
 func (a *analyzer) needs(n ast.Expr, v Value) {
 	for _, k := range v.kinds {
 		index := 0
@@ -211,23 +211,23 @@ func (a *analyzer) needs(n ast.Expr, v Value) {
 
 func isWhole(c Class) bool { return c == Integer || c == Binary }
 
-// Span returns the unit of the difference of two such points in time; of another unit, itself.
+// Span returns the unit of the difference of two times. For any other unit it returns the same unit.
 func (u Unit) Span() Unit { return cmp.Or(spanOf[u], u) }
 
-// spanOf is what the difference of two points in time counts.
+// spanOf is the unit of the difference of two times.
 var spanOf = map[Unit]Unit{UnixMilliseconds: Milliseconds, UnixSeconds: Seconds,
 	UnixMicroseconds: Microseconds}
 
-// Instant reports whether the unit is that of a point in time.
+// Instant reports whether the unit is the unit of a time.
 func (u Unit) Instant() bool { return spanOf[u] != None }
 
-// finer are the units of which a thousand are one of another.
+// finer maps a unit to the unit that is a thousand times smaller.
 var finer = map[Unit]Unit{Seconds: Milliseconds, UnixSeconds: UnixMilliseconds, Milliseconds: Microseconds,
 	UnixMilliseconds: UnixMicroseconds}
 
-// unitOf tells what the result of an operation counts.
+// unitOf returns the unit of the result of an operation.
 func unitOf(operator string, p, q quantity) Unit {
-	// A number of no unit, other than a constant, may be a point in time that was stored.
+	// A number without a unit may be a stored time, unless it is a constant.
 	open := func(q quantity) bool { return q.unit == None && !q.known }
 	span := func(q quantity) bool { return q.unit != None && q.unit != Lost && !q.unit.Instant() }
 	switch operator {
@@ -297,11 +297,11 @@ func differenceOf(p, q Unit) Unit {
 	return None
 }
 
-// larger are the factors between seconds, minutes, hours and days. A number that was multiplied by one, or
-// divided, most likely counts another unit.
+// larger are the factors between seconds, minutes, hours and days. After a multiplication or a division by
+// one of them, a number most likely has another unit.
 var larger = []float64{24, 60}
 
-// scaled tells what a number counts after it was multiplied by a constant.
+// scaled returns the unit of a number after a multiplication by a constant.
 func scaled(u Unit, by float64) Unit {
 	about := func(f float64) bool { return math.Abs(by-f) < f*1e-9 }
 	coarser := func(u Unit) Unit {
@@ -331,8 +331,8 @@ func scaled(u Unit, by float64) Unit {
 	return cmp.Or(to, Lost)
 }
 
-// operate notes that two expressions were operands, so that no error was raised. Where a metatable
-// answers in place of the error, the operands may have been anything.
+// operate notes that two expressions were operands without an error. It drops the kinds that are not
+// operands, but keeps tables, because a metatable may have answered.
 func (a *analyzer) operate(st *state, left, right ast.Expr) {
 	if a.steady(left, right) {
 		a.narrow(st, left, operand)
@@ -342,7 +342,7 @@ func (a *analyzer) operate(st *state, left, right ast.Expr) {
 	}
 }
 
-// operand reports whether a kind can be an operand: with others, an error is raised.
+// operand reports whether a kind can be an operand. Any other kind raises an error.
 func operand(k Kind) bool {
 	switch TypeOf(k) {
 	case "nil", "boolean", "function":
@@ -351,7 +351,6 @@ func operand(k Kind) bool {
 	return true
 }
 
-// concat follows left .. right.
 func (a *analyzer) concat(st *state, n *ast.StringConcatOpExpr) Value {
 	left, right := a.expr(st, n.Lhs), a.expr(st, n.Rhs)
 	var v Value
@@ -366,12 +365,12 @@ func (a *analyzer) concat(st *state, n *ast.StringConcatOpExpr) Value {
 		}
 	}
 	if v.Bottom() && !left.Bottom() && !right.Bottom() {
-		st.dead = true // an error
+		st.dead = true // the operation raises an error
 	}
 	return v
 }
 
-// cutShort finds a time in microseconds of which a text is made. It has 16 digits, and Lua writes 14.
+// cutShort finds a time in microseconds that becomes a text. The time has 16 digits, and Lua writes 14.
 func (a *analyzer) cutShort(n ast.Expr, v Value) {
 	if v.mayBe(func(k Kind) bool { number, is := k.(Number); return is && number.Unit == UnixMicroseconds }) {
 		a.misuse(n, "the text of a time in microseconds has an exponent, and not all of its digits; write "+
@@ -400,8 +399,8 @@ func (a *analyzer) concatKinds(k, l Kind) Value {
 	return Of(Text{Class: Built, Start: a.start(k), Code: startsWith(k), Unit: a.rewritten(Of(k), Of(l))})
 }
 
-// rewritten returns the unit of a text that is made of parts of others: Lost if one of them
-// counts something.
+// rewritten returns the unit of a text that joins several parts. If a part has a unit, the unit of the text
+// is Lost.
 func (a *analyzer) rewritten(parts ...Value) Unit {
 	for _, v := range parts {
 		if v.mayBe(func(k Kind) bool { q, ok := a.quantity(k); return ok && q.unit != None }) {
@@ -411,7 +410,7 @@ func (a *analyzer) rewritten(parts ...Value) Unit {
 	return None
 }
 
-// start returns the n of KEYS[n] if that has the type channels and a text starts with it, or 0.
+// start returns n if a text starts with KEYS[n], and KEYS[n] has the type channels. Otherwise it returns 0.
 func (a *analyzer) start(k Kind) int {
 	switch k := k.(type) {
 	case Text:
@@ -433,7 +432,7 @@ func canConcat(k Kind) bool {
 	return false
 }
 
-// plainText returns the text that a constant becomes where it is joined to others.
+// plainText returns the text of a constant in a concatenation.
 func plainText(k Kind) (string, bool) {
 	if n, ok := k.(Num); ok {
 		return numberText(n.F), plainNumber(n.F)
@@ -441,17 +440,16 @@ func plainText(k Kind) (string, bool) {
 	return constantText(k)
 }
 
-// numberText writes a number as Lua does.
 func numberText(f float64) string { return strconv.FormatFloat(f, 'g', 14, 64) }
 
 // plainNumber reports whether the text of a number is certain.
 func plainNumber(f float64) bool { return f == math.Trunc(f) && math.Abs(f) < 1e14 }
 
-// numberStart is how a number may start, as C reads it: 0x10, inf and nan are numbers too.
+// numberStart matches the start of a number in C. The numbers of C include 0x10, inf and nan.
 var numberStart = regexp.MustCompile(`^[ \t\n\v\f\r]*([-+.0-9iInN]|$)`)
 
-// wording reports whether a text starts as no number does, so that it is none whatever
-// follows: what is behind a NUL counts for nothing.
+// wording reports whether a text starts as no number does, so the whole text is not a number. C ignores the
+// text behind a NUL.
 func wording(k Kind) bool {
 	switch k := k.(type) {
 	case Str:
@@ -462,7 +460,7 @@ func wording(k Kind) bool {
 	return false
 }
 
-// asText is what tostring makes of a kind.
+// asText is the text that tostring makes of a kind.
 func (a *analyzer) asText(k Kind) Value {
 	switch k := k.(type) {
 	case Num:
@@ -503,8 +501,8 @@ func (a *analyzer) asText(k Kind) Value {
 	return Of(k)
 }
 
-// written is the text that tostring makes of a number. What counts time stays below 1e14, but for a time in
-// microseconds.
+// written is the text that tostring makes of a number. A number with a unit of time is below 1e14, except a
+// time in microseconds.
 func written(c Class, u Unit) Text {
 	if c == Integer && (u == None || u == UnixMicroseconds || u == Lost) {
 		c = Written
