@@ -198,7 +198,7 @@ func (a *analyzer) compared(st *state, n ast.Expr, list, by, items Value) Value 
 				for i, item := range w.Items {
 					w.Items[i] = Join(item, beyond)
 				}
-				if item := present(t.anyItem()); !item.Bottom() { // the nil takes its place, and the item moves behind the list
+				if item := present(t.anyItem()); !item.Bottom() { // it moves behind the list
 					w.Rest, w.Names = Join(w.Rest, Join(item, beyond)), Join(w.Names, anyIndex)
 				}
 				return &w

@@ -331,8 +331,8 @@ func scaled(u Unit, by float64) Unit {
 	return cmp.Or(to, Lost)
 }
 
-// operate notes that two expressions were operands without an error. It drops the kinds that are not
-// operands, but keeps tables, because a metatable may have answered.
+// operate notes that two operands raised no error. It must not run if a metatable may have answered in
+// place of the error, because any operand is then possible.
 func (a *analyzer) operate(st *state, left, right ast.Expr) {
 	if a.steady(left, right) {
 		a.narrow(st, left, operand)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// mapBytes returns a text with the letters of a range turned into those that start at another.
-// The servers' Lua knows the letters of ASCII only.
+// mapBytes replaces the letters of a range by the letters of another. The servers' Lua knows only the letters
+// of ASCII.
 func mapBytes(text string, from, to, start byte) string {
 	mapped := []byte(text)
 	for i, b := range mapped {
@@ -26,15 +26,15 @@ func hasPlaces(pattern Value) bool {
 }
 
 var (
-	// sets are the sets of a pattern, between what could be taken for the start of one.
+	// sets matches the sets of a pattern, and first each text that only looks like the start of a set.
 	sets     = regexp.MustCompile(`(?s)%b..|%.|\[\^?(?:%.|[^%])(?:%.|[^\]%])*\]`)
 	captured = regexp.MustCompile(`\(([^()]*)\)`)
 	digits   = regexp.MustCompile(`^(-\??)?((%d|\[0-9\])\+?)+$`)
 )
 
-// onlyDigits reports whether all that a pattern finds are digits, maybe behind a minus. Lua reads it
-// up to its first NUL, where it may find something else. anchors: a ^ at its start stands for the start
-// of the text, rather than for itself.
+// onlyDigits reports whether the matches of a pattern are digits, with or without a minus. Lua reads a
+// pattern up to its first NUL. anchors says that a ^ at the start of the pattern is an anchor, and not a
+// character.
 func onlyDigits(pattern Value, anchors bool) bool {
 	text, known := pattern.Str()
 	text = sets.ReplaceAllStringFunc(text, func(part string) string {
@@ -57,7 +57,7 @@ func onlyDigits(pattern Value, anchors bool) bool {
 		strings.Count(text, "(") == len(found)
 }
 
-// captures is what a match answers.
+// captures are the values of a match.
 func captures(places, onlyDigits bool, unit Unit) List {
 	class := Built
 	if onlyDigits {
@@ -73,7 +73,7 @@ func captures(places, onlyDigits bool, unit Unit) List {
 
 var directive = regexp.MustCompile(`%([-+ #0]*)([0-9]*)(\.[0-9]*)?([a-zA-Z%])`)
 
-// format tells what class of text a format makes.
+// format returns the class of the text that a format makes.
 func (a *analyzer) format(args List) Value {
 	pattern, known := args.at(0).Str()
 	built := Of(Text{Class: Built, Unit: a.rewritten(args.from(1).all())})
@@ -88,7 +88,7 @@ func (a *analyzer) format(args List) Value {
 		return built
 	}
 	start, _, _ := strings.Cut(pattern, found[0][0])
-	padded := found[0][1] != "" && found[0][1] != "0" || found[0][1] == "" && found[0][2] != "" // with spaces
+	padded := found[0][1] != "" && found[0][1] != "0" || found[0][1] == "" && found[0][2] != "" // spaces fill the width
 	switch {
 	case wording(Str{S: start}):
 		return Of(Text{Class: Wording, Code: startsWith(Str{S: start})})
@@ -106,10 +106,10 @@ func (a *analyzer) format(args List) Value {
 	}
 	precision, verb := found[0][3], found[0][4]
 	whole := strings.ContainsAny(verb, "di")
-	none := precision != "" && strings.Trim(precision, ".0") == "" // digits: "." is what ".0" is
+	none := precision != "" && strings.Trim(precision, ".0") == "" // digits: "." means ".0"
 	zeros := found[0][1] == "0" || whole && precision != ""        // %.3d
 	switch {
-	case whole && none: // nothing at all for 0
+	case whole && none: // the text of 0 is empty
 		return built
 	case verb == "f" && none && undefined: // nan or inf
 		return Of(Text{Class: Fraction, Unit: unit, Undefined: true})
@@ -120,7 +120,7 @@ func (a *analyzer) format(args List) Value {
 	case verb == "s" && found[0][0] == "%s":
 		return args.at(1).each(func(k Kind) Value {
 			switch k := k.(type) {
-			case Key: // a short one ends at its first NUL, and is another then
+			case Key: // a short key ends at its first NUL, and is then another text
 				return Of(Text{Class: Built})
 			case Str:
 				if strings.Contains(k.S, "\x00") {

@@ -10,15 +10,15 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// reach is what of the text was followed.
+// reach notes the parts of the text that the analysis followed.
 type reach struct {
-	exprs   map[ast.Expr]bool // names and fields that were read; the calls are in callees
+	exprs   map[ast.Expr]bool // names and fields that the script read; callees has the calls
 	made    map[*function]bool
 	entered map[*function]bool
-	handed  map[*function]bool // to something other than the script's own text, which may call them
+	handed  map[*function]bool // functions that other code than the script's text may call
 	yes, no map[*ast.IfStmt]bool
-	varied  map[*variable]bool // parameters that are given something other than a constant of the text
-	direct  *ast.FuncCallExpr  // the call that is followed next, if it names its function
+	varied  map[*variable]bool // parameters that get other values than constants of the text
+	direct  *ast.FuncCallExpr  // the next call, if it names its function
 }
 
 func newReach() reach {
@@ -29,8 +29,8 @@ func newReach() reach {
 	}
 }
 
-// bind notes which parameters of a function a call gives a constant of the text, or nothing. A call
-// that is not in the text, such as one of a metatable's function, gives anything.
+// bind notes which parameters a call leaves unset or sets to a constant of the text. A call outside of the
+// text may pass any value, such as the call of a metatable's function.
 func (a *analyzer) bind(fn *function, call *ast.FuncCallExpr) {
 	for i, p := range fn.params {
 		if call == nil || !givesConstant(call.Args, i) {
@@ -47,7 +47,7 @@ func givesConstant(args []ast.Expr, i int) bool {
 		return true
 	}
 	switch args[len(args)-1].(type) {
-	case *ast.FuncCallExpr, *ast.Comma3Expr: // which may bring it
+	case *ast.FuncCallExpr, *ast.Comma3Expr: // their results may reach the parameter
 		return false
 	}
 	return true
@@ -60,10 +60,10 @@ func (a *analyzer) closure(n *ast.FunctionExpr) Value {
 	return Of(Closure{fn, a.run.env})
 }
 
-// callbacks are the functions of Lua that call what they are given.
+// callbacks are the functions of Lua that call their arguments.
 var callbacks = []string{"pcall", "xpcall", "table.sort", "table.foreach", "table.foreachi", "string.gsub"}
 
-// handOver notes functions that something other than the script's own text may call.
+// handOver notes functions that other code than the script's text may call.
 func (a *analyzer) handOver(v Value) {
 	for _, k := range v.kinds {
 		if c, ok := k.(Closure); ok {
@@ -72,11 +72,11 @@ func (a *analyzer) handOver(v Value) {
 	}
 }
 
-// events are the fields of a metatable whose functions are followed where Lua calls them.
+// events are the fields of a metatable whose calls the analysis follows.
 var events = strings.Fields("__add __call __concat __div __eq __index __le __lt __metatable __mod __mul " +
 	"__newindex __pow __sub __tostring __unm")
 
-// handOverEvents notes the functions of a metatable that nothing here knows when Lua calls, if it does.
+// handOverEvents notes functions of a metatable whose calls the analysis does not follow.
 func (a *analyzer) handOverEvents(t *Table) {
 	for name, v := range t.Fields {
 		if strings.HasPrefix(name, "__") && !slices.Contains(events, name) {
@@ -85,9 +85,9 @@ func (a *analyzer) handOverEvents(t *Table) {
 	}
 }
 
-// unreached finds calls of commands in the text that were never followed, so that nothing is known of
-// them. That such a call is never made is no more certain than all else that is known: what is
-// proved of the script shall not lean on it. A function that nothing calls is left alone.
+// unreached finds calls of commands that the analysis never followed, so nothing is proved of them. The
+// analysis may be wrong about what the script reaches, so a proof must not depend on it. A function that
+// nothing calls is no finding.
 func (a *analyzer) unreached() {
 	if a.facts.Overrun != nil {
 		return
@@ -110,13 +110,13 @@ func (a *analyzer) unreached() {
 	a.facts.Unreached = slices.Compact(a.facts.Unreached)
 }
 
-// reader tells of parts of the text whether they may call a command, by what stands there alone.
+// reader tells from the text alone whether a part of it may call a command.
 type reader struct {
 	*analyzer
-	values  map[*variable]ast.Expr // what a local is declared with
-	asked   map[*variable]int      // how often a field of a local is read
-	stands  map[*variable]int      // how often a local stands in the text
-	methods []string               // that the text defines
+	values  map[*variable]ast.Expr // the declared value of a local
+	asked   map[*variable]int      // how often the script reads a field of a local
+	stands  map[*variable]int      // how often the text has a local
+	methods []string               // methods that the text defines
 	asking  map[*function]bool     // whether the text of a function may call a command
 }
 
@@ -132,7 +132,7 @@ func (t *reader) gather() {
 	i := &inspector{expr: func(e ast.Expr) bool { return read(e, 1) }, stmt: func(stmt ast.Stmt) ways {
 		switch n := stmt.(type) {
 		case *ast.AssignStmt:
-			for _, target := range n.Lhs { // which is no reading
+			for _, target := range n.Lhs { // a target is not a read
 				read(target, -1)
 			}
 		case *ast.LocalAssignStmt:
@@ -157,7 +157,7 @@ func (t *reader) gather() {
 	}
 }
 
-// report notes what was never followed in a function that was.
+// report notes the parts of a followed function that the analysis never followed.
 func (t *reader) report(stmts []ast.Stmt) {
 	i := &inspector{stmt: t.ways}
 	i.expr = func(e ast.Expr) bool {
@@ -184,16 +184,16 @@ func (t *reader) report(stmts []ast.Stmt) {
 	i.block(stmts)
 }
 
-// ways tells where commands must have been followed. A branch of an if that constants of the text
-// decide is certainly dead: a helper has such branches for other callers, and a script for a switch
-// of its own.
+// ways tells which parts the analysis must have followed. If constants of the text decide an if, one branch
+// is certainly dead. A helper has dead branches for other callers, and a script has them for its own
+// switches.
 func (t *reader) ways(stmt ast.Stmt) ways {
 	n, ok := stmt.(*ast.IfStmt)
 	if !ok || !t.isConstant(n.Condition) {
 		return everywhere
 	}
 	yes, no := t.reach.yes[n], t.reach.no[n]
-	if !yes && !no { // the if itself was never followed
+	if !yes && !no { // the analysis never followed the if
 		return everywhere
 	}
 	return ways{yes, no, yes && no || yes && !leaves(n.Then) || no && !leaves(n.Else)}
@@ -211,7 +211,7 @@ func leaves(stmts []ast.Stmt) bool {
 	return false
 }
 
-// isConstant reports whether nothing but constants of the text decide what an expression is.
+// isConstant reports whether constants of the text alone decide the value of an expression.
 func (t *reader) isConstant(e ast.Expr) bool {
 	switch n := e.(type) {
 	case ast.ConstExpr:
@@ -239,7 +239,7 @@ func (t *reader) isConstant(e ast.Expr) bool {
 		})
 	case *ast.UnaryNotOpExpr:
 		return t.isConstant(n.Expr)
-	case *ast.LogicalOpExpr: // the second may never be asked
+	case *ast.LogicalOpExpr: // Lua may never evaluate the second
 		return t.isConstant(n.Lhs) && (t.isConstant(n.Rhs) || !t.reach.exprs[n.Rhs])
 	case *ast.RelationalOpExpr:
 		return t.isConstant(n.Lhs) && t.isConstant(n.Rhs)
@@ -247,9 +247,9 @@ func (t *reader) isConstant(e ast.Expr) bool {
 	return false
 }
 
-// mayAsk reports whether a call may be one of a command.
+// mayAsk reports whether a call may call a command.
 func (t *reader) mayAsk(n *ast.FuncCallExpr) bool {
-	if n.Func == nil { // a method of a string, if it can be nothing else
+	if n.Func == nil { // a method of a string, unless the script defines the name
 		return !slices.Contains(members["string"], n.Method) || slices.Contains(t.methods, n.Method) ||
 			slices.Contains(t.names.texts, n.Method)
 	}
@@ -261,10 +261,10 @@ func (t *reader) mayAsk(n *ast.FuncCallExpr) bool {
 	return t.mayBeAsking(n.Func)
 }
 
-// mayBeAsking reports whether what an expression stands for may call a command.
+// mayBeAsking reports whether the value of an expression may call a command.
 func (t *reader) mayBeAsking(e ast.Expr) bool {
 	switch n := e.(type) {
-	case *ast.FunctionExpr: // its own text is walked as well
+	case *ast.FunctionExpr: // report walks its text
 		return false
 	case *ast.IdentExpr:
 		v := t.names.uses[n]
@@ -284,7 +284,7 @@ func (t *reader) mayBeAsking(e ast.Expr) bool {
 	return true
 }
 
-// isAsking reports whether what an expression stands for is known to call commands.
+// isAsking reports whether the value of an expression is known to call commands.
 func (t *reader) isAsking(e ast.Expr) bool {
 	switch n := e.(type) {
 	case *ast.IdentExpr:
@@ -300,8 +300,8 @@ func (t *reader) isAsking(e ast.Expr) bool {
 	return false
 }
 
-// asks reports whether the text of a function may call a command, as far as is known of the functions
-// that it calls.
+// asks reports whether the text of a function may call a command. It uses what is known so far about the
+// functions that the text calls.
 func (t *reader) asks(n *ast.FunctionExpr) bool {
 	found := false
 	i := &inspector{}
@@ -314,7 +314,7 @@ func (t *reader) asks(n *ast.FunctionExpr) bool {
 	return found
 }
 
-// library returns the name of the library that an expression stands for, or "".
+// library returns the library that is the value of an expression, or "".
 func (t *reader) library(e ast.Expr) string {
 	name, ok := e.(*ast.IdentExpr)
 	if !ok {

@@ -26,8 +26,8 @@ func Match(s *script.Script, known command.Command, words []Word) *command.Match
 	})
 }
 
-// mayStand reports whether a kind may stand in a place of a syntax. A number is no keyword. Redis writes it with
-// 17 digits.
+// mayStand reports whether a kind may be in a place of a syntax. A number is not a keyword. Redis writes a
+// number with 17 digits.
 func (a *analyzer) mayStand(k Kind, p *command.Place) bool {
 	number := false
 	switch k := k.(type) {
@@ -47,7 +47,7 @@ func (a *analyzer) mayStand(k Kind, p *command.Place) bool {
 	return !number || !p.Keyword
 }
 
-// reply makes what a command answers.
+// reply makes the answer of a command.
 func (a *analyzer) reply(st *state, n ast.Expr, part int, name string, words []Word) Value {
 	known, found := command.Lookup(name, Subcommand(words))
 	if !found && !a.script.Waived("unknown-command") {
@@ -85,7 +85,7 @@ func (a *analyzer) reply(st *state, n ast.Expr, part int, name string, words []W
 	return v
 }
 
-// readings makes the answer of a command of which a guard may ask what it has read from where.
+// readings makes the answer of a command whose readings a guard may compare.
 func (a *analyzer) readings(st *state, n ast.Expr, part *int, name string, words []Word, resp3 bool) (Value,
 	bool) {
 	if len(words) < 2 || words[len(words)-1].Open {
@@ -138,8 +138,8 @@ func (a *analyzer) readings(st *state, n ast.Expr, part *int, name string, words
 	return a.alloc(st, n, *part, t), true
 }
 
-// bitfields makes what BITFIELD answers: a number for each of its parts that reads or writes, and
-// nothing for one that would overflow where it says so.
+// bitfields makes the answer of BITFIELD. It has a number for each part that reads or writes. With OVERFLOW
+// FAIL it has nothing for a part that would overflow.
 func bitfields(words []Word, nothing Value) ([]Value, bool) {
 	var items []Value
 	fails := false
@@ -172,14 +172,14 @@ func bitfields(words []Word, nothing Value) ([]Value, bool) {
 	return items, true
 }
 
-// classes are what is known of a text or a number of some form.
+// classes maps the form of a text or a number to its class.
 var classes = map[command.Form]Class{
 	command.Int: Integer, command.Bit: Binary, command.Label: Label, command.Whole: Integer,
 	command.Decimal: Decimal,
 	command.Real:    Fraction, command.Score: Decimal, command.Float: Fraction,
 }
 
-// UnitOf returns what a value of a type counts.
+// UnitOf returns the unit of a value of a type.
 func UnitOf(t command.Type) Unit {
 	if t.Entry() {
 		return UnixMilliseconds
@@ -254,7 +254,7 @@ func (a *analyzer) buildForm(st *state, n ast.Expr, part *int, r *command.Reply,
 	return a.buildPairs(st, n, part, r, resp3, table)
 }
 
-// buildPairs makes names with values, as the forms say.
+// buildPairs makes pairs of a name and a value, in the form of the reply.
 func (a *analyzer) buildPairs(
 	st *state, n ast.Expr, part *int, r *command.Reply, resp3 bool, table func(*Table) Value,
 ) Value {

@@ -15,38 +15,38 @@ type variable struct {
 	name     string
 	owner    *function
 	slot     int
-	captured bool // a function within the owner uses it
-	assigned bool // it is given another value after its declaration
-	param    int  // its place among the parameters, from 1; 0: it is none
+	captured bool // a function inside of the owner uses it
+	assigned bool // the script assigns to it after its declaration
+	param    int  // its place among the parameters, from 1; 0: it is not a parameter
 }
 
-// function is one function of the script's text. The script itself is the first.
+// function is one function in the text. The script itself is the first function.
 type function struct {
 	id      int
 	outer   *function
 	stmts   []ast.Stmt
 	params  []*variable
 	varargs bool
-	arg     *variable // the table of its varargs, as Lua 5.1 has it
-	dots    bool      // it uses ..., so that arg is nil
+	arg     *variable // the table of varargs in Lua 5.1
+	dots    bool      // it uses ..., so arg is nil
 	slots   int
 	line    int
 }
 
-// names is what the text alone tells: which name means which variable, and what is
-// wrong wherever it stands, even where it is never run.
+// names is the knowledge from the text alone. It has the variable of each name, and each fault that does not
+// depend on the run.
 type names struct {
 	main      *function
 	functions map[*ast.FunctionExpr]*function
 	locals    map[ast.Stmt][]*variable // that a statement declares
 	uses      map[*ast.IdentExpr]*variable
 	texts     []string
-	mentions  map[string]map[int]bool // KEYS and ARGV -> the constant indices of the text
-	others    map[string]int          // KEYS and ARGV -> how often they stand there without one
+	mentions  map[string]map[int]bool // KEYS and ARGV -> the constant indices in the text
+	others    map[string]int          // KEYS and ARGV -> how often the text has them without a constant index
 	misuses   []Misuse
-	reads     []Use // of globals that are not there
+	reads     []Use // of globals that do not exist
 	writes    []Use // of globals
-	unsafe    []Use // of functions that make code nobody can follow
+	unsafe    []Use // of functions that run code that the text does not show
 }
 
 type resolver struct {
@@ -55,7 +55,7 @@ type resolver struct {
 	current *function
 	scope   *scope
 	loops   int
-	forms   map[int][]bool // line -> of each local on it, whether it declares a function
+	forms   map[int][]bool // line -> for each local on it, whether it declares a function
 }
 
 type scope struct {
@@ -83,15 +83,15 @@ func resolve(s *script.Script) *names {
 	return r.names
 }
 
-// localForms tells local function f from local f = function, which the tree does not:
-// only the first may call itself.
+// localForms tells local function f from local f = function, because the tree does not. Only the first form
+// may call itself by its name.
 func localForms(source string) map[int][]bool {
 	if strings.HasPrefix(source, "#!") {
 		source = "--" + source[2:]
 	}
 	forms := map[int][]bool{}
 	scanner, lexer := parse.NewScanner(strings.NewReader(source), ""), &parse.Lexer{}
-	line := 0 // of a local whose next token is due
+	line := 0 // of a local whose next token follows
 	for {
 		token, err := scanner.Scan(lexer)
 		if err != nil || token.Type == parse.EOF {
@@ -188,7 +188,7 @@ func (r *resolver) stmt(stmt ast.Stmt) {
 		r.expr(n.Condition)
 		r.loop(func() { r.block(n.Stmts) })
 	case *ast.RepeatStmt:
-		r.loop(func() { // the condition sees the body's locals
+		r.loop(func() { // the condition sees the locals of the body
 			for _, s := range n.Stmts {
 				r.stmt(s)
 			}
@@ -237,7 +237,7 @@ func (r *resolver) stmt(stmt ast.Stmt) {
 	}
 }
 
-// isFunction consumes the form of the next local of a line.
+// isFunction takes the form of the next local on a line.
 func (r *resolver) isFunction(n *ast.LocalAssignStmt) bool {
 	forms := r.forms[n.Line()]
 	if len(forms) == 0 {
@@ -261,7 +261,7 @@ func (r *resolver) expr(expr ast.Expr) {
 		r.texts = append(r.texts, n.Value)
 	case *ast.Comma3Expr:
 		r.current.dots = true
-		if !r.current.varargs && r.current.outer != nil { // the script itself takes none, and may ask
+		if !r.current.varargs && r.current.outer != nil { // the script itself gets no varargs, and may use them
 			r.misuse(r.script.Pos(n), "... stands in a function that has no ... among its parameters; add it to "+
 				"them, or name the values")
 		}
@@ -275,7 +275,7 @@ func (r *resolver) expr(expr ast.Expr) {
 	}
 }
 
-// mention notes KEYS[1] and the like, wherever it stands.
+// mention notes a constant index of KEYS or ARGV.
 func (r *resolver) mention(n *ast.AttrGetExpr) {
 	table, isName := n.Object.(*ast.IdentExpr)
 	index, isNumber := n.Key.(*ast.NumberExpr)

@@ -8,9 +8,8 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// globals are the names that Redis scripts find, from the allow lists of the
-// server's sandbox. Redis 7.0 has neither os, which newer ones have for os.clock, nor
-// server, which is Valkey's name for redis.
+// globals are the names that Redis scripts may use, from the allow lists of the server's sandbox. Redis 7.0
+// lacks os, which newer servers have for os.clock. It also lacks server, which is Valkey's name for redis.
 var globals = map[string]bool{
 	"KEYS": true, "ARGV": true, "redis": true,
 	"cjson": true, "cmsgpack": true, "bit": true, "struct": true,
@@ -23,8 +22,7 @@ var globals = map[string]bool{
 	"_G": true, "_VERSION": true,
 }
 
-// members are what the libraries have, as a server lists them, and what newer
-// servers add.
+// members are the members of the libraries. The list has those of newer servers too.
 var members = map[string][]string{
 	"redis": strings.Fields("LOG_DEBUG LOG_NOTICE LOG_VERBOSE LOG_WARNING REDIS_VERSION REDIS_VERSION_NUM" +
 		" REPL_ALL REPL_AOF REPL_NONE REPL_REPLICA REPL_SLAVE SERVER_NAME SERVER_VERSION SERVER_VERSION_NUM " +
@@ -46,29 +44,28 @@ var members = map[string][]string{
 	"struct":   strings.Fields("pack size unpack"),
 }
 
-// evasive are the globals with which a script can run or reach what its text
-// does not show.
+// evasive are the globals that let a script run or reach code that its text does not show.
 var evasive = map[string]bool{"load": true, "loadstring": true, "_G": true, "coroutine": true}
 
-// constants are the members of redis that are numbers which may differ between servers.
+// constants are the numbers among the members of redis. They may differ between servers.
 var constants = map[string]bool{
 	"redis.LOG_DEBUG": true, "redis.LOG_NOTICE": true, "redis.LOG_VERBOSE": true, "redis.LOG_WARNING": true,
 	"redis.REDIS_VERSION_NUM": true, "redis.SERVER_VERSION_NUM": true, "redis.VALKEY_VERSION_NUM": true,
 }
 
-// uneven are the members that only some servers have.
+// uneven are the members that some servers lack.
 var uneven = map[string]bool{
 	"redis.SERVER_NAME": true, "redis.SERVER_VERSION": true, "redis.SERVER_VERSION_NUM": true,
 	"redis.VALKEY_VERSION": true, "redis.VALKEY_VERSION_NUM": true, "cjson.decode_array_with_array_mt": true,
 }
 
-// replication are what redis.set_repl takes: the log of the server is 1, its replicas are 2.
+// replication maps names to the values of redis.set_repl: 1 is the log of the server, 2 are its replicas.
 var replication = map[string]float64{
 	"redis.REPL_NONE": 0, "redis.REPL_AOF": 1, "redis.REPL_REPLICA": 2, "redis.REPL_SLAVE": 2,
 	"redis.REPL_ALL": 3,
 }
 
-// member returns what a library has under a name.
+// member returns the member of a library with a name.
 func (a *analyzer) member(n ast.Expr, library Builtin, key Value) Value {
 	list, known := members[library.Name]
 	if !known {
@@ -90,7 +87,7 @@ func (a *analyzer) member(n ast.Expr, library Builtin, key Value) Value {
 	return builtin(library.Name, name)
 }
 
-// builtin returns a member of a library, which may be nil where not every server has it.
+// builtin returns a member of a library. If some servers lack the member, it may be nil.
 func builtin(library, name string) Value {
 	v := memberOf(library, name)
 	if uneven[library+"."+name] {

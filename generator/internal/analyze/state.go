@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// Progress is how far a script is past its guard, on the way to some place.
+// Progress is how far a script is past its guard.
 type Progress uint8
 
-// The steps of a guarded script, each of which a script with a guard may be at.
+// The steps of a script with a guard.
 const (
-	Unchecked Progress = iota // the guard has not been compared
-	Passed                    // it has been, and holds
-	Wrote                     // fenced: data was written, and the fence is not stored
-	Stored                    // fenced: the fence is stored
+	Unchecked Progress = iota // the script has not compared the guard
+	Passed                    // the guard is kept
+	Wrote                     // fenced: the script wrote data, and has not stored the fence
+	Stored                    // fenced: the script stored the fence
 )
 
-// protocol is the set of versions of the protocol in which commands may answer.
+// protocol is a set of versions of the protocol. Commands may answer in each of them.
 type protocol uint8
 
 const (
@@ -24,17 +24,16 @@ const (
 	resp3
 )
 
-// state is all that is known at one place of the script. A nil state is that of a
-// place that is never reached.
+// state is the knowledge at one place of the script. It is nil for a place that the script never reaches.
 type state struct {
-	frame    []Value       // of the locals of the running function, by slot
-	cells    map[cell]held // of the locals that other functions use as well
+	frame    []Value       // locals of the running function, by slot
+	cells    map[cell]held // locals that other functions use too
 	heap     map[*site]*Table
-	lengths  map[count]int // how much larger than the length of a list a number is
+	lengths  map[count]int // by how much a number is larger than the length of a list
 	run      *run          // the running function
 	progress Progress
 	protocol protocol
-	dead     bool // the expression that was just followed never comes to an end
+	dead     bool // the last expression never ends
 }
 
 // cell is a local of one run of its function.
@@ -45,7 +44,7 @@ type cell struct {
 
 type held struct {
 	Value
-	many bool // it stands for several locals: a loop, or several runs, made them
+	many bool // several locals share the cell, from a loop or from several runs
 }
 
 func (s *state) clone() *state {
@@ -60,7 +59,7 @@ func (s *state) clone() *state {
 	return &c
 }
 
-// joinStates returns what is known where two ways meet. It changes neither.
+// joinStates returns what both states know. It changes neither.
 func joinStates(s, t *state) *state {
 	switch {
 	case s == nil || s.dead:
@@ -81,8 +80,8 @@ func joinStates(s, t *state) *state {
 	return j
 }
 
-// proved returns a copy of a state. Where it is past the guard, and meets one that is not, whoever finds a
-// value of its locals and tables is past it: a flag that a branch sets.
+// proved returns a copy of a state. If only this state is past the guard, its values prove the guard after
+// the join. A branch may set a flag in this way.
 func (s *state) proved(other *state) *state {
 	s = s.clone()
 	if s.progress == Unchecked || other.progress != Unchecked {
@@ -104,7 +103,7 @@ func (s *state) proved(other *state) *state {
 	return s
 }
 
-// joinShared joins all but the locals of the running function.
+// joinShared joins everything except the locals of the running function.
 func (s *state) joinShared(t *state) {
 	s.lengths = joinLengths(s, t)
 	for at, other := range t.cells {
@@ -123,7 +122,7 @@ func (s *state) joinShared(t *state) {
 	s.protocol |= t.protocol
 }
 
-// joinProgress returns the step that promises no more than both.
+// joinProgress returns the step that promises no more than either step.
 func joinProgress(p, q Progress) Progress {
 	switch {
 	case p == q:
@@ -133,7 +132,7 @@ func joinProgress(p, q Progress) Progress {
 	case p == Wrote || q == Wrote:
 		return Wrote
 	}
-	return Passed // of Passed and Stored: nothing is owed, and nothing is stored
+	return Passed // Passed and Stored: no write lacks its fence, and the fence may be missing
 }
 
 func (s *state) equal(t *state) bool {
@@ -144,7 +143,7 @@ func (s *state) equal(t *state) bool {
 		maps.EqualFunc(s.heap, t.heap, (*Table).equal) && maps.Equal(s.lengths, t.lengths)
 }
 
-// widenState makes s, which is above before, one that a loop reaches soon.
+// widenState raises s above before, so that a loop soon reaches a fixed point.
 func widenState(before, s *state) {
 	for i := range s.frame {
 		s.frame[i] = widen(before.frame[i], s.frame[i])
@@ -161,15 +160,15 @@ func widenState(before, s *state) {
 	}
 }
 
-// context is the way of calls on which a function runs. One place of the text makes
-// different tables on different ways, so that a helper keeps its callers apart.
+// context is the chain of calls that led to a run of a function. One place in the text makes another table in
+// each context. So a helper keeps the tables of its callers apart.
 type context struct {
 	id    int
-	call  any // the call, in the context around
+	call  any // the call, in the outer context
 	outer *context
 }
 
-// under reports whether a way of calls leads through another.
+// under reports whether a chain of calls contains another.
 func (c *context) under(way *context) bool {
 	for ; c != nil; c = c.outer {
 		if c == way {
@@ -179,7 +178,7 @@ func (c *context) under(way *context) bool {
 	return false
 }
 
-// env is one run of a function, as the functions that it makes see it.
+// env is one run of a function, as the functions in it see it.
 type env struct {
 	id      int
 	fn      *function
@@ -187,12 +186,12 @@ type env struct {
 	outer   *env
 }
 
-// site is where a table is made.
+// site is the place that makes a table.
 type site struct {
 	id      int
 	node    any
 	context *context
-	part    int // of a call that makes several
+	part    int // of a call that makes several tables
 }
 
 type contextKey struct {
@@ -212,7 +211,7 @@ type siteKey struct {
 	part    int
 }
 
-// interned keeps what is made once for its key.
+// interned keeps one object for each key.
 type interned struct {
 	contexts map[contextKey]*context
 	envs     map[envKey]*env

@@ -6,7 +6,7 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// block follows statements. A nil state says that their end is never reached.
+// block follows statements. A nil state says that the script never reaches their end.
 func (a *analyzer) block(st *state, stmts []ast.Stmt) *state {
 	for _, stmt := range stmts {
 		if st = a.stmt(st, stmt); st == nil {
@@ -17,8 +17,7 @@ func (a *analyzer) block(st *state, stmts []ast.Stmt) *state {
 	return st
 }
 
-// forget drops the locals that a block has declared, so that tables which nobody has
-// any more are known to be gone.
+// forget drops the locals of a block. The analysis then knows that unreachable tables are gone.
 func (a *analyzer) forget(st *state, stmts []ast.Stmt) {
 	for _, stmt := range stmts {
 		if _, ok := stmt.(*ast.LocalAssignStmt); ok {
@@ -41,7 +40,7 @@ func (a *analyzer) stmt(st *state, stmt ast.Stmt) *state {
 	return st
 }
 
-// mayRaise notes that an error may be raised here.
+// mayRaise notes that the script may raise an error here.
 func (a *analyzer) mayRaise(st *state) {
 	if n := len(a.caught); n > 0 && !st.dead {
 		c := a.caught[n-1]
@@ -119,14 +118,14 @@ func (a *analyzer) statement(st *state, stmt ast.Stmt) *state {
 			a.run.loops[n-1] = joinStates(a.run.loops[n-1], st)
 		}
 		return nil
-	case *ast.LabelStmt, *ast.GotoStmt: // a finding wherever they stand
+	case *ast.LabelStmt, *ast.GotoStmt: // a finding, at any place
 	default:
 		a.stop(stmt.Line(), "a statement of a form that is not followed")
 	}
 	return st
 }
 
-// blockOf follows statements from a place that may never be reached.
+// blockOf follows statements, even if the script never reaches their start.
 func (a *analyzer) blockOf(st *state, stmts []ast.Stmt) *state {
 	if st == nil || st.dead {
 		return nil
@@ -134,7 +133,7 @@ func (a *analyzer) blockOf(st *state, stmts []ast.Stmt) *state {
 	return a.block(st, stmts)
 }
 
-// loop follows the body of a loop, and joins into out where break leaves it.
+// loop follows the body of a loop, and joins the states of its breaks into out.
 func (a *analyzer) loop(out **state, body func()) {
 	a.run.loops = append(a.run.loops, nil)
 	body()
@@ -143,8 +142,8 @@ func (a *analyzer) loop(out **state, body func()) {
 	a.run.loops = a.run.loops[:last]
 }
 
-// fix follows a loop until nothing new is learned. once follows one pass: again is
-// the state in which the next one starts, out that in which the loop has ended.
+// fix follows a loop until a pass teaches nothing new. once follows one pass. It returns again, the state
+// before the next pass, and out, the state after the loop.
 func (a *analyzer) fix(st *state, line int, once func(*state) (again, out *state)) *state {
 	for pass := 0; ; pass++ {
 		if pass > mostPasses {
@@ -171,9 +170,9 @@ func (a *analyzer) fix(st *state, line int, once func(*state) (again, out *state
 	}
 }
 
-const mostUnrolled = 128 // runs of a body that are followed one by one, over all loops around it
+const mostUnrolled = 128 // runs of a body one by one, over all loops around it
 
-// unroll runs body with the loops around it known to repeat it count times.
+// unroll runs body, and counts count runs of it for the loops inside.
 func (a *analyzer) unroll(count int, body func()) bool {
 	if count == 0 {
 		return true
@@ -248,8 +247,8 @@ func (a *analyzer) numberFor(st *state, n *ast.NumberForStmt) *state {
 	}), counter, hidden)
 }
 
-// counterOf returns the numbers of a loop, or the first of them where there are more than are
-// followed. Lua adds the step to the last number, so that fractions add up their errors.
+// counterOf returns the numbers of a loop. If they are too many to unroll, it returns the first of them. Lua
+// adds the step to the last number, so the errors of fractions add up.
 func counterOf(from, to, by float64) []float64 {
 	var all []float64
 	for i := from - by + by; (by > 0 && i <= to || by < 0 && to <= i) && len(all) <= mostUnrolled; i += by {
@@ -258,7 +257,7 @@ func counterOf(from, to, by float64) []float64 {
 	return all
 }
 
-// endCount forgets the counter of a loop that has ended.
+// endCount forgets the counter of an ended loop.
 func (a *analyzer) endCount(st *state, counter *variable, hidden place) *state {
 	if st != nil {
 		st.frame[counter.slot] = Value{}
@@ -268,7 +267,7 @@ func (a *analyzer) endCount(st *state, counter *variable, hidden place) *state {
 	return st
 }
 
-// whole reports whether a value is a whole number, as far as it is a number.
+// whole reports whether a value is a whole number, if it is a number.
 func (a *analyzer) whole(v Value) bool {
 	return !v.mayBe(func(k Kind) bool {
 		q, ok := a.quantity(k)
@@ -361,7 +360,7 @@ func (a *analyzer) walkList(st *state, n *ast.GenericForStmt, next, over Value,
 	done := a.unroll(count, func() {
 		a.loop(&out, func() {
 			for i := range count {
-				item := st.heap[ref.site].item(float64(i + 1)) // the body may change it
+				item := st.heap[ref.site].item(float64(i + 1)) // the body may change the item
 				out = joinStates(out, whenNil(st, item))
 				item = present(item)
 				if item.Bottom() {
@@ -386,16 +385,16 @@ func (a *analyzer) walkList(st *state, n *ast.GenericForStmt, next, over Value,
 		return nil, false
 	}
 	if st != nil && (st.heap[ref.site].mayGrow(count)) {
-		// The body has appended to the list: the rest is followed as one.
+		// The body appended to the list, so the caller follows the loop as a whole.
 		return nil, false
 	}
 	return clear(joinStates(out, st)), true
 }
 
-// mayGrow reports whether the list may be longer than that.
+// mayGrow reports whether the list may be longer than length.
 func (t *Table) mayGrow(length int) bool { return len(t.Items) > length || mayIndex(t.Names, false) }
 
-// whenNil returns the state in which a loop ends as its item is nil.
+// whenNil returns the state in which a nil item ends the loop.
 func whenNil(st *state, item Value) *state {
 	if present(item).equal(item) {
 		return nil
@@ -425,23 +424,23 @@ func (a *analyzer) assign(st *state, n *ast.AssignStmt) {
 	if st.dead {
 		return
 	}
-	for i, lhs := range slices.Backward(n.Lhs) { // as Lua does
-		a.mayRaise(st) // the store that follows may fail, behind those that are done
+	for i, lhs := range slices.Backward(n.Lhs) { // Lua assigns in this order
+		a.mayRaise(st) // the next store may fail after the earlier ones
 		switch t := lhs.(type) {
 		case *ast.IdentExpr:
 			if v := a.names.uses[t]; v != nil {
 				now := values.at(i)
-				if before := a.read(st, v); !before.mayBe(truthy) { // if not seen then seen = '0' end
+				if before := a.read(st, v); !before.mayBe(truthy) { // such as if not seen then seen = '0' end
 					now = a.defaulted(before, now)
 				}
 				a.write(st, v, now)
 				a.copyCount(st, v, a.hidden(2*i), 0)
 			}
 		case *ast.AttrGetExpr:
-			if targets[i].index.behind { // a list that was made shorter since has another end
+			if targets[i].index.behind { // a shorter list has another end
 				targets[i].index.behind = !a.mayShrink(st, targets[i].object, n.Rhs)
 			}
-			if targets[i].index.last { // so has one that was made longer
+			if targets[i].index.last { // a longer list has another end too
 				targets[i].index.last = !slices.ContainsFunc(n.Rhs, func(e ast.Expr) bool { return !a.calm(e) })
 			}
 			object, key := a.late(st, t.Object, targets[i].object), a.late(st, t.Key, targets[i].index.key)

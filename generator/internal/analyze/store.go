@@ -2,7 +2,6 @@ package analyze
 
 import "github.com/yuin/gopher-lua/ast"
 
-// store follows object[key] = v.
 func (a *analyzer) store(st *state, target ast.Expr, object, key, v Value) {
 	a.storeAt(st, target, object, position{key: key}, v)
 }
@@ -10,9 +9,9 @@ func (a *analyzer) store(st *state, target ast.Expr, object, key, v Value) {
 // position is the index of a store.
 type position struct {
 	key    Value
-	at     place // of what is known of the lengths of lists, as the key was followed
-	behind bool  // it is #list + 1 of the list
-	last   bool  // it is #list of the list
+	at     place // the place of the key's number at the time of its evaluation
+	behind bool  // the key is #list + 1 of the list
+	last   bool  // the key is #list of the list
 }
 
 func (a *analyzer) storeAt(st *state, target ast.Expr, object Value, index position, v Value) {
@@ -45,11 +44,11 @@ func (a *analyzer) storeAt(st *state, target ast.Expr, object Value, index posit
 			a.keepError(target, k, "has something stored in it")
 		case Builtin:
 			if members[k.Name] == nil {
-				continue // an error
+				continue // raises an error at run time
 			}
 			a.facts.Stores = append(a.facts.Stores, Use{Name: k.Name, Pos: a.script.Pos(target)})
 		case Unknown:
-			// It hides no table of the script so far, and must not begin to.
+			// It hides no table of the script, and must not start to.
 			if v.mayBe(holds) {
 				a.misuse(target, "a table or a function is stored in something that is not known, so that nothing can "+
 					"be proved about it; "+
@@ -64,11 +63,11 @@ func (a *analyzer) storeAt(st *state, target ast.Expr, object Value, index posit
 		}
 		return false
 	}) {
-		st.dead = true // an error
+		st.dead = true // the store raises an error
 	}
 }
 
-// stored returns the table after v was stored at an index, and by how much it is longer.
+// stored returns the table after the store of v at an index. It also returns by how much the table is longer.
 func (a *analyzer) stored(st *state, target ast.Expr, r Ref, single bool, index position, v Value) (*Table,
 	int) {
 	t, key := st.heap[r.site], index.key
@@ -107,7 +106,7 @@ func (a *analyzer) isBehind(target *ast.AttrGetExpr) bool {
 	return isLength && isNumber && one.Value == "1" && a.sameExpr(length.Expr, target.Object)
 }
 
-// isLast reports whether what is stored is list[#list], which may be taken away.
+// isLast reports whether a store is to list[#list], which may take the element away.
 func (a *analyzer) isLast(target ast.Expr) bool {
 	field, ok := target.(*ast.AttrGetExpr)
 	if !ok {

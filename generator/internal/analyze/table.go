@@ -7,37 +7,37 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// Origin is where a table comes from.
+// Origin says who makes a table.
 type Origin uint8
 
 // The origins of tables.
 const (
-	Made    Origin = iota // the script makes it
+	Made    Origin = iota // the script
 	Keys                  // KEYS
 	Args                  // ARGV
-	Decoded               // cjson.decode or its like makes it, of text that nobody knows
-	Foreign               // a command answers it of which nothing is known
-	Waived                // a command answers it that the header takes the responsibility for
+	Decoded               // cjson.decode or a similar function, from a text of unknown content
+	Foreign               // a command with an unknown reply
+	Waived                // a command that the header waives
 )
 
-// Table is what is known of a table. It is never changed, only replaced.
+// Table is the knowledge about a table. No code changes a Table; a new one replaces it.
 type Table struct {
 	Origin Origin
-	What   string // of Decoded, Foreign and Waived: what gave it
+	What   string // of Decoded, Foreign and Waived: the function or the command
 
-	Items  []Value          // by the indices 1, 2, 3; never only nil
+	Items  []Value          // at the indices 1, 2, 3; never only nil
 	Fields map[string]Value // by constant names
-	Rest   Value            // by all other indices, and maybe by those above too
+	Rest   Value            // at all other indices, and maybe also at those above
 	Names  Value            // the indices of Rest
-	Pairs  *[2]Value        // of a list that is names and values in turn: what both are
+	Pairs  *[2]Value        // of a list with names and values in turn: both kinds
 	Odd    bool             // with Pairs: the list ends with a name
-	Exact  bool             // its length is that of Items
-	Gap    Gap              // why there may be nothing between its elements; zero: there is none
-	Meta   Value            // its metatable
+	Exact  bool             // the length is that of Items
+	Gap    Gap              // why the list may have a hole; zero: it has none
+	Meta   Value            // the metatable
 
 	Err    bool // a command answers it for an error
-	sent   bool // KEYS or ARGV, with each entry at the place to which the caller has sent it
-	shrunk bool // elements were taken away
+	sent   bool // KEYS or ARGV, with each entry where the caller sent it
+	shrunk bool // the script took elements away
 	some   bool // the list has an element
 	many   bool // it stands for several tables
 }
@@ -73,7 +73,7 @@ func joinTables(t, u *Table) *Table {
 	for i := range n {
 		j.Items = append(j.Items, Join(t.Items[i], u.Items[i]))
 	}
-	for _, item := range slices.Concat(t.Items[n:], u.Items[n:]) { // beyond the shorter one
+	for _, item := range slices.Concat(t.Items[n:], u.Items[n:]) { // beyond the shorter list
 		j.Rest = Join(j.Rest, item)
 		j.Names = Join(j.Names, anyIndex)
 	}
@@ -94,7 +94,7 @@ func joinTables(t, u *Table) *Table {
 	return j
 }
 
-// joinMeta returns what may be the metatable: nil where there may be none.
+// joinMeta joins two metatables. A missing one becomes nil.
 func joinMeta(v, w Value) Value {
 	if v.Bottom() != w.Bottom() {
 		return Join(Join(v, w), vNil)
@@ -102,7 +102,7 @@ func joinMeta(v, w Value) Value {
 	return Join(v, w)
 }
 
-// mapped returns the table with each of its values replaced.
+// mapped returns the table with each value replaced.
 func (t *Table) mapped(to func(Value) Value) *Table {
 	changed := false
 	each := func(v Value) Value {
@@ -131,8 +131,8 @@ func (t *Table) mapped(to func(Value) Value) *Table {
 	return &u
 }
 
-// inTurn tells what stands at the odd and the even places of a list, and whether its
-// last place is an odd one; nil: that is not known.
+// inTurn returns the values at the odd and the even places of a list. It also reports whether the last place
+// is odd. pairs is nil if these are not known.
 func (t *Table) inTurn() (pairs *[2]Value, odd bool) {
 	switch {
 	case t.Pairs != nil:
@@ -183,8 +183,7 @@ var (
 	anyIndex = Of(Number{Class: Integer})
 )
 
-// mayIndex reports whether names, the indices of a table's rest, may have a string,
-// or a number.
+// mayIndex reports whether names, the indices of Rest, may include a string or a number.
 func mayIndex(names Value, isString bool) bool {
 	return names.mayBe(func(k Kind) bool {
 		switch k := k.(type) {
@@ -203,8 +202,8 @@ func mayIndex(names Value, isString bool) bool {
 	})
 }
 
-// get returns what stands at an index. The nil of what a text was decoded to, or of what
-// nobody knows, is trusted to be none where the header says so.
+// get returns the value at an index. In a table of unknown content, the analysis trusts the header that a
+// value is not nil.
 func (t *Table) get(index Value) Value {
 	v := t.at(index)
 	if t.Origin == Made || t.Origin == Keys || t.Origin == Args {
@@ -213,7 +212,7 @@ func (t *Table) get(index Value) Value {
 	return trusted(v)
 }
 
-// trusted marks nil as one that the header may say is none.
+// trusted marks a nil that the header may declare not to be nil.
 func trusted(v Value) Value {
 	return v.mapped(func(k Kind) Value {
 		switch k.(type) {
@@ -247,7 +246,7 @@ func (t *Table) at(index Value) Value {
 		case Raised, Unknown:
 			return Join(t.anyItem(), t.anyField())
 		}
-		return Join(t.Rest, vNil) // a boolean, a table or a function as index
+		return Join(t.Rest, vNil) // the index is a boolean, a table or a function
 	})
 }
 
@@ -279,7 +278,7 @@ func (t *Table) item(f float64) Value {
 	if float64(i) == f && 1 <= i && i <= len(t.Items) {
 		return t.Items[i-1]
 	}
-	switch { // a finding, wherever it stands
+	switch { // a finding, at any place
 	case float64(i) != f:
 		if mayIndex(t.Names, false) {
 			return Join(t.Rest, vNil)
@@ -317,7 +316,7 @@ func (t *Table) item(f float64) Value {
 	return absent
 }
 
-// anyItem returns what may stand at some number.
+// anyItem returns what the table may have at some number.
 func (t *Table) anyItem() Value {
 	v := absent
 	for _, item := range t.Items {
@@ -340,12 +339,12 @@ func (t *Table) anyField() Value {
 	return v
 }
 
-// Elements returns what the list may hold, at any place.
+// Elements returns what the list may have at any place.
 func (t *Table) Elements() Value {
 	return t.anyItem().filter(func(k Kind) bool { _, is := k.(Absent); return !is })
 }
 
-// everything returns all that the table may hold.
+// everything returns all that the table may have.
 func (t *Table) everything() Value {
 	v := t.Rest
 	for _, item := range t.Items {
@@ -357,8 +356,7 @@ func (t *Table) everything() Value {
 	return v
 }
 
-// set returns the table after v has been stored at an index. Where it may leave a gap, pos
-// is why.
+// set returns the table after a store of v at an index. If the store may leave a gap, pos is its place.
 func (t *Table) set(index, v Value, pos script.Pos) *Table {
 	after := t.place(index, v)
 	if left := t.leaves(index, v, pos); left != (Gap{}) {
@@ -428,7 +426,7 @@ func (t *Table) setKind(k Kind, v Value, strong bool) *Table {
 	return &u
 }
 
-// present returns v without nil, which takes an element away.
+// present returns v without nil, because a store of nil takes the element away.
 func present(v Value) Value {
 	return v.filter(func(k Kind) bool {
 		switch k := k.(type) {
@@ -480,10 +478,10 @@ func (t *Table) setItem(f float64, v Value, strong bool) *Table {
 	return &u
 }
 
-// mostItems bounds the lists of which every item is known by itself.
+// mostItems is the largest list in which the analysis knows each item by itself.
 const mostItems = 64
 
-// list returns a table of which only the elements are known.
+// listOf returns a table with these elements. Nothing else is known about the table.
 func listOf(elements Value) *Table {
 	if elements.Bottom() {
 		return emptyTable

@@ -6,7 +6,7 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// noField finds fields of strings, which have only the functions of string.
+// noField finds reads of string fields. Strings have only the functions of string.
 func (a *analyzer) noField(n ast.Expr, object, key Value) {
 	name, constant := key.Str()
 	if !constant || slices.Contains(members["string"], name) ||
@@ -16,7 +16,7 @@ func (a *analyzer) noField(n ast.Expr, object, key Value) {
 	a.misuse(n, DescribeValue(object)+" is a string, which has no "+name+"; for JSON write cjson.decode(…)")
 }
 
-// noIndex notes that something without fields is indexed.
+// noIndex notes that the script reads a field of a value without fields.
 func (a *analyzer) noIndex(n ast.Expr, object Value) {
 	if field, ok := n.(*ast.AttrGetExpr); ok {
 		a.callees[field] = Join(a.callees[field], object)
@@ -47,7 +47,7 @@ func (a *analyzer) useEntries(n ast.Expr, st *state, object, key Value) {
 				if !slices.Contains(uses.Constant, use) {
 					uses.Constant = append(uses.Constant, use)
 				}
-			case Str, Empty: // a field that is not there
+			case Str, Empty: // a field that does not exist
 			default:
 				if !slices.Contains(uses.Computed, pos) {
 					uses.Computed = append(uses.Computed, pos)
@@ -57,7 +57,7 @@ func (a *analyzer) useEntries(n ast.Expr, st *state, object, key Value) {
 	}
 }
 
-// useAll notes that all of KEYS or ARGV is counted or walked through.
+// useAll notes that the script counts or walks all of KEYS or ARGV.
 func (a *analyzer) useAll(v Value) {
 	for _, k := range v.kinds {
 		a.facts.Keys.All = a.facts.Keys.All || k == a.keys.kinds[0]
@@ -65,7 +65,7 @@ func (a *analyzer) useAll(v Value) {
 	}
 }
 
-// useWhole notes that all of KEYS or ARGV is passed on or walked through.
+// useWhole notes that the script passes on or walks all of KEYS or ARGV.
 func (a *analyzer) useWhole(n ast.Expr, v Value) {
 	a.useAll(v)
 	pos := a.script.Pos(n)

@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// Value is what is known of a Lua value: all that it may be. The zero Value is the
-// bottom of the lattice, of what never comes to be; a Value with Unknown among its
-// kinds is the top. A value may be redis.call or something else: both are followed.
+// Value is the set of all that a Lua value may be. The zero Value is the bottom of the lattice: no value ever
+// gets here. A Value with Unknown among its kinds is the top. If a value may be redis.call or something else,
+// the analysis follows both.
 type Value struct {
 	kinds []Kind // sorted, without repetitions
 
-	// A script is past its guard whenever the value turns out to be true, or not to be.
-	// Both hold for values that cannot turn out so.
+	// provesTrue says that the guard is kept whenever the value is true, and provesFalse that it is kept
+	// whenever the value is false. Both hold if the value never has that outcome.
 	provesTrue, provesFalse bool
 }
 
 const (
-	mostStrings = 16 // constants that a value remembers one by one
+	mostStrings = 16 // the most constants that a value keeps one by one
 	mostNumbers = 16
 	mostEntries = 40 // entries of KEYS, and of ARGV
 	mostReads   = 24
@@ -26,10 +26,9 @@ const (
 // Of returns the Value that may be each of kinds.
 func Of(kinds ...Kind) Value { return Value{kinds: normal(kinds)}.settled() }
 
-// Kinds returns all that the value may be, in a fixed order.
 func (v Value) Kinds() []Kind { return v.kinds }
 
-// Bottom reports whether no value ever comes to be here.
+// Bottom reports whether no value ever gets here.
 func (v Value) Bottom() bool { return len(v.kinds) == 0 }
 
 // Top returns where and why the value is unknown.
@@ -41,7 +40,7 @@ func (v Value) Top() (Unknown, bool) {
 	return Unknown{}, false
 }
 
-// Join returns the least Value that may be what either may be.
+// Join returns the smallest Value that covers both.
 func Join(v, w Value) Value {
 	switch {
 	case v.Bottom():
@@ -58,14 +57,14 @@ func Join(v, w Value) Value {
 	}.settled()
 }
 
-// settled gives the flags of a value that they say nothing of one form.
+// settled sets the flag of each outcome that the value never has.
 func (v Value) settled() Value {
 	v.provesTrue = v.provesTrue || !v.mayBe(truthy)
 	v.provesFalse = v.provesFalse || !v.mayBe(falsy)
 	return v
 }
 
-// proving returns v for a state in which the guard is kept whatever v is.
+// proving returns v for a state in which the guard is kept, whatever v is.
 func (v Value) proving() Value {
 	v.provesTrue, v.provesFalse = true, true
 	return v
@@ -78,10 +77,10 @@ func (v Value) equal(w Value) bool {
 	return v.provesTrue == w.provesTrue && v.provesFalse == w.provesFalse && slices.Equal(v.kinds, w.kinds)
 }
 
-// MayBe reports whether any of the kinds is such a one.
+// MayBe reports whether a kind in the value satisfies is.
 func (v Value) MayBe(is func(Kind) bool) bool { return v.mayBe(is) }
 
-// All reports whether every kind is such a one, and there is one.
+// All reports whether every kind in the value satisfies is, and there is a kind.
 func (v Value) All(is func(Kind) bool) bool {
 	return !v.Bottom() && !v.mayBe(func(k Kind) bool { return !is(k) })
 }
@@ -91,10 +90,9 @@ func (v Value) Without(k Kind) Value { return v.filter(func(other Kind) bool { r
 
 func (v Value) mayBe(is func(Kind) bool) bool { return slices.ContainsFunc(v.kinds, is) }
 
-// Filter returns the value without the kinds that it is not.
+// Filter returns the value with only the kinds that satisfy is.
 func (v Value) Filter(is func(Kind) bool) Value { return v.filter(is) }
 
-// filter returns v without the kinds that it is not.
 func (v Value) filter(is func(Kind) bool) Value {
 	if !v.mayBe(func(k Kind) bool { return !is(k) }) {
 		return v
@@ -109,14 +107,14 @@ func (v Value) filter(is func(Kind) bool) Value {
 	return v.settled()
 }
 
-// mapped returns v with its kinds turned into others; it proves what v does.
+// mapped returns v with its kinds replaced. It proves what v proves.
 func (v Value) mapped(to func(Kind) Value) Value {
 	w := v.each(to)
 	w.provesTrue, w.provesFalse = v.provesTrue, v.provesFalse
 	return w.settled()
 }
 
-// each maps every kind of v to what becomes of it.
+// each joins the results of to for every kind of v.
 func (v Value) each(to func(Kind) Value) Value {
 	var all Value
 	for _, k := range v.kinds {
@@ -125,7 +123,7 @@ func (v Value) each(to func(Kind) Value) Value {
 	return all
 }
 
-// only returns the one kind that v is.
+// only returns the single kind of v.
 func (v Value) only() (Kind, bool) {
 	if len(v.kinds) == 1 {
 		return v.kinds[0], true
@@ -152,10 +150,9 @@ func (v Value) Num() (float64, bool) {
 	return n.F, ok
 }
 
-// normal brings a set of kinds into its one form: sorted, without repetitions and
-// without what others stand for. Constants, entries and readings become what stands
-// for all of them when there are too many, each sort by itself, so that the order of
-// joins does not matter.
+// normal gives a set of kinds its one form: sorted, and without repetitions. It drops kinds that another kind
+// covers. If there are too many constants, entries or readings, one kind replaces all of that sort. It treats
+// each sort by itself, so the order of joins does not matter.
 func normal(kinds []Kind) []Kind {
 	kinds = dedupe(slices.Clone(kinds))
 	if len(kinds) < 2 || len(kinds) <= mostNumbers && !slices.ContainsFunc(kinds, gathers) {
@@ -191,7 +188,7 @@ func normal(kinds []Kind) []Kind {
 			return all, is && m.Nil == all.Nil && m.Malformed == all.Malformed
 		})
 	}
-	// The first of several reasons is enough to mend.
+	// The first of several reasons is enough for a mend.
 	for n := len(kinds); n > 1; n-- {
 		_, last := kinds[n-1].(Unknown)
 		_, before := kinds[n-2].(Unknown)
@@ -203,7 +200,7 @@ func normal(kinds []Kind) []Kind {
 	return kinds
 }
 
-// gathers reports whether a kind stands for others in normal.
+// gathers reports whether a kind covers others in normal.
 func gathers(k Kind) bool {
 	switch k := k.(type) {
 	case Text:
@@ -224,8 +221,8 @@ func gathers(k Kind) bool {
 	return false
 }
 
-// collapse replaces the kinds that some kind stands for by it, where there are more
-// than most, or where it is among them already.
+// collapse replaces kinds by the kind that covers them. It does so if there are more than most, or if the
+// covering kind is in the set already.
 func collapse(kinds []Kind, most int, stands func(Kind) (Kind, bool)) []Kind {
 	count, all := 0, Kind(nil)
 	for _, k := range kinds {
@@ -260,8 +257,8 @@ func classOf(f float64) Class {
 	return Fraction
 }
 
-// widen returns a Value above both that is reached after a few steps, whatever a loop
-// does: constants that keep coming become what stands for all of them.
+// widen returns a Value above both. A loop reaches a fixed point after a few steps, because one kind replaces
+// a growing set of constants.
 func widen(before, after Value) Value {
 	joined := Join(before, after)
 	if joined.equal(before) {

@@ -46,7 +46,7 @@ func (a *analyzer) next(st *state, n ast.Expr, x Value) List {
 	return l
 }
 
-// mayBeEmpty reports whether the table may hold nothing.
+// mayBeEmpty reports whether the table may be empty.
 func (t *Table) mayBeEmpty() bool {
 	if t == nil {
 		return false
@@ -70,7 +70,7 @@ func (a *analyzer) nextItem(st *state, x Value) List {
 	for _, k := range x.kinds {
 		switch k := k.(type) {
 		case Ref:
-			if t := st.heap[k.site]; t != nil { // ipairs of Lua 5.1 asks no metatable
+			if t := st.heap[k.site]; t != nil { // ipairs of Lua 5.1 ignores metatables
 				item = Join(item, present(t.anyItem()))
 				if n := (Number{Class: Integer}); t.gapless() {
 					n.Within, n.Least = k.site, 1
@@ -92,7 +92,7 @@ func (a *analyzer) nextItem(st *state, x Value) List {
 // iterate follows a step of for … in.
 func (a *analyzer) iterate(st *state, n *ast.GenericForStmt, next, over, control Value) List {
 	if f, one := next.only(); one && (f == Kind(Builtin{"next"}) || f == Kind(Builtin{"pairs.next"})) {
-		return a.next(st, n.Exprs[0], over) // behind the last there is no value either
+		return a.next(st, n.Exprs[0], over) // a step after the last item has no value either
 	} else if one && f == Kind(Builtin{"ipairs.next"}) {
 		return a.nextItem(st, over)
 	}
@@ -142,16 +142,16 @@ func (a *analyzer) unpack(st *state, n ast.Expr, args List) List {
 			l = List{Rest: Of(k), Open: true}
 		case Builtin:
 			if members[k.Name] == nil {
-				continue // an error
+				continue // raises an error at run time
 			}
 			l = (&Table{Exact: true}).slice(from, to) // a library has no elements
 		case Raised:
 			if !k.Raw {
-				continue // an error
+				continue // raises an error at run time
 			}
 			l = rawError.slice(from, to)
 		default:
-			continue // an error
+			continue // raises an error at run time
 		}
 		all = joinLists(all, &l)
 	}
@@ -162,7 +162,7 @@ func (a *analyzer) unpack(st *state, n ast.Expr, args List) List {
 	return *all
 }
 
-// isLength reports whether a number may come of the length of a list.
+// isLength reports whether a number may come from the length of a list.
 func isLength(k Kind) bool { n, ok := k.(Number); return ok && n.Within != nil }
 
 func (t *Table) slice(from, to Value) List {
@@ -176,7 +176,7 @@ func (t *Table) slice(from, to Value) List {
 		behind = vNil
 	}
 	switch {
-	// the servers cut it to an int
+	// The servers cut the number to an int.
 	case !known || first < 1 || first != math.Trunc(first) || first > math.MaxInt32:
 		return List{Rest: Join(t.Elements(), vNil), Open: true}
 	case bounded && last-first < mostItems:
@@ -200,7 +200,7 @@ func (t *Table) slice(from, to Value) List {
 	if mayIndex(t.Names, false) {
 		l.Rest, l.Open = Join(l.Rest, t.Rest), true
 		if t.Pairs != nil && t.sure() == len(t.Items) && int(first) <= len(t.Items)+1 {
-			shift := len(t.Items) % 2 // of the first that is not among the items
+			shift := len(t.Items) % 2 // of the first place after the items
 			l.Pairs = &[2]Value{t.Pairs[shift], t.Pairs[1-shift]}
 		}
 	}
@@ -242,10 +242,10 @@ func (a *analyzer) lengthOf(st *state, k Kind) Value {
 	return Value{}
 }
 
-// mostUnpacked is how many values unpack answers, whatever is on the stack of Lua besides.
+// mostUnpacked is the number of values that unpack always has room for on Lua's stack.
 const mostUnpacked = 7900
 
-// unpacked returns how many values a call of unpack is written for; 0: the text does not say.
+// unpacked returns for how many values the text writes an unpack; 0: the text does not say.
 func (a *analyzer) unpacked(n ast.Expr, from, to Value) int {
 	if last, known := whole(to); known {
 		first, known := whole(from)
