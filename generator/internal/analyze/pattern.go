@@ -88,7 +88,7 @@ func (a *analyzer) format(args List) Value {
 		return built
 	}
 	start, _, _ := strings.Cut(pattern, found[0][0])
-	padded := found[0][1] != "" && found[0][1] != "0" || found[0][1] == "" && found[0][2] != "" // spaces fill the width
+	padded := found[0][1] != "" && found[0][1] != "0" || found[0][1] == "" && found[0][2] != "" // by spaces
 	switch {
 	case wording(Str{S: start}):
 		return Of(Text{Class: Wording, Code: startsWith(Str{S: start})})

@@ -1,5 +1,5 @@
-// Package audit says what each script is, what it touches, and which rights its user needs.
-// It decides nothing: it writes down what package check has proved.
+// Package audit says what each script is, what it touches, and which rights its user needs. It takes these
+// facts from package check, and proves nothing itself.
 package audit
 
 import (
@@ -13,11 +13,10 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// Script is what an audit says about one script.
 type Script struct {
 	Name     string    `json:"name"`
 	File     string    `json:"file"`
-	Unproved []string  `json:"not_proved,omitempty"` // what is not proved because of its waivers
+	Unproved []string  `json:"not_proved,omitempty"` // what its waivers leave unproved
 	Doc      string    `json:"doc"`
 	Mode     string    `json:"mode"`
 	SHA1     string    `json:"sha1"`
@@ -30,15 +29,16 @@ type Script struct {
 	Waivers  []Waiver  `json:"waivers,omitempty"`
 	ReadOnly bool      `json:"read_only"` // proved: none of its commands writes
 	Cluster  string    `json:"cluster"`
-	// words of ACL SETUSER; ~<name> and &<name> stand for the keys and channels that are passed as name
+	// Words of ACL SETUSER. ~<name> and &<name> stand for the key and the channel that the caller passes as
+	// name.
 	ACL      []string `json:"acl"`
 	ACLWhole bool     `json:"acl_whole"` // false: the script has waivers, and may need more rights
 	Text     string   `json:"text"`
 
-	Rules map[string]int `json:"rules"` // how often each rule was asked of the script
+	Rules map[string]int `json:"rules"` // how often the checker asked each rule about the script
 }
 
-// Key is one KEYS entry, and what the script does to it.
+// Key is one entry of KEYS, and what the script does to the key.
 type Key struct {
 	Place  string `json:"place"`
 	Name   string `json:"name"`
@@ -46,7 +46,7 @@ type Key struct {
 	Doc    string `json:"doc,omitempty"`
 }
 
-// Arg is one ARGV entry.
+// Arg is one entry of ARGV.
 type Arg struct {
 	Place string `json:"place"`
 	Name  string `json:"name"`
@@ -54,7 +54,7 @@ type Arg struct {
 	Doc   string `json:"doc,omitempty"`
 }
 
-// Command is a command and how often it stands in the script.
+// Command is a command, and how often the script has it.
 type Command struct {
 	Name  string `json:"name"`
 	Count int    `json:"count"`
@@ -66,7 +66,7 @@ type Waiver struct {
 	Reason string `json:"reason"`
 }
 
-// Of returns the audit of a script that has no findings, and that the client calls.
+// Of returns the audit of a script without findings, for a client.
 func Of(s *script.Script, report check.Report, c Client) Script {
 	a := Script{
 		Name: s.Name, File: s.Base, Doc: strings.Join(s.Doc, "\n"), Mode: s.Mode.String(),
@@ -101,7 +101,7 @@ func Of(s *script.Script, report check.Report, c Client) Script {
 	return a
 }
 
-// access says what the script does to an entry, through its own index or through any of KEYS.
+// access says what the script does to an entry. The script uses the index of the entry, or any of KEYS.
 func access(p script.Param, used map[int]command.Access) string {
 	all := used[0]
 	for index, a := range used {
@@ -119,7 +119,7 @@ func access(p script.Param, used map[int]command.Access) string {
 	return strings.Join(words, ", ")
 }
 
-// opened says what is not proved because of each waiver.
+// opened says what each waiver leaves unproved.
 var opened = map[string]string{
 	"dynamic-command":    "which commands it runs, and on which keys and channels",
 	"unknown-command":    "what a command that Redis 7.0 does not have does",
@@ -156,23 +156,23 @@ func cluster(s *script.Script, report check.Report) string {
 	return safe
 }
 
-// strayShards reports whether a channel of SPUBLISH does not come from KEYS. The call checks
-// the slots of KEYS only.
+// strayShards reports whether a channel of SPUBLISH does not come from KEYS. A call checks only the slots of
+// KEYS.
 func strayShards(s *script.Script, channels []check.Channel) bool {
 	return slices.ContainsFunc(channels, func(c check.Channel) bool {
 		return c.Sharded && !slices.ContainsFunc(s.Keys, func(p script.Param) bool { return p.Name == c.Entry })
 	})
 }
 
-// acl returns the smallest rule that permits every call of the script from the client: the keys
-// and channels, the commands that call the script, and the commands in it.
+// acl returns the smallest rule that permits every call of the script from the client. It has the keys and
+// channels, the commands that call the script, and the commands in the script.
 func acl(s *script.Script, report check.Report, c Client) []string {
 	readOnly := c.Replicas && !s.Mode.Write
 	var words []string
 	for _, p := range s.Keys {
 		words = append(words, "~<"+p.Name+">")
 	}
-	if report.Patterns { // the server cannot tell which keys a pattern reaches
+	if report.Patterns { // the server cannot tell which keys match a pattern
 		words = append(words, "%R~*")
 	}
 	for _, channel := range report.Channels {
@@ -187,7 +187,7 @@ func acl(s *script.Script, report check.Report, c Client) []string {
 			words = append(words, word)
 		}
 	}
-	if c.Caches { // it sends CLIENT TRACKING when it connects, unless its cache is disabled
+	if c.Caches { // the client sends CLIENT TRACKING when it connects, unless its cache is disabled
 		words = append(words, "+client|tracking")
 	}
 	if readOnly {
@@ -209,12 +209,12 @@ func acl(s *script.Script, report check.Report, c Client) []string {
 	return words
 }
 
-// literal escapes the characters that have a meaning in a channel pattern of an ACL. A pattern
-// cannot have a space, so a ? stands for it, which is any byte.
+// literal escapes the special characters in a channel pattern of an ACL. A pattern cannot have a space, so a
+// ? stands for the space. The ? permits any byte.
 var literal = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `\`, `\\`, ` `, `?`)
 
-// fragments returns the included files by paths that are relative to the script, so that they
-// do not depend on where the generator runs.
+// fragments returns the paths of the included files, relative to the script. They do not depend on where the
+// generator runs.
 func fragments(s *script.Script) []string {
 	var paths []string
 	for _, included := range s.Includes {

@@ -1,11 +1,11 @@
 package audit
 
-// Client is what a rule depends on of the client that calls the scripts.
+// Client has the facts about a client that change the rights of a script.
 type Client struct {
-	Caches   bool // it has a client-side cache, and asks the server to say what changes
-	Replicas bool // it may send calls of scripts that only read to replicas
+	Caches   bool // the client has a client-side cache, and asks the server for invalidations
+	Replicas bool // the client may send calls of read scripts to replicas
 
-	note string // which rights a user needs in addition to the rules of its scripts
+	note string // the rights that a user needs in addition to the rules of its scripts
 }
 
 // Rueidis is rueidis with its default options.
@@ -15,8 +15,8 @@ func Rueidis(replicas bool) Client {
 		"+script|load. A client of a cluster also needs +cluster|slots +cluster|shards +asking.\n"}
 }
 
-// Goredis is go-redis with its default options. What it asks of a server in addition, such as
-// CLIENT SETINFO, it does without.
+// Goredis is go-redis with its default options. It also sends commands such as CLIENT SETINFO, and works
+// without the right to them.
 func Goredis(replicas bool) Client {
 	note := "Each rule is for go-redis. Load also needs +script|load. A client of a cluster also needs " +
 		"+cluster|slots\n" +

@@ -76,21 +76,21 @@ func cell(row [2]string) string {
 	return code(row[1])
 }
 
-// marks are what Markdown, or HTML in it, takes for something else than letters.
+// marks are the characters that Markdown, or HTML in it, does not take as plain text.
 var marks = []struct {
 	mark *regexp.Regexp
 	as   string
 }{
 	{regexp.MustCompile("[\\\\`*<|~_]"), `\$0`},
-	{regexp.MustCompile(`([A-Za-z0-9])\\_([A-Za-z0-9])`), `${1}_$2`}, // within a word it is a letter
+	{regexp.MustCompile(`([A-Za-z0-9])\\_([A-Za-z0-9])`), `${1}_$2`}, // Markdown takes an _ within a word as plain
 	{regexp.MustCompile(`\]([(\[:])`), `\]$1`},
 	{regexp.MustCompile(`&(#?[A-Za-z0-9]+;)`), `\&$1`},
 	{regexp.MustCompile(`(?m)^([ \t]*)([-+=#>])`), `$1\$2`},
 	{regexp.MustCompile(`(?m)^([ \t]*[0-9]+)([.)])`), `$1\$2`},
 }
 
-// prose returns words of a script as a text of Markdown that shows them as they are: a script cannot
-// hide with them what else is said of it.
+// prose returns words of a script as Markdown that shows them unchanged. So a script cannot hide other parts
+// of the audit.
 func prose(text string) string {
 	for _, m := range marks {
 		text = m.mark.ReplaceAllString(text, m.as)
@@ -100,8 +100,8 @@ func prose(text string) string {
 
 var characters = regexp.MustCompile(`[^ A-Za-z0-9]`)
 
-// code returns a text as code in a table, where a bar ends a cell. What a span of code cannot hold is
-// written by the numbers of its characters.
+// code returns a text as code in a table. A bar would end the cell, so code escapes it. It writes characters
+// that a span of code cannot have by their numbers.
 func code(text string) string {
 	if !strings.Contains(text, "`") && !strings.Contains(text, `\|`) {
 		return "`" + strings.ReplaceAll(text, "|", `\|`) + "`"
@@ -111,7 +111,7 @@ func code(text string) string {
 	}) + "</code>"
 }
 
-// rows returns the facts about a script, in the order in which a reader asks for them.
+// rows returns the facts about a script, in the order in which a reader needs them.
 func rows(s Script) [][2]string {
 	table := [][2]string{{"mode", s.Mode}}
 	add := func(name string, values []string) {

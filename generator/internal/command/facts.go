@@ -1,28 +1,28 @@
 package command
 
-// row is what no server tells about a command.
+// row has the facts that no server tells about a command.
 type row struct {
-	Reply   string // as parseReplies reads it; empty: nothing is known of it
+	Reply   string // as parseReplies reads it; empty: unknown
 	Effects Effect
 }
 
-// Effect is a set of things that a command does or depends on, beside the keys that it names.
+// Effect is a set of things that a command does or depends on, apart from the keys in its words.
 type Effect uint8
 
-// The effects that the generator asks about.
+// The effects of a command.
 const (
-	// changes nothing, and counts as a write all the same, because replicas hear of it
+	// The command changes nothing. It counts as a write, because the server sends it to replicas.
 	Replicates Effect = 1 << iota
 	Manages           // changes the server, and no data
-	Sweeps            // reaches keys that nobody names, or another database
-	// the answer changes with time, or with other clients, though no write of the key tells a cache
+	Sweeps            // reaches keys that are not in its words, or another database
+	// The answer changes with time, or with other clients. No write of the key tells a cache.
 	Ages
 )
 
-// Effects returns what the command does beside what its keys say.
+// Effects returns the effects of the command.
 func (c Command) Effects() Effect { return facts[c.Name].Effects }
 
-// facts are the rows. A reply that is missing is one of which nothing is known.
+// facts are the rows. A missing reply is unknown.
 var facts = map[string]row{
 	"append": {"int", 0}, "asking": {"", Manages}, "bitcount": {"int", 0}, "bitfield": {"[int?]", 0},
 	"bitfield_ro": {"[int]", 0},
@@ -122,8 +122,7 @@ var facts = map[string]row{
 	"cluster set-config-epoch": {"", Manages}, "cluster setslot": {"", Manages},
 }
 
-// exclusive are keywords that a command does not take together, beside those that its syntax has as
-// alternatives.
+// exclusive are keywords that exclude each other, in addition to the alternatives in the syntax.
 var exclusive = map[string][][2]string{
 	"zadd":   {{"NX", "GT"}, {"NX", "LT"}},
 	"expire": {{"NX", "GT"}, {"NX", "LT"}}, "pexpire": {{"NX", "GT"}, {"NX", "LT"}},
@@ -131,7 +130,7 @@ var exclusive = map[string][][2]string{
 	"zrange": {{"BYLEX", "WITHSCORES"}},
 }
 
-// needed are keywords that a command takes only with one of others.
+// needed are keywords that need one of the other keywords.
 var needed = map[string]map[string][]string{
 	"zrange": {"LIMIT": {"BYSCORE", "BYLEX"}}, "zrangestore": {"LIMIT": {"BYSCORE", "BYLEX"}},
 	"geosearch": {"ANY": {"COUNT"}}, "geosearchstore": {"ANY": {"COUNT"}},
@@ -139,10 +138,10 @@ var needed = map[string]map[string][]string{
 	"georadiusbymember": {"ANY": {"COUNT"}}, "georadiusbymember_ro": {"ANY": {"COUNT"}},
 }
 
-// Exclusive returns the keywords that the command does not take together.
+// Exclusive returns the keywords that exclude each other.
 func (c Command) Exclusive() [][2]string { return exclusive[c.Name] }
 
-// Needed returns for keywords of which others the command takes them with.
+// Needed returns the keywords that need one of the other keywords.
 func (c Command) Needed() map[string][]string { return needed[c.Name] }
 
 const (

@@ -8,21 +8,21 @@ import (
 	"unicode"
 )
 
-// A syntax is written as the documentation of commands writes it: [ ] stand around what may be left
-// out, ( ) and { } around what belongs together, | between alternatives, and ... behind what may be
-// repeated. Values begin with a small letter, and have their type behind a colon. Optional parts that
-// follow one another and begin with keywords may stand in any order.
+// The notation of a syntax is the notation of the documentation of commands. [ ] contain an optional part,
+// and ( ) and { } contain a group. | separates alternatives, and ... follows a part that may be repeated. A
+// value begins with a small letter, and has its type after a colon. Adjacent optional parts with keywords may
+// be in any order.
 
 // node is a part of a syntax.
 type node struct {
 	place    *Place  // of a word
-	parts    []*node // in turn
+	parts    []*node // one after the other
 	either   []*node // alternatives
 	optional bool
 	many     bool
 }
 
-// automaton is a syntax as states with the places that lead from one to another. State 0 is the first.
+// automaton is a syntax as states. Places lead from one state to another. State 0 is the first.
 type automaton struct {
 	edges [][]edge
 	empty [][]int
@@ -35,10 +35,10 @@ type edge struct {
 	to    int
 }
 
-var compiled sync.Map // of what was asked for: syntax and number of keys -> *automaton
+var compiled sync.Map // (syntax, number of keys) -> *automaton
 
-// automaton returns the states of the command's syntax. Where the words say how many keys follow, it
-// has so many places for them.
+// automaton returns the states of the command's syntax. If the words tell the number of keys, the automaton
+// has one place for each key.
 func (c Command) automaton(w Words) *automaton {
 	n := -1
 	if at := strings.Index(c.Syntax, ":numkeys"); at >= 0 {
@@ -75,7 +75,7 @@ func (a *automaton) state() int {
 
 func (a *automaton) join(from, to int) { a.empty[from] = append(a.empty[from], to) }
 
-// build adds a part behind a state, and returns the state behind it. keys is how many keys follow the
+// build adds a part after a state, and returns the state after the part. keys is the number of keys after the
 // place that counts them; negative: any number.
 func (a *automaton) build(n *node, from int, keys int) int {
 	if n.many {
@@ -129,7 +129,7 @@ func (a *automaton) build(n *node, from int, keys int) int {
 	return to
 }
 
-// free forgets that of several keywords only one may be chosen, because the part may be repeated.
+// free allows all keywords of a choice, because the part may be repeated.
 func (n *node) free() {
 	if n.place != nil {
 		n.place.choice = 0
@@ -139,10 +139,10 @@ func (n *node) free() {
 	}
 }
 
-// counted reports whether there is one such place for each key that the words count.
+// counted reports whether the syntax has the place once for each key.
 func (p *Place) counted() bool { return p.Type == Key || p.Name == "weight" }
 
-// keyed reports whether a part begins with a keyword, whichever alternative is taken.
+// keyed reports whether a part always begins with a keyword.
 func (n *node) keyed() bool {
 	switch {
 	case n.place != nil:
@@ -153,7 +153,7 @@ func (n *node) keyed() bool {
 	return len(n.parts) > 0 && n.parts[0].keyed()
 }
 
-// closure returns the states that are reached from one without a word, itself included.
+// closure returns the states that a state reaches without a word, with the state itself.
 func (a *automaton) closure(s int) map[int]bool { return a.near[s] }
 
 func (a *automaton) reaches(s int, any map[int]bool) bool {
@@ -179,7 +179,6 @@ func (a *automaton) reach(s int) map[int]bool {
 	return seen
 }
 
-// parser reads a syntax.
 type parser struct {
 	tokens  []string
 	choices int
@@ -197,7 +196,7 @@ func parseSyntax(text string) (*node, error) {
 	return n, err
 }
 
-// alternatives reads up to the mark that closes them, and takes it.
+// alternatives reads up to the closing mark, and takes the mark.
 func (p *parser) alternatives(closing string) (*node, error) {
 	all := []*node{{}}
 	for {
@@ -247,7 +246,7 @@ func (p *parser) alternatives(closing string) (*node, error) {
 	return &node{either: all}, nil
 }
 
-// option returns the keyword in front of a value, behind which ~ or = may stand.
+// option returns the keyword before a value. Between them may be ~ or =.
 func option(before []*node) string {
 	for _, n := range slices.Backward(before) {
 		if n.place != nil && n.place.Keyword && unicode.IsUpper(rune(n.place.Name[0])) {

@@ -7,32 +7,31 @@ import (
 	"sync"
 )
 
-// Reply is what a command answers.
+// Reply is an answer of a command.
 type Reply struct {
 	Form   Form
-	Unit   Type     // of a whole number: Seconds and the like; empty: it counts no time
-	Elem   *Reply   // of a list, of a set, or of the values of pairs
+	Unit   Type     // of a whole number: Seconds or the like; empty: it is not a time
+	Elem   *Reply   // of a list, a set, or the values of pairs
 	Elems  []*Reply // of a tuple
-	OrNil  bool     // where there is nothing
-	Single bool     // of scored members: one at most, which is not a list of pairs in version 3
+	OrNil  bool     // nil if the value is missing
+	Single bool     // of scored members: at most one, which is not a list of pairs in version 3
 }
 
-// Form is the form of a reply.
 type Form string
 
-// The forms, as the rows name them.
+// The forms. Each has its name in a row.
 const (
 	Int      Form = "int"      // an integer
 	Bit      Form = "bit"      // 0 or 1
 	Text     Form = "text"     // any string
-	Blank    Form = "blank"    // any string, and the empty one for what is not there
+	Blank    Form = "blank"    // any string; empty for a missing value
 	Sent     Form = "sent"     // a word of the call
-	Label    Form = "label"    // a string of the server's that names something, and is no keyword
+	Label    Form = "label"    // a name from the server, which is not a keyword
 	Whole    Form = "whole"    // a string that is a whole number
-	Decimal  Form = "decimal"  // a string that is a number, and whole if what is stored is
+	Decimal  Form = "decimal"  // a string that is a number, and is whole if the stored number is whole
 	Real     Form = "real"     // a string that is a number
 	Score    Form = "score"    // a double, which is a string in version 2
-	Float    Form = "float"    // a double that may have a fraction whatever is stored
+	Float    Form = "float"    // a double that may have a fraction even if the stored number is whole
 	OK       Form = "ok"       // the status OK
 	Status   Form = "status"   // another status
 	Verbatim Form = "verbatim" // a text, which is a table in version 3
@@ -45,7 +44,7 @@ const (
 	Streams  Form = "streams"  // streams x: pairs of names and values in version 2, a map in version 3
 )
 
-// Replies returns what the call may answer. It is empty where nothing is known of it.
+// Replies returns the possible answers of the call. It is empty if the answer is unknown.
 func (c Command) Replies(m *Match) []*Reply {
 	if !m.OK {
 		return nil
@@ -74,14 +73,14 @@ func (c Command) Replies(m *Match) []*Reply {
 	return all
 }
 
-// replyRow is what a command answers under a condition.
+// replyRow is the answer of a command under a condition.
 type replyRow struct {
 	if_   []string // the call has a word in one of these places
 	once  string   // the call has at most one word in this place
 	parts replyNode
 }
 
-// replyNode is a reply, of which some elements are there only if the call has a word in a place.
+// replyNode is a reply. Some elements exist only if the call has a word in a place.
 type replyNode struct {
 	Reply
 	elem  *replyNode
@@ -89,7 +88,7 @@ type replyNode struct {
 	if_   string
 }
 
-// reply builds the reply for a call; nil where it is not known which elements it has.
+// reply builds the reply for a call; nil: its elements are unknown.
 func (r replyRow) reply(m *Match) *Reply { return r.parts.build(m) }
 
 func (n replyNode) build(m *Match) *Reply {
@@ -132,9 +131,9 @@ func (c Command) replies() []replyRow {
 	return rows
 }
 
-// parseReplies reads rows such as "GET: text?; NX, XX: ok?; 1 member: bit; int": the first whose condition
-// holds is the reply. A condition names places of the syntax, of which the call has one; 1 stands before a
-// place of which it has no more than one.
+// parseReplies reads rows such as "GET: text?; NX, XX: ok?; 1 member: bit; int". The first row with a true
+// condition is the reply. A condition is true if the call has a word in one of its places. If 1 is before a
+// place, the call has at most one word there.
 func parseReplies(text string) ([]replyRow, error) {
 	var rows []replyRow
 	for part := range strings.SplitSeq(text, ";") {

@@ -6,41 +6,41 @@ import (
 	"strings"
 )
 
-// Place is one place of a syntax: a keyword such as NX, or a value such as seconds:s.
+// Place is one place in a syntax. It is a keyword such as NX, or a value such as seconds:s.
 type Place struct {
 	Name    string // of a value; of a keyword, the keyword
 	Type    Type
 	Keyword bool
-	Option  string // the keyword in front of a value
-	choice  int    // of the keyword, where only one of several may be chosen; 0: it is alone
+	Option  string // the keyword before a value
+	choice  int    // a call takes one keyword of each choice; 0: no choice
 }
 
-// Excludes reports whether two keywords are alternatives, of which a call takes one.
+// Excludes reports whether two keywords are alternatives, so a call takes only one.
 func (p *Place) Excludes(q *Place) bool {
 	return p.choice != 0 && p.choice == q.choice && p.Name != q.Name
 }
 
-// Type is what a value is, and what it counts. Replies have those that count time.
+// Type is the kind of a value, and its unit. Replies use the types with a unit of time.
 type Type string
 
 // The types.
 const (
 	Any         Type = ""          // any string
 	Key         Type = "key"       // a key
-	NumKeys     Type = "numkeys"   // how many keys follow
+	NumKeys     Type = "numkeys"   // the number of keys
 	Integer     Type = "integer"   // a whole number
-	Seconds     Type = "s"         // a span of time, in whole seconds
-	Millis      Type = "ms"        // a span of time, in whole milliseconds
-	Micros      Type = "us"        // of replies only: the microseconds since the last second
-	UnixSeconds Type = "unix-s"    // a point in time
-	UnixMillis  Type = "unix-ms"   // a point in time
+	Seconds     Type = "s"         // a duration, in whole seconds
+	Millis      Type = "ms"        // a duration, in whole milliseconds
+	Micros      Type = "us"        // of replies only: microseconds since the last second
+	UnixSeconds Type = "unix-s"    // a time
+	UnixMillis  Type = "unix-ms"   // a time
 	Double      Type = "double"    // a number
-	Timeout     Type = "timeout-s" // a span of time, in seconds that may have a fraction
-	Bound       Type = "bound"     // a number that may have ( in front
+	Timeout     Type = "timeout-s" // a duration, in seconds that may have a fraction
+	Bound       Type = "bound"     // a number, maybe with ( before it
 	EntryID     Type = "entry-id"  // of a stream: milliseconds since 1970, a dash and a number
 	ID          Type = "id"        // the same, or an end of a range
-	NewID       Type = "new-id"    // the same, or * for the server to choose
-	LastID      Type = "last-id"   // the same, or what is last
+	NewID       Type = "new-id"    // the same, or * for a choice of the server
+	LastID      Type = "last-id"   // the same, or a sign for the last entry
 )
 
 // Whole reports whether the value must be a whole number.
@@ -66,7 +66,7 @@ var texts = map[Type]*regexp.Regexp{
 	LastID:  regexp.MustCompile(`^([$+]|[0-9]+(-[0-9]+)?)$`),
 }
 
-// Takes reports whether a server takes the text in this place.
+// Takes reports whether a server takes the text at the place.
 func (p *Place) Takes(text string) bool {
 	if p.Keyword {
 		return strings.EqualFold(p.Name, text)
@@ -82,20 +82,20 @@ func (p *Place) Takes(text string) bool {
 	return known == nil || known.MatchString(text)
 }
 
-// Words are the words behind a command's name, as far as they are known.
+// Words are the words after the name of a command, as far as they are known.
 type Words struct {
-	N    int                           // how many; with Open, the last of them stands for any number
+	N    int                           // how many; with Open, the last stands for any number
 	Open bool                          // the last is a list
-	May  func(word int, p *Place) bool // whether a word may stand in a place
-	Num  func(word int) (int, bool)    // the number that a word is, if that is known
+	May  func(word int, p *Place) bool // whether a word may be at a place
+	Num  func(word int) (int, bool)    // the number in a word, if it is known
 }
 
-// Match is how the words of one call fit into the syntax of its command.
+// Match says how the words of a call fit into the syntax of its command.
 type Match struct {
-	Places [][]*Place // of each word: where it may stand
-	Stop   int        // where OK is false: the word that fits nowhere, or the number of words, if one is missing
-	Wanted []*Place   // and what is taken there
-	OK     bool       // there is a way to read the words
+	Places [][]*Place // the possible places of each word
+	Stop   int        // if not OK: the word that fits nowhere, or the number of words if one is missing
+	Wanted []*Place   // the places that are possible there
+	OK     bool       // the words fit
 
 	syntax *automaton
 	words  Words
@@ -108,8 +108,8 @@ func (c Command) Match(w Words) *Match {
 	return m
 }
 
-// Has reports whether the call has a word in one of the places with these names: surely, whatever
-// the words are that are not known, or perhaps.
+// Has reports whether the call has a word in one of the places with these names. surely holds for all values
+// of the unknown words, and perhaps for some.
 func (m *Match) Has(names ...string) (surely, perhaps bool) {
 	named := func(p *Place) bool { return slices.Contains(names, p.Name) }
 	for _, places := range m.Places {
@@ -125,7 +125,7 @@ func (m *Match) Has(names ...string) (surely, perhaps bool) {
 	return !other.OK, true
 }
 
-// Once reports whether at most one word stands in the place with this name.
+// Once reports whether at most one word is in the place with the name.
 func (m *Match) Once(name string) bool {
 	n := 0
 	for i, places := range m.Places {
@@ -139,8 +139,8 @@ func (m *Match) Once(name string) bool {
 	return n <= 1
 }
 
-// run follows the words forwards, through all states that they may reach, and then backwards, to
-// forget those from which the end is not reached.
+// run follows the words forwards through all reachable states. Then it goes backwards, and drops states that
+// do not lead to the end.
 func (m *Match) run() {
 	w, a := m.words, m.syntax
 	reached := []map[int]bool{a.closure(0)}
@@ -207,7 +207,7 @@ func (m *Match) step(word int, from map[int]bool) map[int]bool {
 	return next
 }
 
-// steps returns the states that any number of words like one lead to, or none of them.
+// steps returns the states after any number of words like one, or after none.
 func (m *Match) steps(word int, from map[int]bool) map[int]bool {
 	all := map[int]bool{}
 	for more := from; len(more) > 0; {

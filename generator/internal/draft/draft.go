@@ -1,5 +1,6 @@
-// Package draft writes a first header for a script that has none. It guesses from the body, and
-// lets package check judge each guess: of several, it keeps the one with the fewest findings.
+// Package draft writes a first header for a script without a header. It guesses from the body, and lets
+// package check judge each guess. Of several guesses it keeps the one with the fewest findings. It does not
+// know what the script is for, so a user has to read the header.
 package draft
 
 import (
@@ -15,7 +16,7 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// ErrHasHeader is the answer for a script that has a header already.
+// ErrHasHeader is the error for a script that already has a header.
 type ErrHasHeader struct {
 	Path string
 	Line int // of a directive
@@ -25,9 +26,9 @@ func (e *ErrHasHeader) Error() string {
 	return fmt.Sprintf("%s has a header already, in line %d; -init writes only the first one", e.Path, e.Line)
 }
 
-// Of returns the text of a script with a first header, and what the user still has to decide. The
-// names in the header are those of the script's locals, where there are some. If the text is no
-// Lua, there are only findings.
+// Of returns the text of a script with a first header, and the decisions that the user still has to make. The
+// header uses the names of the script's locals, if there are some. If the text is not Lua, Of returns only
+// findings.
 func Of(path string, text []byte) ([]byte, []finding.Finding, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		_, findings := script.Parse(path, text)
@@ -60,7 +61,7 @@ func Of(path string, text []byte) ([]byte, []finding.Finding, error) {
 	return []byte(d.text()), finding.Sort(slices.Clone(d.judge())), nil
 }
 
-// withoutHeader returns findings with their places in the text as it is, without the header.
+// withoutHeader returns findings with their places in the original text.
 func (d *draft) withoutHeader(findings []finding.Finding, text string) []finding.Finding {
 	above, added := len(d.before)+len(d.prose), strings.Count(d.text(), "\n")-strings.Count(text, "\n")
 	for i, f := range findings {
@@ -125,7 +126,7 @@ func (d *draft) parse() (*script.Script, []finding.Finding) {
 	return script.Parse(d.path, []byte(d.text()))
 }
 
-// judge returns what the generator says about the script with the header as it is.
+// judge returns the findings about the script with the current header.
 func (d *draft) judge() []finding.Finding {
 	text := d.text()
 	if findings, known := d.judged[text]; known {
@@ -139,7 +140,7 @@ func (d *draft) judge() []finding.Finding {
 	return findings
 }
 
-// count returns the number of findings, of some rules or, without rules, of all.
+// count returns the number of findings of some rules. Without rules, it counts all findings.
 func (d *draft) count(rules ...string) int {
 	n := 0
 	for _, f := range d.judge() {
@@ -150,7 +151,8 @@ func (d *draft) count(rules ...string) int {
 	return n
 }
 
-// choose sets a part of the header to the first of the choices with the fewest findings.
+// choose sets a part of the header to the choice with the fewest findings. If several have the fewest, the
+// first wins.
 func (d *draft) choose(set func(choice string), choices ...string) {
 	best, fewest := choices[0], -1
 	for _, choice := range choices {
@@ -165,11 +167,11 @@ func (d *draft) choose(set func(choice string), choices ...string) {
 	set(best)
 }
 
-// chooseMode declares that the script only reads, unless it writes or may write.
+// chooseMode declares that the script only reads, unless it may write.
 func (d *draft) chooseMode() {
 	d.choose(func(mode string) { d.mode = mode }, "read", "write")
 	if d.mode == "read" && d.count("dynamic-command", "unknown-command") > 0 && !d.readOnly() {
-		d.mode = "write" // nobody knows
+		d.mode = "write" // the commands are not known
 	}
 }
 
@@ -215,8 +217,8 @@ func (d *draft) entries(table string, used analyze.Uses) []param {
 	return list
 }
 
-// narrow leaves out the variadic entry of a table if the others are enough, as for a script that
-// unpacks KEYS to locals.
+// narrow drops the variadic entry of a table if the other entries are enough. A script that unpacks KEYS to
+// locals is an example.
 func (d *draft) narrow(table string, list *[]param) {
 	all := *list
 	n := len(all)
@@ -231,7 +233,6 @@ func (d *draft) narrow(table string, list *[]param) {
 
 var errorStart = regexp.MustCompile(`^([A-Z][A-Z0-9_]+)( |$)`)
 
-// chooseErrors declares the codes that the script replies with.
 func (d *draft) chooseErrors(s *script.Script) {
 	for _, text := range d.replied {
 		m := errorStart.FindStringSubmatch(text)

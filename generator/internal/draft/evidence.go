@@ -11,26 +11,24 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// evidence is what the text of a script says of its entries, beside what following it tells.
+// evidence is what the text of a script says about its entries, in addition to the analysis.
 type evidence struct {
-	names    map[string]map[int]string // of the locals that KEYS[n] and ARGV[n] are stored in
-	unpacked map[string]bool           // tables that are unpacked to locals
-	uses     map[int]use               // what is done with ARGV[n]; 0: with any of ARGV
+	names    map[string]map[int]string // the locals that have KEYS[n] and ARGV[n]
+	unpacked map[string]bool           // tables that the script unpacks to locals
+	uses     map[int]use               // what the script does with ARGV[n]; 0: with any of ARGV
 	replied  []string                  // texts of error replies
-	fields   []string                  // names of the locals in the first table that is returned
-	taken    map[string]bool           // names of the header, as fields of Go
+	fields   []string                  // names of the locals in the first returned table
+	taken    map[string]bool           // names in the header, as Go fields
 }
 
-// use is what a script does with an argument.
 type use struct{ number, json, bytes bool }
 
-// entry is one of KEYS or ARGV; with index 0, any of them.
+// entry is an entry of KEYS or ARGV. If index is 0, it is any entry.
 type entry struct {
 	table string
 	index int
 }
 
-// gather walks through the script.
 func gather(s *script.Script) evidence {
 	e := evidence{names: map[string]map[int]string{"KEYS": {}, "ARGV": {}}, unpacked: map[string]bool{},
 		uses: map[int]use{}, taken: map[string]bool{}}
@@ -44,11 +42,11 @@ func gather(s *script.Script) evidence {
 	return e
 }
 
-// assign notes which locals an entry is stored in.
+// assign notes which locals have an entry.
 func (e *evidence) assign(n *ast.LocalAssignStmt, locals map[string]entry) {
 	store := func(name string, of entry) {
 		if other, twice := locals[name]; twice && other != of {
-			of = entry{} // nobody can tell which one is meant
+			of = entry{} // the local may have either entry
 		}
 		locals[name] = of
 		if of.index > 0 && e.names[of.table][of.index] == "" {
@@ -73,7 +71,7 @@ func (e *evidence) assign(n *ast.LocalAssignStmt, locals map[string]entry) {
 	}
 }
 
-// unpacked returns the table of unpack(KEYS) and unpack(ARGV).
+// unpacked returns the table in unpack(KEYS) or unpack(ARGV).
 func unpacked(e ast.Expr) string {
 	call, ok := e.(*ast.FuncCallExpr)
 	if !ok || len(call.Args) != 1 || callee(call) != "unpack" && callee(call) != "table.unpack" {
@@ -85,7 +83,7 @@ func unpacked(e ast.Expr) string {
 	return ""
 }
 
-// stored returns the entry that an expression is, or is a number or a default of.
+// stored returns the entry in an expression: the entry itself, its number, or the entry with a default.
 func stored(e ast.Expr) entry {
 	switch n := e.(type) {
 	case *ast.FuncCallExpr:
@@ -103,7 +101,7 @@ func stored(e ast.Expr) entry {
 	return entry{}
 }
 
-// indexed returns the entry of KEYS[n] and ARGV[n].
+// indexed returns the entry of KEYS[n] or ARGV[n].
 func indexed(n *ast.AttrGetExpr) entry {
 	table, ok := n.Object.(*ast.IdentExpr)
 	if !ok || table.Value != "KEYS" && table.Value != "ARGV" {
@@ -168,7 +166,6 @@ func (e *evidence) call(n *ast.FuncCallExpr, note func(ast.Expr, use)) {
 	}
 }
 
-// reply notes the text of an error reply.
 func (e *evidence) reply(n ast.Expr) {
 	for {
 		switch part := n.(type) {
@@ -182,7 +179,7 @@ func (e *evidence) reply(n ast.Expr) {
 	}
 }
 
-// returned notes the names in the first table of names that is returned.
+// returned notes the names in the first returned table of names.
 func (e *evidence) returned(n *ast.ReturnStmt) {
 	if len(n.Exprs) != 1 || e.fields != nil {
 		return
@@ -202,7 +199,7 @@ func (e *evidence) returned(n *ast.ReturnStmt) {
 	}
 }
 
-// callee returns the name of a function that is called, such as cjson.decode.
+// callee returns the name of a called function, such as cjson.decode.
 func callee(n *ast.FuncCallExpr) string {
 	switch f := n.Func.(type) {
 	case *ast.IdentExpr:
@@ -246,7 +243,7 @@ var (
 	validFor = regexp.MustCompile(`^[a-z][a-z0-9_]*[a-z0-9]$|^[a-z]$`)
 )
 
-// free returns a name that no other entry has: that of a local, or another with a number.
+// free returns an unused name: the name of the local, or else otherwise. It may add a number.
 func (e *evidence) free(local, otherwise string, number int) string {
 	name := notWord.ReplaceAllString(strings.ToLower(upper.ReplaceAllString(local, "${1}_$2")), "")
 	if !validFor.MatchString(name) {

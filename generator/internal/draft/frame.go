@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// frame is the text of a script without a header, and the place where one belongs.
+// frame is the text of a script without a header, and the place for one.
 type frame struct {
 	path                  string
-	mark                  string                    // a byte order mark, which is a finding
+	mark                  string                    // a byte order mark, which gives a finding
 	before, prose, behind []string                  // lines: a shebang, the prose of the header, and the rest
-	docs                  map[string]map[int]string // texts on the entries in the script's own comments
+	docs                  map[string]map[int]string // the script's own comments about its entries
 }
 
 var (
@@ -24,8 +24,8 @@ var (
 
 const byteOrderMark = "\ufeff"
 
-// newFrame divides a text. Prose that opens the file becomes the prose of the header, up to a line
-// that would be taken for a directive, which stands below the header.
+// newFrame divides a text. The first comment becomes the prose of the header. The prose ends at a line that
+// looks like a directive, which stays below the header.
 func newFrame(path, text string) (frame, error) {
 	f := frame{path: path, docs: map[string]map[int]string{"KEYS": {}, "ARGV": {}}}
 	if plain, marked := strings.CutPrefix(text, byteOrderMark); marked {
@@ -54,7 +54,7 @@ func (f frame) readOnly() bool {
 	return len(f.before) > 0 && strings.Contains(f.before[0], "no-writes")
 }
 
-// describe reads what comments say of KEYS[n] and ARGV[n] in front of the first statement.
+// describe reads the comments about KEYS[n] and ARGV[n] before the first statement.
 func (f *frame) describe(lines []string) {
 	long := false
 	for _, line := range lines {

@@ -9,8 +9,8 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// chooseReply declares the reply: the type that the values have which the script returns, or raw
-// where the generator does not accept that.
+// chooseReply declares the reply. It is the type of the returned values, or raw if the generator does not
+// accept that type.
 func (d *draft) chooseReply() {
 	s, findings := d.parse()
 	if len(findings) > 0 {
@@ -28,13 +28,12 @@ func (d *draft) chooseReply() {
 	d.choose(func(returns string) { d.returns = returns }, append(choices, "raw")...)
 }
 
-// replyOf turns values into types of replies.
 type replyOf struct {
 	fields []string
 	script *script.Script
 }
 
-// seen is what values may be.
+// seen is what the values may be.
 type seen struct {
 	none, yes                   bool // nil or false, and true
 	binary, integer, fraction   bool // numbers
@@ -76,7 +75,7 @@ func (s *seen) join(t seen) {
 	s.tables = s.tables || t.tables
 }
 
-// deepest is how far tables inside tables are looked at.
+// deepest is the depth of the tables inside tables that replyOf reads.
 const deepest = 4
 
 func (r replyOf) look(v analyze.Value, heap analyze.Heap, depth int) seen {
@@ -100,7 +99,7 @@ func (r replyOf) look(v analyze.Value, heap analyze.Heap, depth int) seen {
 			s.fraction = s.fraction || class == analyze.Fraction
 			continue
 		case analyze.Raised:
-			continue // an error
+			continue // raises an error at run time
 		case analyze.Ref:
 			r.table(&s, heap, k, depth)
 			continue
@@ -121,7 +120,7 @@ func (r replyOf) look(v analyze.Value, heap analyze.Heap, depth int) seen {
 	return s
 }
 
-// table looks at a table. A list of fixed length has items; all others have elements.
+// table reads a table. A list of fixed length has items, and any other list has elements.
 func (r replyOf) table(s *seen, heap analyze.Heap, ref analyze.Ref, depth int) {
 	t := heap.Table(ref)
 	if t.Err || !t.Fields["err"].Bottom() {
@@ -150,7 +149,7 @@ func (r replyOf) table(s *seen, heap analyze.Heap, ref analyze.Ref, depth int) {
 	s.join(one)
 }
 
-// choices returns the replies that may be declared, the best one first.
+// choices returns the possible replies, the best one first.
 func (r replyOf) choices(s seen) []string {
 	scalar := s.text || s.json || s.binary || s.integer || s.fraction || s.yes
 	switch {
@@ -158,7 +157,7 @@ func (r replyOf) choices(s seen) []string {
 		return nil
 	case s.status && !scalar && !s.tables:
 		if s.none {
-			return []string{"bool", "string?"} // SET with NX, for example
+			return []string{"bool", "string?"} // such as SET with NX
 		}
 		return []string{"ok", "string"}
 	case s.none && !scalar && !s.tables:
@@ -171,7 +170,7 @@ func (r replyOf) choices(s seen) []string {
 	return all
 }
 
-// bare returns a struct without its parentheses, as returns: has it.
+// bare returns a struct without its parentheses, as a returns directive has it.
 func bare(t string) string {
 	if strings.HasPrefix(t, "(") && strings.HasSuffix(t, ")") && strings.Contains(t, " ") {
 		return t[1 : len(t)-1]
@@ -179,7 +178,7 @@ func bare(t string) string {
 	return t
 }
 
-// types returns the types that values may be declared as, the best one first.
+// types returns the possible types of the values, the best one first.
 func (r replyOf) types(s seen, fields []string) []string {
 	optional := func(t string) string {
 		switch {
@@ -202,7 +201,7 @@ func (r replyOf) types(s seen, fields []string) []string {
 	case s.none:
 		return []string{"bool"} // always false
 	default:
-		all = []string{"string"} // nothing is ever here
+		all = []string{"string"} // there is never a value
 	}
 	for i, t := range all {
 		all[i] = optional(t)
@@ -210,7 +209,7 @@ func (r replyOf) types(s seen, fields []string) []string {
 	return all
 }
 
-// scalar returns the type of what is no table; empty: there is nothing but nil and false.
+// scalar returns the type of the values that are not tables; empty: there is only nil and false.
 func (s seen) scalar() string {
 	counts := func(unit analyze.Unit) bool {
 		return slices.Contains(s.units, unit) &&

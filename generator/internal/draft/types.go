@@ -7,7 +7,6 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/check"
 )
 
-// chooseTypes gives each argument a type.
 func (d *draft) chooseTypes() {
 	s, _ := d.parse()
 	facts := analyze.Analyze(s)
@@ -41,7 +40,7 @@ func (d *draft) chooseTypes() {
 	}
 }
 
-// isNumber reports whether a command takes the argument where it takes nothing but numbers.
+// isNumber reports whether a command takes the argument in a place for numbers only.
 func (d *draft) isNumber(p *param) bool {
 	text := d.count(check.RuleNumber)
 	p.typ = "float"
@@ -52,9 +51,9 @@ func (d *draft) isNumber(p *param) bool {
 	return number < text
 }
 
-// isSpan sets the type duration or time if a command or the reply takes the argument as
-// milliseconds. The rule on units says so: one of the two types is then wrong, and the other is
-// not. If both are wrong, the argument counts something else, such as seconds.
+// isSpan sets the type duration or time if a command or the reply takes the argument as milliseconds. The
+// rule on units then has findings for one of the two types only. If both types have findings, the argument
+// has another unit, such as seconds.
 func (d *draft) isSpan(p *param) bool {
 	wrong := func(typ string) int {
 		p.typ = typ
@@ -84,7 +83,7 @@ func (d *draft) isSpan(p *param) bool {
 	return true
 }
 
-// comparedWithNothing reports whether the script asks whether an argument is the empty string.
+// comparedWithNothing reports whether the script compares an argument with the empty string.
 func (d *draft) comparedWithNothing(index int) bool {
 	s, _ := d.parse()
 	for _, t := range analyze.Analyze(s).Tests {
@@ -96,7 +95,7 @@ func (d *draft) comparedWithNothing(index int) bool {
 	return false
 }
 
-// compared returns the sides of a comparison of an argument as a text.
+// compared returns the sides of a comparison, if one side is the argument as a text.
 func compared(t analyze.Test, index int) (arg, other analyze.Value, ok bool) {
 	isArg := func(v analyze.Value) bool {
 		return v.All(func(k analyze.Kind) bool {
@@ -115,7 +114,7 @@ func compared(t analyze.Test, index int) (arg, other analyze.Value, ok bool) {
 	return analyze.Value{}, analyze.Value{}, false
 }
 
-// isFlag reports whether an argument is compared with '1' or '0', and with nothing else.
+// isFlag reports whether the script compares an argument only with '1' or '0'.
 func isFlag(facts *analyze.Facts, index int) bool {
 	found := false
 	for _, t := range facts.Tests {

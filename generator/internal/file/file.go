@@ -1,4 +1,4 @@
-// Package file reads files that a user named, and says why it cannot.
+// Package file reads a file that a user named. If it cannot, it says why.
 package file
 
 import (
@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// Read returns the contents of a regular file. Anything else is an error, because a pipe or a
-// device may never end.
+// Read returns the contents of a regular file. It refuses anything else, because a pipe or a device may never
+// end.
 func Read(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -35,8 +35,7 @@ func kind(mode fs.FileMode) string {
 	return "something else"
 }
 
-// Cause returns why a file could not be read, without its path, because the messages name the
-// path themselves.
+// Cause returns why a read failed, without the path, because the messages name the path themselves.
 func Cause(err error) error {
 	if in, ok := err.(*fs.PathError); ok {
 		return in.Err

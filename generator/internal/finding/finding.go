@@ -1,5 +1,6 @@
-// Package finding has the one way in which the generator refuses a script: a place, and a
-// message that says what is wrong and what to do.
+// Package finding has the only way in which the generator refuses a script. A finding has a place, and says
+// what is wrong and what to do. The package orders findings, and merges those with one cause. It has no
+// rules.
 package finding
 
 import (
@@ -10,27 +11,27 @@ import (
 	"strings"
 )
 
-// Finding is one reason not to generate code. Its message says how to mend it.
+// Finding is one reason not to generate code. Its message says how to mend the script.
 type Finding struct {
 	Path    string // as the user wrote it
 	Line    int    // from 1
 	Column  int    // in bytes, from 1
 	Message string
-	Rule    string // the name of the rule that finds it; empty: the text cannot be read as a script
-	// Sort merges findings with the same cause; if it is empty, those of one file with the same message
+	Rule    string // the rule that finds it; empty: the text is not a script with a header
+	// Sort merges findings with one cause. If Cause is empty, it merges findings of a file with one message.
 	Cause string
 }
 
-// Rule is a rule that findings name, with what it demands of a script.
+// Rule is a rule that findings name, with its demand on a script.
 type Rule struct{ Name, Demand string }
 
-// String formats f as path:line:col: message, which editors turn into a link.
+// String formats f as path:line:col: message. Editors turn that into a link.
 func (f Finding) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s", f.Path, f.Line, f.Column, f.Message)
 }
 
-// Sort orders findings by place. It merges those with the same cause into the first, whose
-// message then names the other places.
+// Sort orders findings by place. It merges findings with one cause into the first, and adds the other places
+// to its message.
 func Sort(findings []Finding) []Finding {
 	slices.SortFunc(findings, func(a, b Finding) int {
 		return cmp.Or(
@@ -65,7 +66,7 @@ func Sort(findings []Finding) []Finding {
 	return merged
 }
 
-// shown is how many other places a finding names. It counts the rest.
+// shown is how many other places a finding names. It only counts the rest.
 const shown = 5
 
 // elsewhere names the other places of a cause.

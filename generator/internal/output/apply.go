@@ -10,10 +10,9 @@ import (
 	"time"
 )
 
-// Apply makes all changes in dir, or none. It first writes the new texts, and copies of the
-// old ones, to a directory beside the files. Then only renames can fail; if one does, Apply
-// takes back the earlier ones. A rename replaces a file in one step, so a reader never sees
-// half of a file.
+// Apply makes all changes in dir, or none. It first writes the new texts, and copies of the old texts, to a
+// directory beside the files. After that, only a rename can fail, and Apply then takes back the earlier
+// renames. A rename replaces a file in one step, so a reader never sees half of a file.
 func Apply(dir string, changes []Change) error {
 	if len(changes) == 0 {
 		return nil
@@ -41,7 +40,6 @@ func Apply(dir string, changes []Change) error {
 	return nil
 }
 
-// takeBack undoes changes, the last one first.
 func takeBack(stage string, changes []Change) error {
 	var failed error
 	for i := len(changes) - 1; i >= 0; i-- {
@@ -57,7 +55,7 @@ func staged(stage, what string, i int) string {
 	return filepath.Join(stage, what+"-"+strconv.Itoa(i))
 }
 
-// write writes a file for move to use. If text is nil, it writes nothing.
+// write writes a file for move. If text is nil, it writes nothing.
 func write(path string, text []byte) error {
 	if text == nil {
 		return nil
@@ -70,7 +68,7 @@ func write(path string, text []byte) error {
 	return errors.Join(err, f.Chmod(0o644), f.Close())
 }
 
-// move renames a file that write has written. If text is nil, it removes the file at to.
+// move renames a file from write. If text is nil, it removes the file at to.
 func move(from, to string, text []byte) error {
 	if text == nil {
 		return os.Remove(to)
@@ -78,15 +76,14 @@ func move(from, to string, text []byte) error {
 	return os.Rename(from, to)
 }
 
-// stagePrefix begins the names of the directories that Apply works in. Go ignores directories
-// whose names begin with a dot.
+// stagePrefix begins the names of the directories in which Apply works. Go ignores directories whose names
+// begin with a dot.
 const stagePrefix = ".redislua-"
 
-// abandoned is the age at which the run that made such a directory must be over, because a
-// run takes seconds.
+// abandoned is the age of a directory whose run is certainly over. A run takes seconds.
 const abandoned = time.Hour
 
-// sweep removes the directories of killed runs. It ignores errors, because they do no harm.
+// sweep removes the directories of killed runs. It ignores errors, because the directories do no harm.
 func sweep(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, entry := range entries {

@@ -1,5 +1,5 @@
-// Package output compares generated files with a directory, and writes them. It does not know
-// what is in them, except for the line that says that the generator wrote them.
+// Package output compares generated files with a directory, and writes them. It recognizes the files of the
+// generator by their first line. Otherwise it does not know what the files contain.
 package output
 
 import (
@@ -17,15 +17,14 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/file"
 )
 
-// Change is one file of a directory that is not what it should be.
+// Change is one file of a directory that differs from the wanted file.
 type Change struct {
 	Path     string
-	Old, New []byte // nil: the file does not exist, or must go
+	Old, New []byte // nil: the file does not exist, or must not exist
 }
 
-// Changes compares dir with the files that should be there. A generated file whose script is
-// gone is a change too. If the generator has not written a file that it would replace, Changes
-// returns an error, because such a file must never be overwritten.
+// Changes compares dir with the wanted files. A generated file without a script is a change too. If a wanted
+// file would replace a file that the generator did not write, Changes returns an error.
 func Changes(dir string, files []File) ([]Change, error) {
 	changes, err := orphans(dir, files)
 	if err != nil {
@@ -49,7 +48,7 @@ func Changes(dir string, files []File) ([]Change, error) {
 	return changes, nil
 }
 
-// orphans finds the generated files whose script is gone, and the texts that they embed.
+// orphans finds the generated files without a script, and the texts that they embed.
 func orphans(dir string, files []File) ([]Change, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -84,8 +83,8 @@ func orphans(dir string, files []File) ([]Change, error) {
 	return changes, nil
 }
 
-// wanted reports whether path is one of the files. If the file system ignores the case of
-// letters, it may be one under another name.
+// wanted reports whether path is one of the files. A file system that ignores the case of letters may have
+// the file under another name.
 func wanted(dir, path string, files []File) bool {
 	return slices.ContainsFunc(files, func(f File) bool {
 		base := filepath.Base(path)
@@ -93,7 +92,6 @@ func wanted(dir, path string, files []File) bool {
 	})
 }
 
-// Reason says why the file changes.
 func (c Change) Reason() string {
 	switch {
 	case c.New == nil:
@@ -104,7 +102,7 @@ func (c Change) Reason() string {
 	return "changed"
 }
 
-// Line returns the first line at which the file is not what it should be, from 1.
+// Line returns the first line that differs, from 1.
 func (c Change) Line() int {
 	old, should := bytes.Split(c.Old, []byte("\n")), bytes.Split(c.New, []byte("\n"))
 	line := 0

@@ -8,8 +8,8 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/finding"
 )
 
-// In a workflow command, GitHub reads these as ends: of the line in the message, and of the
-// property in properties.
+// In a workflow command, GitHub takes these characters for the end of the message, and in properties also for
+// the end of the property.
 var (
 	inMessage  = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	inProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")

@@ -1,4 +1,5 @@
-// Package report prints findings: for people, as annotations of GitHub, or as SARIF.
+// Package report prints findings for people, as annotations of GitHub, or as SARIF. It does not know how
+// package check finds them.
 package report
 
 import (
@@ -13,25 +14,24 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/finding"
 )
 
-// Format is how findings are printed.
 type Format string
 
 // The formats.
 const (
 	Text   Format = "text"   // path:line:col: message
-	GitHub Format = "github" // workflow commands, of which GitHub makes annotations
+	GitHub Format = "github" // workflow commands, which GitHub turns into annotations
 	SARIF  Format = "sarif"  // a SARIF 2.1.0 log
 )
 
-// Formats are all formats, in the order in which messages show them.
+// Formats are all formats, in the order that messages show.
 var Formats = []Format{Text, GitHub, SARIF}
 
-// unnamed is the rule of findings that have none: the text cannot be read as a script.
+// unnamed is the rule of findings without a rule. They say that the text is not a script.
 var unnamed = finding.Rule{Name: "script", Demand: "the text can be read as a script with a header"}
 
-// Findings prints findings in a format. The list is in order, as finding.Sort returns it. rules
-// are all rules that findings may name. A SARIF log is printed even if there are no findings,
-// because the reader of the log then knows that the former ones are mended.
+// Findings prints findings in a format. The list is in the order of finding.Sort. rules are all rules that
+// findings may name. Findings prints a SARIF log even without findings, because its reader then learns that
+// the earlier findings are mended.
 func Findings(w io.Writer, format Format, findings []finding.Finding, rules []finding.Rule) error {
 	switch format {
 	case GitHub:
@@ -47,7 +47,6 @@ func Findings(w io.Writer, format Format, findings []finding.Finding, rules []fi
 	return nil
 }
 
-// ruleOf returns the name of the rule of a finding.
 func ruleOf(f finding.Finding) string {
 	if f.Rule == "" {
 		return unnamed.Name
@@ -55,16 +54,16 @@ func ruleOf(f finding.Finding) string {
 	return f.Rule
 }
 
-// places finds the places of findings as services of repositories name them: the path is
-// relative to the repository, and the column counts UTF-16 code units. A finding's own path is
-// relative to the working directory, and its column counts bytes.
+// places converts the places of findings for services of repositories. There, the path is relative to the
+// repository, and the column counts UTF-16 code units. In a finding, the path is relative to the working
+// directory, and the column counts bytes.
 type places struct {
 	root  string
-	lines map[string][]string // of the files that were read, by path
+	lines map[string][]string // of the files that it read, by path
 }
 
-// newPlaces takes the repository that the working directory is in, which GitHub names in
-// GITHUB_WORKSPACE. Without a repository, it takes the working directory itself.
+// newPlaces takes the repository of the working directory, which GitHub names in GITHUB_WORKSPACE. Without a
+// repository, it takes the working directory itself.
 func newPlaces() *places {
 	p := &places{lines: map[string][]string{}}
 	if p.root = os.Getenv("GITHUB_WORKSPACE"); p.root != "" {
@@ -86,8 +85,8 @@ func newPlaces() *places {
 	}
 }
 
-// path returns the path of a file below the repository, with slashes. inside is false if the
-// file is somewhere else; the path is then absolute.
+// path returns the path of a file in the repository, with slashes. If the file is elsewhere, inside is false
+// and the path is absolute.
 func (p *places) path(name string) (path string, inside bool) {
 	absolute, err := filepath.Abs(name)
 	if err != nil {
@@ -100,8 +99,8 @@ func (p *places) path(name string) (path string, inside bool) {
 	return filepath.ToSlash(relative), true
 }
 
-// column returns the column of a finding in UTF-16 code units, from 1. If the line cannot be
-// read, it returns the column in bytes, which is the same for ASCII.
+// column returns the column of a finding in UTF-16 code units, from 1. If it cannot read the line, it returns
+// the column in bytes, which is the same for ASCII.
 func (p *places) column(f finding.Finding) int {
 	lines, read := p.lines[f.Path]
 	if !read {

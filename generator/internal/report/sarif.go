@@ -9,14 +9,13 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/finding"
 )
 
-// Where the rules are explained, and the schema of a log.
+// The explanation of the rules, and the schema of a log.
 const (
 	informationURI = "https://pkg.go.dev/github.com/rlock-go/toolkit/generator/redislua"
 	schemaURI      = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
 
-// sourceRoot is the base of relative paths, which the reader of a log replaces by the place of
-// the repository.
+// sourceRoot is the base of relative paths. The reader of a log replaces it by the place of the repository.
 const sourceRoot = "%SRCROOT%"
 
 // The parts of a SARIF 2.1.0 log that the generator writes.
@@ -71,12 +70,11 @@ type (
 		StartLine   int `json:"startLine"`
 		StartColumn int `json:"startColumn"`
 		EndLine     int `json:"endLine"`
-		EndColumn   int `json:"endColumn"` // of the first character behind it
+		EndColumn   int `json:"endColumn"` // of the first character after the place
 	}
 )
 
-// writeLog writes findings as a SARIF log with one run. The log has the rules of its findings
-// only.
+// writeLog writes findings as a SARIF log with one run. The log has only the rules of its findings.
 func writeLog(w io.Writer, findings []finding.Finding, rules []finding.Rule) error {
 	run := sarifRun{
 		Tool:       sarifTool{sarifDriver{Name: "redislua", InformationURI: informationURI, Rules: []sarifRule{}}},
@@ -110,7 +108,7 @@ func writeLog(w io.Writer, findings []finding.Finding, rules []finding.Rule) err
 	return encoder.Encode(sarifLog{schemaURI, "2.1.0", []sarifRun{run}})
 }
 
-// artifact returns the place of a file. Outside of the repository, it is a file URI.
+// artifact returns the place of a file. A file outside of the repository gets a file URI.
 func (p *places) artifact(name string) sarifArtifact {
 	path, inside := p.path(name)
 	if inside {

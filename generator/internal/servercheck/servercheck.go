@@ -1,5 +1,5 @@
-// Package servercheck has a server compile the scripts, because only Redis knows every limit
-// of its compiler. It runs none of them.
+// Package servercheck lets a server compile the scripts, because only the server knows every limit of its
+// compiler. It runs no script.
 package servercheck
 
 import (
@@ -15,14 +15,14 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// Rule is the rule of the findings of this package.
+// Rule is the rule of all findings of this package.
 var Rule = finding.Rule{Name: "server", Demand: "the server compiles the script"}
 
 // compiling finds the line number in a server's error.
 var compiling = regexp.MustCompile(`(?:user_script|@user_script|<string>):(\d+): (.*)$`)
 
-// Run loads every script into the server at addr, which is host:port or a redis:// URL, and
-// returns the server's errors as findings. The scripts stay in the server's cache.
+// Run loads every script into the server at addr, which is host:port or a redis:// URL. It returns the
+// server's errors as findings. The scripts stay in the server's cache.
 func Run(ctx context.Context, addr string, scripts []*script.Script) ([]finding.Finding, error) {
 	option := rueidis.ClientOption{InitAddress: []string{addr}}
 	if strings.Contains(addr, "://") {

@@ -70,12 +70,12 @@ func derive(ctx context.Context, addr string) ([]byte, error) {
 	return format.Source(b.Bytes())
 }
 
-// alsoWrites are commands that carry no write flag but count as writes inside a
-// script, because they may be replicated.
+// alsoWrites are commands without the write flag that count as writes in a script. The server may send them
+// to replicas.
 var alsoWrites = []string{"publish", "spublish", "pfcount"}
 
-// random is the tip of a server about a command whose answer may differ though the data does
-// not. What differs in its order only, as SMEMBERS does, has another.
+// random is the server's tip for a command whose answer may differ though the data is the same. A command
+// whose answer differs only in its order, such as SMEMBERS, has another tip.
 const random = "nondeterministic_output"
 
 func collect(rows *[]string, message rueidis.RedisMessage, syntax map[string]string) error {
@@ -136,7 +136,7 @@ func collect(rows *[]string, message rueidis.RedisMessage, syntax map[string]str
 			keys = append(keys, key)
 		}
 	}
-	if name == "sort" { // the server cannot tell where its destination stands; it is behind this word
+	if name == "sort" { // the server does not tell where the destination is; it is after this word
 		keys = append(keys, `{Access: Writes, Keyword: "STORE", First: 2, Last: 0, Step: 1}`)
 	}
 	if len(keys) > 0 {
@@ -155,7 +155,7 @@ func collect(rows *[]string, message rueidis.RedisMessage, syntax map[string]str
 	return nil
 }
 
-// specification is what the generator needs of a key specification of COMMAND.
+// specification is the part of a key specification in COMMAND that the generator needs.
 type specification struct {
 	flags                         []string
 	begin, find                   string // kinds
@@ -192,7 +192,6 @@ func keySpec(message rueidis.RedisMessage) (string, error) {
 	return fmt.Sprintf("{%s, First: %d, Last: %d, Step: %d}", row, first, s.lastKey, s.keyStep), nil
 }
 
-// read turns the nested maps of a reply into a specification.
 func read(message rueidis.RedisMessage) (s specification, err error) {
 	fields, err := message.AsMap()
 	if err != nil {
@@ -238,7 +237,7 @@ func part(message rueidis.RedisMessage) (kind string, spec map[string]rueidis.Re
 	return kind, spec, err
 }
 
-// number reads a field that only some specifications have.
+// number reads a field that some specifications lack.
 func number(message rueidis.RedisMessage) int {
 	n, err := message.ToInt64()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// corrections are the syntaxes that COMMAND DOCS does not give, or gives with less than the server takes or
-// with types that say less than the server asks for. TestCommandsAsServersHaveThem sends what they describe.
+// corrections replace syntaxes of COMMAND DOCS. COMMAND DOCS lacks them, or gives less than the server takes,
+// or gives less precise types. TestCommandsAsServersHaveThem sends calls that fit them.
 var corrections = map[string]string{
 	"bitop": "operation destkey:key key:key...",
 	"bitfield": "key:key [{GET encoding offset}|{OVERFLOW (WRAP|SAT|FAIL)}|{SET encoding offset " +
@@ -55,7 +55,7 @@ var corrections = map[string]string{
 	"zrevrangebyscore": "key:key max:bound min:bound [WITHSCORES] [LIMIT offset:integer count:integer]",
 }
 
-// trimming is what XADD and XTRIM take. LIMIT stands behind ~ only.
+// trimming is the syntax that XADD and XTRIM share. LIMIT is possible after ~ only.
 const trimming = "MAXLEN [=] threshold:integer|MAXLEN ~ threshold:integer [LIMIT count:integer]|MINID [=] " +
 	"threshold:entry-id|MINID ~ threshold:entry-id [LIMIT count:integer]"
 
@@ -84,7 +84,7 @@ func document(docs map[string]rueidis.RedisMessage, all map[string]string) error
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		syntax := strings.Join(words, " ")
-		// in any order
+		// COUNT and ANY may be in any order.
 		syntax = strings.ReplaceAll(syntax, "[{COUNT count:integer [ANY]}]", "[COUNT count:integer] [ANY]")
 		all[strings.ReplaceAll(name, "|", " ")] = syntax
 		if of, found := fields["subcommands"]; found {
@@ -166,12 +166,12 @@ func argument(fields map[string]rueidis.RedisMessage) (string, error) {
 	return word, nil
 }
 
-// value names a value with its type. The names say what a number counts.
+// value names a value with its type. The name tells the unit of a number.
 func value(name, kind string) string {
 	switch {
 	case name == "numkeys":
 		kind = "numkeys"
-	case name == "cursor": // it may be above what 64 bits with a sign hold
+	case name == "cursor": // it may be above the range of signed 64 bits
 		return name
 	case name == "weight":
 		kind = "double"
