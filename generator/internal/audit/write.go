@@ -82,7 +82,7 @@ var marks = []struct {
 	as   string
 }{
 	{regexp.MustCompile("[\\\\`*<|~_]"), `\$0`},
-	{regexp.MustCompile(`([A-Za-z0-9])\\_([A-Za-z0-9])`), `${1}_$2`}, // Markdown takes an _ within a word as plain
+	{regexp.MustCompile(`([A-Za-z0-9])\\_([A-Za-z0-9])`), `${1}_$2`}, // an _ within a word is plain
 	{regexp.MustCompile(`\]([(\[:])`), `\]$1`},
 	{regexp.MustCompile(`&(#?[A-Za-z0-9]+;)`), `\&$1`},
 	{regexp.MustCompile(`(?m)^([ \t]*)([-+=#>])`), `$1\$2`},

@@ -12,7 +12,7 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// changes finds what a script that only reads has changed.
+// changes finds data that a read script changed.
 func (r *runner) changes(o *outcome) []fault {
 	key := changed(o.before, o.after, true)
 	if r.script.Mode.Write || key == "" {
@@ -22,7 +22,7 @@ func (r *runner) changes(o *outcome) []fault {
 		"the script changes %s, and its header says mode: %s; write mode: write", short(key), r.script.Mode)
 }
 
-// lacks finds a right that the user does not have.
+// lacks finds a right that the user lacks.
 func (r *runner) lacks(o *outcome) []fault {
 	if o.err == nil {
 		return nil
@@ -36,7 +36,7 @@ func (r *runner) lacks(o *outcome) []fault {
 			"name the command, the key or the channel in the text", e.text)
 }
 
-// replies finds a reply that is not what the header declares.
+// replies finds a reply that does not fit the header.
 func (r *runner) replies(o *outcome) []fault {
 	err := judge(r.script.Returns, o.reply)
 	if err == nil {
@@ -46,7 +46,7 @@ func (r *runner) replies(o *outcome) []fault {
 	return f.says("the reply %v; return what returns: declares, or declare what is returned", err)
 }
 
-// raises finds an error that the script could have avoided.
+// raises finds an error that the script could avoid.
 func (r *runner) raises(in input, o *outcome) []fault {
 	e := raiseOf(o.err)
 	f := fault{rule: ruleRaise, pos: r.place(e), what: constant(e.text), test: mustNotFail}
@@ -70,7 +70,8 @@ func (r *runner) raises(in input, o *outcome) []fault {
 		"compare before the first write what the rest depends on", e.text, short(key), stays)
 }
 
-// place returns where an error was raised; if nobody knows, where the header says what is returned.
+// place returns where the script raised an error. If that is unknown, it returns the place of returns: in the
+// header.
 func (r *runner) place(e raise) script.Pos {
 	if e.line == 0 {
 		return r.script.Returns.Pos
@@ -78,7 +79,7 @@ func (r *runner) place(e raise) script.Pos {
 	return script.Pos{Line: e.line, Column: 1}
 }
 
-// endures finds a key that has got an expiry from a call, and has lost it by an equal one.
+// endures finds a key that gets an expiry from one call, and loses the expiry in an equal call.
 func (r *runner) endures(o *outcome) []fault {
 	for _, key := range slices.Sorted(maps.Keys(o.after)) {
 		before, known := o.before[key]
@@ -90,10 +91,10 @@ func (r *runner) endures(o *outcome) []fault {
 	return nil
 }
 
-// exponent is a number as tostring writes it from 1e14 on.
+// exponent matches a number in the text of tostring, from 1e14 on.
 var exponent = regexp.MustCompile(`\d\.\d+e\+1\d`)
 
-// loses finds numbers that the script has written with fourteen digits though they have more.
+// loses finds numbers that the script writes with fourteen digits, although they have more.
 func (r *runner) loses(in input, o *outcome) []fault {
 	if slices.ContainsFunc(in.args, func(a argWord) bool { return len(a.text) > 13 }) {
 		return nil // it may be a number with more digits
@@ -115,7 +116,6 @@ func (r *runner) loses(in input, o *outcome) []fault {
 		"write it with string.format('%%.0f', …)", where)
 }
 
-// texts joins all strings and numbers of a reply.
 func texts(m rueidis.RedisMessage) string {
 	if n, err := m.ToInt64(); err == nil && m.IsInt64() {
 		return strconv.FormatInt(n, 10)
@@ -131,8 +131,8 @@ func texts(m rueidis.RedisMessage) string {
 	return strings.Join(all, "\n")
 }
 
-// repeats finds what a second call of the same input has changed. Of a script that asks for the time, or
-// makes a choice, only what has grown twice is sure.
+// repeats finds data that a second equal call changes. A script that asks for the time, or makes a choice,
+// may change data again. For such a script only data that grew twice is a finding.
 func (r *runner) repeats(first, second *outcome) []fault {
 	f := fault{rule: ruleRepeat, pos: top, test: mustNotRepeat}
 	if second.err != nil {
@@ -155,8 +155,8 @@ func (r *runner) repeats(first, second *outcome) []fault {
 		"and the header says write retryable; write mode: write", short(key), once, twice)
 }
 
-// handedOut reports whether all that a call has changed in a key are numbers that its reply tells. A sequence
-// of ids is such a key: a call whose reply is lost costs a number, and nothing worse.
+// handedOut reports whether a call changes only numbers that are in its reply. A sequence of ids is an
+// example. If such a reply is lost, the second call only skips a number.
 func handedOut(once, twice stored, o *outcome) bool {
 	told := strings.Split(texts(o.reply), "\n")
 	if len(once.values) != len(twice.values) {

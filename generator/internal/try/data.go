@@ -11,34 +11,34 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// content is what a key has before the call. Without a kind, the key is missing.
+// content is the data of a key before the call. Without a kind, the key is missing.
 type content struct {
 	kind    string
-	text    string // what each of its values is
+	text    string // the text of each value
 	size    int    // of a list, a set, a sorted set or a stream
-	like    int    // n of the ARGV[n] that its text is; 0: none
+	like    int    // n of the ARGV[n] with the same text; 0: none
 	expires bool
 	sparse  bool // of a variadic entry: every second key is missing
-	foreign bool // no program that the header knows of may have written it
+	foreign bool // no program that follows the header could write it
 }
 
-// universal is a text that decodes as any type but a struct, so that no type is violated by the data.
+// universal is a text that decodes as any type except a struct. So the data violates no type.
 const universal = "1"
 
-// most is the number of values of a long list. The stack of Lua does not hold as many.
+// most is the number of values in a long list. It is more than the stack of Lua holds.
 const most = 10_000
 
-// hints are what the commands of a script tell of the data of each of its keys.
+// hints are what the commands of a script say about the data of its keys.
 type hints struct {
-	kinds  map[int][]string // by n of KEYS[n]; 0: of any
-	fields []string         // of hashes: texts of the script that may be names
-	texts  []string         // all constants of the text
+	kinds  map[int][]string // by n of KEYS[n]; 0: any key
+	fields []string         // of hashes: constants that may be names
+	texts  []string         // all constants of the script
 	moody  bool             // the script asks for the time, or makes a choice
 
-	persists bool // it takes expiries away
+	persists bool // the script takes expiries away
 }
 
-// families are the types of keys by what the names of commands start with. The first that matches counts.
+// families maps the start of a command's name to the type of its key. The first match wins.
 var families = []struct{ start, kind string }{
 	{"sort", ""}, {"scan", ""}, {"script", ""}, {"select", ""}, {"spublish", ""},
 	{"set", "string"}, {"substr", "string"}, {"strlen", "string"}, {"lcs", "string"}, {"get", "string"},
@@ -59,7 +59,7 @@ func family(command string) string {
 
 var name = regexp.MustCompile(`^[a-z_][A-Za-z0-9_:-]{0,40}$`)
 
-// hintsOf asks the analysis which commands touch which keys.
+// hintsOf asks the analysis which commands use which keys.
 func hintsOf(s *script.Script, facts *analyze.Facts) hints {
 	h := hints{kinds: map[int][]string{}, texts: s.Constants()}
 	for _, c := range facts.Calls {
@@ -85,7 +85,6 @@ func hintsOf(s *script.Script, facts *analyze.Facts) hints {
 	return h
 }
 
-// subcommand returns the second word of a call, if it is a constant.
 func subcommand(c *analyze.Call) string {
 	if len(c.Words) > 1 {
 		for _, k := range c.Words[1].Kinds() {
@@ -106,8 +105,8 @@ func (h *hints) word(kind string, w analyze.Word) {
 	}
 }
 
-// plain reports whether each key may have data of one type only, that has no more to it than its values. A
-// stream has groups.
+// plain reports whether the data of each key has only one possible type, with nothing but its values. A
+// stream also has groups.
 func (h hints) plain() bool {
 	for _, kinds := range h.kinds {
 		if len(kinds) != 1 || kinds[0] == "stream" {
@@ -117,7 +116,7 @@ func (h hints) plain() bool {
 	return true
 }
 
-// contentsOf returns what a key may have, the plainest first.
+// contentsOf returns the possible data of a key, the plainest first.
 func (h hints) contentsOf(s *script.Script, p script.Param) []content {
 	contents := []content{{}}
 	if p.Type.Base != script.KeyType {
@@ -160,7 +159,7 @@ func (h hints) contentsOf(s *script.Script, p script.Param) []content {
 	return contents
 }
 
-// commands returns those that write the content. fields are the names in a hash, and members of sets.
+// commands returns the commands that write the content. fields are the names in a hash, and members of a set.
 func (c content) commands(key string, fields []string) [][]string {
 	var commands [][]string
 	number := strconv.Itoa
@@ -196,8 +195,8 @@ func (c content) commands(key string, fields []string) [][]string {
 	return commands
 }
 
-// members returns those of a set: numbers, because a script may count with them, and those that the call
-// names.
+// members returns the members of a set. They are numbers, because a script may count with them, and the names
+// in the call.
 func (c content) members(fields []string) []string {
 	var members []string
 	for i := range c.size {
@@ -214,7 +213,7 @@ func (c content) members(fields []string) []string {
 	return members
 }
 
-// String says what the key has, for a message.
+// String describes the data of the key, for a message.
 func (c content) String() string {
 	var text string
 	switch c.kind {

@@ -32,19 +32,19 @@ for _, key in ipairs(keys) do
 end
 return out`
 
-// data is what keys have, by their names.
+// data maps the name of a key to its data.
 type data map[string]stored
 
 type stored struct {
 	kind   string
 	values []string
-	ends   string // the time of its expiry in milliseconds
+	ends   string // the time of its expiry, in milliseconds
 }
 
-// never is when a key without an expiry ends.
+// never stands for a missing expiry.
 const never = "-1"
 
-// String says what is stored, for a message.
+// String describes the data, for a message.
 func (s stored) String() string {
 	switch s.kind {
 	case "":
@@ -55,7 +55,6 @@ func (s stored) String() string {
 	return fmt.Sprintf("a %s of %d", s.kind, s.size())
 }
 
-// size is the number of elements.
 func (s stored) size() int {
 	if s.kind == "hash" || s.kind == "zset" || s.kind == "stream" {
 		return len(s.values) / 2
@@ -63,8 +62,8 @@ func (s stored) size() int {
 	return len(s.values)
 }
 
-// dump reads the data of the keys, or of all. The clock of the embedded server stands still, so there it is
-// what is left of a lease that stays the same.
+// dump reads the data of the keys, or of all keys. The clock of the embedded server stands still. So dump
+// compares the rest of a lease there, and the time of its end elsewhere.
 func (s *server) dump(ctx context.Context, keys []string) (data, error) {
 	ends := "PEXPIRETIME"
 	if s.local != nil {
@@ -99,7 +98,7 @@ func (s *server) dump(ctx context.Context, keys []string) (data, error) {
 	return d, nil
 }
 
-// pairs sorts the fields of a hash, whose order means nothing.
+// pairs sorts the fields of a hash, because their order means nothing.
 func pairs(flat []string) []string {
 	var fields [][2]string
 	for i := 0; i+1 < len(flat); i += 2 {
@@ -113,7 +112,7 @@ func pairs(flat []string) []string {
 	return sorted
 }
 
-// changed returns the first key of which two states of the data differ; "": none.
+// changed returns the first key that differs between two states of the data; "": none.
 func changed(before, after data, expiries bool) string {
 	first := ""
 	for _, d := range []data{before, after} {

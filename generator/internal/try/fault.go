@@ -25,7 +25,7 @@ const (
 	ruleNever  = "run-never"
 )
 
-// Rules are all rules of this package, with what each demands of a script that runs.
+// Rules are all rules of this package, each with its demand on a running script.
 var Rules = []finding.Rule{
 	{Name: ruleReply, Demand: "each reply of a run is what the header declares"},
 	{Name: ruleRights, Demand: "the rights that the audit names are enough for a run"},
@@ -37,14 +37,14 @@ var Rules = []finding.Rule{
 	{Name: ruleNever, Demand: "the reply is not the same in all runs"},
 }
 
-// fault is what is wrong with one call.
+// fault is one thing that is wrong with a call.
 type fault struct {
 	rule string
 	pos  script.Pos
-	what string // the same for all inputs that show it
+	what string // the same for all inputs that show the fault
 	text string // what happens, and what to write instead
 	in   input
-	key  string // that changes
+	key  string // the key that changes
 	test check
 }
 
@@ -56,7 +56,7 @@ func (f fault) says(format string, args ...any) []fault {
 	return []fault{f}
 }
 
-// faults makes the call of an input in both versions of the protocol, and returns what is wrong with it.
+// faults makes the call of an input in both versions of the protocol, and returns its faults.
 func (r *runner) faults(ctx context.Context, in input) (list []fault, seen *outcome, err error) {
 	again := r.script.Mode.Retryable && in.strange() == ordinary && !in.foreign()
 	for _, client := range []rueidis.Client{r.three, r.two} {
@@ -74,8 +74,8 @@ func (r *runner) faults(ctx context.Context, in input) (list []fault, seen *outc
 	return list, seen, nil
 }
 
-// judge asks what is wrong with a call. What is stored by others, and values that nobody knows, excuse all
-// but what a script must never do.
+// judge returns the faults of a call. Foreign data and free values excuse every fault, except a change by a
+// read script and a missing right.
 func (r *runner) judge(in input, o *outcome) []fault {
 	list := slices.Concat(r.changes(o), r.lacks(o))
 	if in.foreign() || in.strange() == free {
@@ -100,15 +100,15 @@ func (r *runner) judge(in input, o *outcome) []fault {
 	return list
 }
 
-// varying is what of a message may differ between inputs that show the same fault.
+// varying matches the parts of a message that may differ between inputs with the same fault.
 var varying = regexp.MustCompile(`-?\d+|"[^"]*"…?`)
 
 func constant(message string) string { return varying.ReplaceAllString(message, "…") }
 
-// top is the place of what the header does not say.
+// top is the place of a fault that belongs to no line of the header.
 var top = script.Pos{Line: 1, Column: 1}
 
-// entry returns where the header declares a key.
+// entry returns the place in the header that declares a key.
 func (r *runner) entry(key string) script.Pos {
 	for _, p := range r.script.Keys {
 		if name := prefix + p.Name; key == name || p.Variadic && strings.HasPrefix(key, name+":") {
@@ -118,7 +118,7 @@ func (r *runner) entry(key string) script.Pos {
 	return top
 }
 
-// short is a key as the header names it.
+// short is the name of a key in the header.
 func short(key string) string { return strings.TrimPrefix(key, prefix) }
 
 func codes(s *script.Script) []string {

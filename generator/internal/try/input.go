@@ -10,11 +10,11 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// input is one call of a script: the data before it, earlier calls of the same script, and its words.
+// input is one call of a script: the data before it, earlier calls of the script, and its words.
 type input struct {
 	keys    []keyWord
 	args    []argWord
-	earlier int   // how often the script is called before with the plainest arguments
+	earlier int   // the number of earlier calls, with the plainest arguments
 	level   level // of the numbers of words
 }
 
@@ -29,7 +29,7 @@ type argWord struct {
 	value
 }
 
-// strange returns the level of the arguments: that of the strangest.
+// strange returns the level of the strangest argument.
 func (in input) strange() level {
 	most := in.level
 	for _, a := range in.args {
@@ -38,17 +38,17 @@ func (in input) strange() level {
 	return most
 }
 
-// large reports whether the script may loop for as long as an argument says.
+// large reports whether an argument may let the script loop for a long time.
 func (in input) large() bool {
 	return slices.ContainsFunc(in.args, func(a argWord) bool { return a.large })
 }
 
-// foreign reports whether a key has what no program that the header knows of may have written.
+// foreign reports whether a key has data that no program that follows the header could write.
 func (in input) foreign() bool {
 	return slices.ContainsFunc(in.keys, func(k keyWord) bool { return k.foreign })
 }
 
-// guessed reports whether a key has anything that the script has not written itself.
+// guessed reports whether a key has data that the script did not write itself.
 func (in input) guessed() bool {
 	return slices.ContainsFunc(in.keys, func(k keyWord) bool { return k.kind != "" })
 }
@@ -69,7 +69,7 @@ func (in input) words() []string {
 	return words
 }
 
-// fields returns the names in the hashes, and the members of the sets, beside those that the script names.
+// fields returns names in hashes and members of sets that the script does not name.
 func (in input) fields(h hints) []string {
 	fields := slices.Clone(h.fields)
 	for _, a := range in.args {
@@ -80,7 +80,7 @@ func (in input) fields(h hints) []string {
 	return fields
 }
 
-// String says what the input is, behind a message. The zero input is that of all calls.
+// String describes the input at the end of a message. The zero input stands for all calls.
 func (in input) String() string {
 	if len(in.keys)+len(in.args) == 0 {
 		return ""
@@ -118,7 +118,7 @@ func (in input) String() string {
 // shown is how many parts of an input a message names.
 const shown = 8
 
-// space is all inputs of a script.
+// space has all inputs of a script.
 type space struct {
 	script   *script.Script
 	counts   []count
@@ -126,7 +126,8 @@ type space struct {
 	values   [][]value   // of each entry of ARGV
 }
 
-// spaceOf returns the inputs of a script. large has values after which the server may have to be killed.
+// spaceOf returns the inputs of a script. large says that it may use values after which the run may have to
+// kill the server.
 func spaceOf(s *script.Script, h hints, large bool) *space {
 	p := &space{script: s, counts: countsOf(s)}
 	for _, k := range s.Keys {
@@ -142,7 +143,7 @@ func spaceOf(s *script.Script, h hints, large bool) *space {
 	return p
 }
 
-// choice is an input as numbers: of the earlier calls, of the count, and of what each entry has.
+// choice is an input as numbers: the earlier calls, the count of words, and the value of each entry.
 type choice struct {
 	earlier, count int
 	keys, args     []int
@@ -173,7 +174,7 @@ func (p *space) input(c choice) input {
 	for i, a := range p.script.Args {
 		for n := range words(a, count) {
 			v := p.values[i][c.args[i]]
-			if n > 0 && isText(a) { // they are often names, of which none comes twice
+			if n > 0 && isText(a) { // the values are often names, and each name comes once
 				v = value{text: p.values[i][0].text + strconv.Itoa(n+1)}
 			}
 			in.args = append(in.args, argWord{a, v})
@@ -189,15 +190,15 @@ func words(p script.Param, c count) int {
 	return 1
 }
 
-// plainest is the input of missing keys and the first value of each argument.
+// plainest is the input with missing keys and the first value of each argument.
 func (p *space) plainest() choice {
 	return choice{keys: make([]int, len(p.contents)), args: make([]int, len(p.values))}
 }
 
-// calls is how many earlier calls are made at most.
+// calls is the largest number of earlier calls.
 const calls = 2
 
-// factors returns how many values each number of a choice may have.
+// factors returns how many values each number of a choice has.
 func (p *space) factors() []int {
 	sizes := []int{calls + 1, len(p.counts)}
 	for _, c := range p.contents {
@@ -225,9 +226,9 @@ func (c choice) with(factor, n int) choice {
 	return c
 }
 
-// choices returns the inputs to try. First each factor has each of its values, where no key exists and all
-// else is plain. Then each argument does, where the script has been called before, and where each key has
-// data. Then all factors have values by chance, in some more inputs.
+// choices returns the inputs to try. First it varies each factor alone, with missing keys and plain
+// arguments. Then it varies each argument alone, after an earlier call, and with data in each key. At last it
+// adds some inputs with random values.
 func (p *space) choices(seed uint64, more int) []choice {
 	called, filled := p.plainest(), p.plainest()
 	called.earlier = 1
@@ -259,7 +260,7 @@ func (p *space) choices(seed uint64, more int) []choice {
 		c := p.plainest()
 		for factor, size := range factors {
 			n := random.IntN(size)
-			if factor == 1 && random.IntN(4) > 0 { // most have an ordinary number of words
+			if factor == 1 && random.IntN(4) > 0 { // most inputs have an ordinary number of words
 				n = 0
 			}
 			c = c.with(factor, n)
@@ -269,7 +270,7 @@ func (p *space) choices(seed uint64, more int) []choice {
 	return all
 }
 
-// plain returns the call with the plainest arguments that has as many words.
+// plain returns the call with the plainest arguments and the same number of words.
 func (p *space) plain(in input) input {
 	for i, a := range p.script.Args {
 		for n := range in.args {
@@ -282,7 +283,6 @@ func (p *space) plain(in input) input {
 	return in
 }
 
-// keys returns all keys that any input has.
 func (p *space) keys() []keyWord {
 	c := p.plainest()
 	var keys []keyWord

@@ -11,7 +11,7 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// judge says why a reply is not what the header declares; nil: it is. It takes what the bindings take.
+// judge says why a reply does not fit the header; nil: it fits. It accepts what the bindings accept.
 func judge(r script.Returns, m rueidis.RedisMessage) error {
 	switch r.Kind {
 	case script.ReturnNone:
@@ -47,7 +47,7 @@ func decodes(t script.Type, m rueidis.RedisMessage) error {
 	return decodesScalar(t.Base, m)
 }
 
-// isAbsent reports whether a reply stands for the absent value of an optional type.
+// isAbsent reports whether a reply is the absent value of an optional type.
 func isAbsent(t script.Type, m rueidis.RedisMessage) bool {
 	switch {
 	case m.IsNil():
@@ -178,7 +178,7 @@ func mismatch(m rueidis.RedisMessage, want string) error {
 	return errors.New("is not " + want + " but " + describe(m))
 }
 
-// describe says what a message is. It cuts long values.
+// describe describes a message. It cuts long values.
 func describe(m rueidis.RedisMessage) string {
 	switch {
 	case m.IsNil():

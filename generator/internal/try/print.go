@@ -10,8 +10,8 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// check is what a test demands of a call. Of some faults a test would have to know what the script is for, or
-// which user calls it: they have none.
+// check is what a test demands of a call. Some faults have no test, because a test would need the purpose of
+// the script, or the user that calls it.
 type check int
 
 const (
@@ -22,8 +22,8 @@ const (
 	mustNotRepeat
 )
 
-// tests returns a Go file of the package of the bindings with a test for each fault that a test can show. It
-// is for the file of a person, who says in it which server the tests have.
+// tests returns a Go file with a test for each fault that a test can show. The file belongs to the package of
+// the bindings. A person adds which server the tests use.
 func tests(pkg string, faults []scriptFault) ([]byte, error) {
 	var body bytes.Buffer
 	names := map[string]int{}
@@ -58,7 +58,7 @@ func tests(pkg string, faults []scriptFault) ([]byte, error) {
 	return format.Source(text.Bytes())
 }
 
-// scriptFault is a fault of one of several scripts.
+// scriptFault is a fault of one script among several.
 type scriptFault struct {
 	fault
 	*runner
@@ -145,7 +145,7 @@ func (in input) same(other input) bool {
 	return strings.Join(in.words(), "\x00") == strings.Join(other.words(), "\x00")
 }
 
-// write writes the commands that give the key its data. Those of many values are a loop.
+// write writes the commands that give the key its data. Many values become a loop.
 func (k keyWord) write(b *bytes.Buffer, fields []string) {
 	if k.size > 50 {
 		words := map[string]string{
@@ -173,7 +173,7 @@ func quoted(words []string) string {
 	return strings.Join(list, ", ")
 }
 
-// params writes the struct that the call takes.
+// params writes the parameters of the call.
 func (f scriptFault) params(b *bytes.Buffer, in input) {
 	s, g := f.script, f.script.Guard
 	var fields, after []string
@@ -221,7 +221,6 @@ func (f scriptFault) params(b *bytes.Buffer, in input) {
 	fmt.Fprintf(b, "p %s %sParams{%s}\n%s", define, s.Name, strings.Join(fields, ", "), strings.Join(after, ""))
 }
 
-// argument returns the words of an entry of ARGV.
 func (in input) argument(index int) []string {
 	var texts []string
 	for _, a := range in.args {
@@ -232,7 +231,7 @@ func (in input) argument(index int) []string {
 	return texts
 }
 
-// literal returns a word as the Go value that is sent so.
+// literal returns the Go value that the bindings send as the word.
 func literal(t script.Type, text string) string {
 	switch t.Base {
 	case "int", "float":
@@ -257,7 +256,6 @@ func literal(t script.Type, text string) string {
 	return strconv.Quote(text)
 }
 
-// element returns the Go type of each value of a variadic argument.
 func element(s *script.Script, p script.Param) string {
 	switch p.Type.Base {
 	case "int":

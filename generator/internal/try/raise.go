@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// raise is an error that a call has answered with.
+// raise is an error that a call answered.
 type raise struct {
 	text string // without the place
-	line int    // in the text that runs; 0: the script has returned it
-	lua  bool   // Lua has raised it, or the script by error or assert
+	line int    // in the text that runs; 0: the script returned the error
+	lua  bool   // raised by Lua, or by error or assert in the script
 }
 
 var (
@@ -34,32 +34,31 @@ func raiseOf(err error) raise {
 	return r
 }
 
-// Errors that say what is wrong with the script, and those of servers.
+// Errors that say what is wrong with a script, and errors of servers.
 var (
-	// whatever are errors that do not depend on what the data is.
+	// whatever are errors that do not depend on the data.
 	whatever = regexp.MustCompile("^(?:syntax error|too many results to unpack|Unknown.* command|" +
 		"Wrong number of args)")
-	// ofWords are errors about words that the script has written.
+	// ofWords are errors about words that the script wrote.
 	ofWords = regexp.MustCompile("^(?:value is not an integer|value is not a valid float|hash value is not|" +
 		"value is out of range|invalid expire time|timeout is not|min or max is not a float|bit is not)")
-	// running are errors that Lua raises by itself.
+	// running are errors that Lua raises itself.
 	running = regexp.MustCompile("^(?:attempt to|bad argument #|too many results to unpack|" +
 		"invalid order function|invalid (?:key|value) |string slice too long|stack overflow|wrong number of arg)")
-	// ofServers are codes that commands and servers reply with.
+	// ofServers are codes in replies of commands and servers.
 	ofServers = []string{"ERR", "WRONGTYPE", "OOM", "NOSCRIPT", "NOPERM", "BUSY", "BUSYKEY", "BUSYGROUP",
 		"NOGROUP", "READONLY", "MISCONF", "CROSSSLOT", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN",
 		"LOADING", "NOREPLICAS", "EXECABORT", "UNKILLABLE", "NOTBUSY", "NOAUTH",
 		"WRONGPASS", "UNBLOCKED", "INDEXBUSY"}
 )
 
-// first returns the first word, which may be a code. The client has left out the ERR of others.
+// first returns the first word, which may be a code. The client drops an ERR at the start.
 func (r raise) first() string {
 	first, _, _ := strings.Cut(r.text, " ")
 	return first
 }
 
-// undeclared returns the code of an error that is a text of the script, and whose code the header does not
-// declare.
+// undeclared returns the code of an error that is a text of the script. The header does not declare the code.
 func (r raise) undeclared(declared, texts []string) string {
 	first := r.first()
 	own := func(text string) bool {
@@ -72,7 +71,7 @@ func (r raise) undeclared(declared, texts []string) string {
 	return ""
 }
 
-// avoidable reports whether the error comes of what the script does, and is not one that it means to raise.
+// avoidable reports whether the script causes the error, and does not raise it on purpose.
 func (r raise) avoidable() bool {
 	if r.lua {
 		return running.MatchString(r.text)
@@ -80,10 +79,10 @@ func (r raise) avoidable() bool {
 	return r.line > 0 && !slices.Contains(ofServers, r.first())
 }
 
-// blames reports whether the error is the script's fault. Commands refuse what is stored, and Lua what it
-// does not know, so without a write the error must be one that the script could have avoided.
+// blames reports whether the error is the fault of the script. A command refuses unexpected data, and Lua
+// refuses unexpected values. So before any write, only an error that the script could avoid is a fault.
 func (r raise) blames(in input, wrote bool) bool {
-	own := !in.guessed() // the data is what the script has written itself
+	own := !in.guessed() // the script wrote the data itself
 	switch {
 	case in.strange() != ordinary || !r.avoidable():
 		return false
@@ -93,13 +92,13 @@ func (r raise) blames(in input, wrote bool) bool {
 	return own && (r.lua || wrote || ofWords.MatchString(r.text))
 }
 
-// advice is what to write instead of what raises an error.
+// advice is what to write in place of the cause of an error.
 type advice struct {
 	error *regexp.Regexp
 	write string
 }
 
-// advices are in the order in which they are asked. The last is for all errors.
+// advices are in the order of their use. The last fits every error.
 var advices = []advice{
 	{
 		regexp.MustCompile(`^(?:hash )?value is not an? `),
@@ -112,7 +111,6 @@ var advices = []advice{
 	{regexp.MustCompile(``), "compare the value before it is used"},
 }
 
-// mend says what to write instead.
 func (r raise) mend() string {
 	i := slices.IndexFunc(advices, func(a advice) bool { return a.error.MatchString(r.text) })
 	return advices[i].write

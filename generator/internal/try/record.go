@@ -7,17 +7,17 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// fewest is how many calls must agree before their replies count as always the same.
+// fewest is the number of calls that must agree before a reply counts as constant.
 const fewest = 4
 
-// record is what all calls of a script had in common.
+// record is what all calls of a script have in common.
 type record struct {
-	calls           int // that were answered
+	calls           int // answered calls
 	failures        int
-	first           input           // that has failed
+	first           input           // the first that failed
 	failure         raise           // of the first
-	mixed           bool            // there were other failures
-	replies         map[string]bool // what the replies were, as far as their type tells two apart
+	mixed           bool            // there were different failures
+	replies         map[string]bool // the different replies, as far as their type tells
 	missing, filled bool            // calls had missing keys, and data
 }
 
@@ -39,7 +39,7 @@ func (r *record) add(in input, o *outcome) {
 	r.replies[describe(o.reply)] = true
 }
 
-// faults returns what no single call shows: that all fail alike, or that all have the same reply.
+// faults returns what no single call shows: all calls fail alike, or all have the same reply.
 func (r *record) faults(run *runner) []fault {
 	s, e := run.script, r.failure
 	switch {
@@ -56,11 +56,11 @@ func (r *record) faults(run *runner) []fault {
 	return nil
 }
 
-// taking are functions that look into a text, of which nobody knows what it should be.
+// taking are functions that read a text in a form that the header does not say.
 var taking = regexp.MustCompile(`\b(?:find|g?match|g?sub|byte|cjson|cmsgpack|struct)\b`)
 
-// tells reports whether the reply must differ between data: it is a bool, or may be absent, and depends on
-// nothing but the data and on arguments that have all of their values in the runs.
+// tells reports whether the reply must differ between data. The reply is a bool, or may be absent. It depends
+// only on the data, and on arguments whose values all occur in the runs.
 func tells(s *script.Script, h hints) bool {
 	t := s.Returns.Type
 	return s.Returns.Kind == script.ReturnValue && (t.Optional || t.Kind == script.Scalar && t.Base == "bool") &&

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// ruleFor returns the rights of the script's user: those that the audit names, with the keys and channels of
-// the run in place of the names of the entries.
+// ruleFor returns the rights of the script's user. They are the rights in the audit, with the keys and
+// channels of the run in place of the names.
 func ruleFor(subject Subject) []string {
 	var words []string
-	if len(subject.Script.Waivers) > 0 { // nobody knows what it needs
+	if len(subject.Script.Waivers) > 0 { // the needed rights are unknown
 		return []string{"allkeys", "allchannels", "+@all"}
 	}
 	variable := map[string]bool{}
@@ -34,8 +34,8 @@ func ruleFor(subject Subject) []string {
 	return words
 }
 
-// begin gives the user the rights of the script. A server of the run's own forgets whom it has refused
-// before.
+// begin gives the user the rights of the script. If the run started the server, begin also clears the
+// server's log of refusals.
 func (r *runner) begin(ctx context.Context) error {
 	if !r.rights {
 		return nil
@@ -48,8 +48,8 @@ func (r *runner) begin(ctx context.Context) error {
 	return r.allow(ctx, r.granted)
 }
 
-// refused returns a fault if the server has refused the user anything that the script has made nothing of: by
-// redis.pcall it can.
+// refused returns a fault if the server refused the user something and the script hid the error. A script can
+// hide an error with redis.pcall.
 func (r *runner) refused(ctx context.Context) ([]fault, error) {
 	if r.program == nil {
 		return nil, nil
@@ -60,7 +60,7 @@ func (r *runner) refused(ctx context.Context) ([]fault, error) {
 	}
 	for _, e := range entries {
 		entry, err := e.AsStrMap()
-		if err == nil && entry["username"] == user && entry["context"] == "lua" { // the client sends PING by itself
+		if err == nil && entry["username"] == user && entry["context"] == "lua" { // the client itself sends PING
 			return fault{rule: ruleRights, pos: top}.says("a user with the rights that the audit names "+
 				"is refused the %s %s, which the script calls by pcall; "+
 				"name the command, the key or the channel in the text", entry["reason"], short(entry["object"])), nil

@@ -13,7 +13,7 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// longest is how long a call may take. The values are such that only a loop without an end takes longer.
+// longest is the time limit of a call. With the values of a run, only an endless loop takes longer.
 const longest = time.Second
 
 // Errors of calls.
@@ -22,11 +22,11 @@ var (
 	errCrashed = errors.New("the server has crashed")
 )
 
-// outcome is what a call has done.
+// outcome is what a call did.
 type outcome struct {
 	before, after data
 	reply         rueidis.RedisMessage
-	err           error // that the server has replied with
+	err           error // from the server
 	again         *outcome
 }
 
@@ -40,8 +40,8 @@ type runner struct {
 	tried   int      // inputs
 }
 
-// run writes the data of an input and makes its call, a second time if again says so. It returns errors of
-// the run itself, such as errHung.
+// run writes the data of an input, and makes its call. If again is set, it makes the call twice. It returns
+// errors of the run itself, such as errHung.
 func (r *runner) run(ctx context.Context, in input, client rueidis.Client, again bool) (*outcome, error) {
 	if err := r.prepare(ctx, in); err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (r *runner) run(ctx context.Context, in input, client rueidis.Client, again
 	}
 	keys := in.names()
 	if r.own {
-		keys = nil // all that there are
+		keys = nil // all keys on the server
 	}
 	before, err := r.dump(ctx, keys)
 	if err != nil {
@@ -67,7 +67,7 @@ func (r *runner) run(ctx context.Context, in input, client rueidis.Client, again
 	return o, err
 }
 
-// observe makes a call, and reads the data behind it.
+// observe makes a call, and reads the data after it.
 func (r *runner) observe(
 	ctx context.Context, client rueidis.Client, in input, keys []string, before data,
 ) (*outcome, error) {
@@ -80,7 +80,7 @@ func (r *runner) observe(
 	return o, err
 }
 
-// prepare writes the data before the call, and removes what an earlier call has left.
+// prepare removes the data of an earlier call, and writes the data before this call.
 func (r *runner) prepare(ctx context.Context, in input) error {
 	var commands rueidis.Commands
 	if r.own {
@@ -102,7 +102,7 @@ func (r *runner) prepare(ctx context.Context, in input) error {
 	return nil
 }
 
-// clear removes all keys of the script. It does so even if the run was interrupted.
+// clear removes all keys of the script, even after an interrupt.
 func (r *runner) clear() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -112,7 +112,7 @@ func (r *runner) clear() error {
 	return r.prepare(ctx, input{keys: r.space.keys()})
 }
 
-// call makes one call, and stops it if it takes too long.
+// call makes one call, and stops it at the time limit.
 func (r *runner) call(ctx context.Context, client rueidis.Client, in input) (*outcome, error) {
 	limited, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
@@ -125,7 +125,7 @@ func (r *runner) call(ctx context.Context, client rueidis.Client, in input) (*ou
 		return &outcome{reply: m}, nil
 	case errors.As(err, &refused):
 		return &outcome{err: refused}, nil
-	case ctx.Err() != nil: // whichever of the two has ended the call
+	case ctx.Err() != nil: // either of the two may have ended the call
 		return nil, ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, r.stop(ctx)
@@ -135,7 +135,7 @@ func (r *runner) call(ctx context.Context, client rueidis.Client, in input) (*ou
 	return nil, err
 }
 
-// again starts the program anew, with the user.
+// again restarts the program, with the user.
 func (r *runner) again(ctx context.Context) error {
 	if err := r.restart(ctx); err != nil {
 		return err
@@ -143,8 +143,8 @@ func (r *runner) again(ctx context.Context) error {
 	return r.allow(ctx, r.granted)
 }
 
-// stop ends a script that takes too long, and returns errHung if the server is of use again. One that has
-// written cannot be stopped: a server of the run's own is killed.
+// stop ends a script that takes too long. If the server works again, it returns errHung. A script that has
+// written cannot be stopped. If the run started the server, stop kills the server.
 func (r *runner) stop(ctx context.Context) error {
 	switch {
 	case r.program != nil:
@@ -154,13 +154,13 @@ func (r *runner) stop(ctx context.Context) error {
 		return fmt.Errorf("%v, and the embedded server cannot stop it; "+
 			"name a program such as redis-server", errHung)
 	}
-	limited, cancel := context.WithTimeout(ctx, 10*time.Second) // a server lets scripts run for five
+	limited, cancel := context.WithTimeout(ctx, 10*time.Second) // a server lets scripts run for five seconds
 	defer cancel()
 	err := r.admin.Do(limited, r.admin.B().ScriptKill().Build()).Error()
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case err != nil && !strings.HasPrefix(err.Error(), "NOTBUSY"): // it may have ended by itself
+	case err != nil && !strings.HasPrefix(err.Error(), "NOTBUSY"): // the script may have ended by itself
 		return fmt.Errorf("%v, and the server cannot stop it: %w", errHung, err)
 	}
 	return errHung

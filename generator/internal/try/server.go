@@ -16,25 +16,25 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// user is the user as whom the scripts run: it has the rights that the audit names, and no other.
+// user runs the scripts. It has the rights in the audit, and no others.
 const user, password = "redislua-try", "redislua-try"
 
-// server is what the scripts run on.
+// server is the server that runs the scripts.
 type server struct {
 	where   string
-	own     bool // the run has started it, and may do with it what it wants
+	own     bool // the run started it, and may change everything on it
 	rights  bool // it has users
 	option  rueidis.ClientOption
 	program *program
 	local   *miniredis.Miniredis
 
 	admin rueidis.Client
-	two   rueidis.Client // calls the scripts, and speaks RESP2
-	three rueidis.Client // speaks RESP3
-	lost  bool           // the embedded server runs a script for ever, and cannot be closed
+	two   rueidis.Client // calls the scripts with RESP2
+	three rueidis.Client // calls the scripts with RESP3
+	lost  bool           // the embedded server runs an endless script, and cannot be closed
 }
 
-// open returns the server that -try names: embedded, an address, or a program that it starts.
+// open returns the server in -try: embedded, an address, or a program to start.
 func open(ctx context.Context, where string) (*server, error) {
 	s := &server{where: where, rights: true}
 	var err error
@@ -66,7 +66,7 @@ func open(ctx context.Context, where string) (*server, error) {
 
 var address = regexp.MustCompile(`^[^/]*:\d+$`)
 
-// start starts the program, again if it was killed.
+// start starts the program. It may do so again, after a kill.
 func (s *server) start(ctx context.Context) (err error) {
 	if s.program, err = launch(ctx, s.where); err == nil {
 		s.option, err = rueidis.ParseURL("unix://" + s.program.socket)
@@ -77,7 +77,7 @@ func (s *server) start(ctx context.Context) (err error) {
 // connect opens the clients, and refuses a server that has data.
 func (s *server) connect(ctx context.Context) error {
 	s.option.ForceSingleClient, s.option.DisableCache, s.option.DisableRetry = true, true, true
-	s.option.PipelineMultiplex = -1 // one connection, so that what removes the keys comes behind what makes them
+	s.option.PipelineMultiplex = -1 // one connection, so the server removes the keys after it makes them
 	s.option.ClientSetInfo = rueidis.DisableClientSetInfo
 	option := s.option
 	option.AlwaysRESP2 = true
@@ -104,7 +104,7 @@ func (s *server) connect(ctx context.Context) error {
 	return err
 }
 
-// client connects. A program that was just started does not listen yet.
+// client connects. A program may not listen yet after its start.
 func (s *server) client(ctx context.Context, option rueidis.ClientOption) (rueidis.Client, error) {
 	for {
 		client, err := rueidis.NewClient(option)
@@ -135,7 +135,7 @@ func (s *server) empty(ctx context.Context) error {
 	return nil
 }
 
-// alone refuses a server that has the user already: another run has made it, or a person.
+// alone refuses a server that already has the user. Another run or a person made the user.
 func (s *server) alone(ctx context.Context) error {
 	_, err := s.admin.Do(ctx, s.admin.B().Arbitrary("ACL", "GETUSER", user).Build()).ToMessage()
 	if err == nil {
@@ -155,10 +155,10 @@ func (s *server) allow(ctx context.Context, rule []string) error {
 	return err
 }
 
-// errUnknown is the error of rights that the server does not know.
+// errUnknown says that the server does not know some of the rights.
 var errUnknown = errors.New("the server does not know a command of it, so that no user has its rights")
 
-// restart ends a program that hangs in a script, and starts it again.
+// restart ends a program with an endless script, and starts the program again.
 func (s *server) restart(ctx context.Context) error {
 	s.kill()
 	if err := s.start(ctx); err != nil {
@@ -167,7 +167,7 @@ func (s *server) restart(ctx context.Context) error {
 	return s.connect(ctx)
 }
 
-// close removes what the run has left on the server, and ends it if the run has started it.
+// close removes the keys and the user of the run. If the run started the server, close ends the server.
 func (s *server) close() error {
 	var err error
 	if !s.own && s.admin != nil && s.option.Username == user {
@@ -179,7 +179,7 @@ func (s *server) close() error {
 	return err
 }
 
-// kill ends a program before the clients, which would wait for it.
+// kill ends a program before the clients, because a client would wait for the program.
 func (s *server) kill() {
 	if s.lost {
 		return
@@ -198,7 +198,7 @@ func (s *server) kill() {
 	}
 }
 
-// program is a server that the run has started, in an empty directory.
+// program is a server that the run started, in an empty directory.
 type program struct {
 	dir    string
 	socket string
@@ -206,8 +206,8 @@ type program struct {
 	gone   chan struct{}
 }
 
-// launch starts a server on a socket of its own, where nobody else can answer. It keeps no data, and gives no
-// text more than a megabyte.
+// launch starts a server on its own socket, where no other program can answer. The server keeps no data, and
+// limits a text to a megabyte.
 func launch(ctx context.Context, path string) (*program, error) {
 	dir, err := os.MkdirTemp("", "redislua-try-")
 	if err != nil {
@@ -221,13 +221,13 @@ func launch(ctx context.Context, path string) (*program, error) {
 		return nil, errors.Join(err, os.RemoveAll(p.dir))
 	}
 	go func() {
-		_ = p.cmd.Wait() // how it ends is of no interest, because it is killed
+		_ = p.cmd.Wait() // its exit status does not matter, because the run kills it
 		close(p.gone)
 	}()
 	return p, nil
 }
 
-// endsSoon reports whether the program has ended, of which a client may know first.
+// endsSoon reports whether the program ends within a second. A client may notice the end earlier.
 func (p *program) endsSoon() bool {
 	select {
 	case <-p.gone:
@@ -238,7 +238,7 @@ func (p *program) endsSoon() bool {
 }
 
 func (p *program) kill() {
-	_ = p.cmd.Process.Kill() // fails if it has ended
+	_ = p.cmd.Process.Kill() // fails if the program has ended
 	<-p.gone
 	_ = os.RemoveAll(p.dir) // an empty directory for temporary files
 }

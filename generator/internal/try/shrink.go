@@ -2,8 +2,7 @@ package try
 
 import "context"
 
-// shrink returns the fault with a smaller input that shows it too: each factor gets the first of its values
-// with which it still does.
+// shrink returns the fault with a smaller input. Each factor gets the first value that still shows the fault.
 func (r *runner) shrink(ctx context.Context, c choice, f fault) fault {
 	for factor := range r.space.factors() {
 		now := c.at(factor)
@@ -14,7 +13,7 @@ func (r *runner) shrink(ctx context.Context, c choice, f fault) fault {
 			}
 			found, _, err := r.faults(ctx, smaller)
 			if err != nil {
-				break // the larger input shows it as well
+				break // the larger input shows the fault too
 			}
 			if g, ok := contains(found, f); ok {
 				c, f = c.with(factor, n), g
@@ -34,7 +33,6 @@ func contains(list []fault, f fault) (fault, bool) {
 	return fault{}, false
 }
 
-// at returns the number of a factor.
 func (c choice) at(factor int) int {
 	switch at := factor - 2; {
 	case factor == 0:

@@ -1,5 +1,5 @@
-// Package try runs the scripts on a server, with values made from their headers, and reports what no analysis
-// proves. It knows nothing of what a script is for: it reports only what is wrong for every script.
+// Package try runs the scripts on a server, with values from their headers, and reports what no analysis
+// proves. It does not know what a script is for. So it reports only what is wrong for every script.
 package try
 
 import (
@@ -17,14 +17,14 @@ import (
 
 // Bounds of a run.
 const (
-	byChance = 50               // inputs of a script whose values come by chance
-	mostTime = 10 * time.Second // for a script
+	byChance = 50               // inputs of a script with random values
+	mostTime = 10 * time.Second // time limit of a script
 )
 
 // Options say where the scripts run, and with which values.
 type Options struct {
 	Server  string // embedded, an address, or a program to start
-	Seed    uint64 // of the values that come by chance
+	Seed    uint64 // of the random values
 	Package string // of the bindings, for the tests
 
 	Limit time.Duration // for each script; 0: ten seconds
@@ -33,19 +33,19 @@ type Options struct {
 // Subject is a script to run.
 type Subject struct {
 	Script *script.Script
-	Rights []string // words of ACL SETUSER, as the audit has them
-	Proved bool     // it has neither findings nor waivers, so it touches nothing but its keys
+	Rights []string // words of ACL SETUSER, from the audit
+	Proved bool     // no findings and no waivers, so the script uses only its keys
 }
 
-// Result is what the runs have shown.
+// Result is what the runs showed.
 type Result struct {
 	Findings []finding.Finding
 	Tests    []byte   // a Go file with a test for each finding; nil: there are none
-	Notes    []string // how much was tried, and what was not, and why
+	Notes    []string // what the run tried, what it left out, and why
 }
 
-// Run runs the scripts. It changes nothing on a server that it has not started but the keys that start with
-// prefix and the user redislua-try, and removes both.
+// Run runs the scripts. On a server that it did not start, it changes only keys that start with prefix and
+// the user redislua-try. It removes both.
 func Run(ctx context.Context, o Options, subjects []Subject) (result Result, err error) {
 	s, err := open(ctx, o.Server)
 	if err != nil {
@@ -97,8 +97,7 @@ func newRunner(s *server, subject Subject) *runner {
 	}
 }
 
-// try runs the script, and returns its faults with the smallest inputs that show them, and what was not
-// tried.
+// try runs the script. It returns the faults with the smallest inputs that show them, and what it left out.
 func (r *runner) try(ctx context.Context, o Options) (faults []fault, note string, err error) {
 	if err := r.begin(ctx); errors.Is(err, errUnknown) {
 		return nil, "it is not run, because " + err.Error(), nil

@@ -8,26 +8,26 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// level says how much a value excuses: what goes wrong with an ordinary one is the script's fault.
+// level says how much a value excuses. If a call fails with an ordinary value, the script is at fault.
 type level int
 
 const (
 	ordinary level = iota
-	extreme        // the prose may exclude it, so the script may fail; if it replies, the reply counts
-	free           // nobody knows what the script may expect of it
+	extreme        // the prose may exclude it, so the script may fail; a reply must fit
+	free           // the script may expect something that the header does not say
 )
 
-// value is what an argument may be.
+// value is a possible value of an argument.
 type value struct {
 	text  string
 	level level
-	large bool // a script may loop as often, or have the server take as much memory
+	large bool // it may cause as many loops, or as much memory in the server
 }
 
-// prefix is what all keys and channels of a run start with. Its hash tag has one slot for them.
+// prefix begins all keys and channels of a run. Its hash tag puts them into one slot.
 const prefix = "{redislua-try}:"
 
-// valuesOf returns the values that an argument is tried with, the plainest first.
+// valuesOf returns the values of an argument to try, the plainest first.
 func valuesOf(p script.Param) []value {
 	if p.Skipped {
 		return []value{{}}
@@ -66,7 +66,7 @@ func valuesOf(p script.Param) []value {
 	return values
 }
 
-// isText reports whether an argument is any text.
+// isText reports whether an argument may be any text.
 func isText(p script.Param) bool { return p.Type.Base == "string" || p.Type.Base == "bytes" }
 
 func levels(l level, texts ...string) []value {
@@ -77,14 +77,14 @@ func levels(l level, texts ...string) []value {
 	return values
 }
 
-// count is how many words stand for a variadic entry.
+// count is the number of words of a variadic entry.
 type count struct {
 	n     int
 	level level
 }
 
-// countsOf returns the numbers of words that the variadic entries are tried with: of keys, and of arguments.
-// A script may take its arguments in pairs or in threes, and one for each key.
+// countsOf returns the numbers of words to try for the variadic entries: of keys, and of arguments. A script
+// may take its arguments in pairs or in threes, and one for each key.
 func countsOf(s *script.Script) []count {
 	keys, args := variadic(s.Keys), variadic(s.Args)
 	switch {
