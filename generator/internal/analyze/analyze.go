@@ -220,8 +220,8 @@ func (a *analyzer) argsTable() *Table {
 func (a *analyzer) step(at int) {
 	a.line = at
 	if a.steps++; a.steps > mostSteps {
-		a.stop(at, "the script is too much to follow: its calls and loops, each within another, are too many; "+
-			"call a helper from fewer places, or split the script")
+		a.stop(at, "the script is too large to follow, because too many calls and loops are inside of "+
+			"others; call a helper from fewer places, or split the script")
 	}
 }
 

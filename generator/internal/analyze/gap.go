@@ -18,11 +18,11 @@ type Gap struct {
 // Why says which store leaves the gap, and how to avoid it.
 func (g Gap) Why(s *script.Script) string {
 	if g.Nil {
-		return fmt.Sprintf("%s may give it a nil; use false, which keeps its place, or append only what is there: "+
-			"if v then list[#list + 1] = v end", s.Line(g.Pos))
+		return fmt.Sprintf("%s may store a nil in it; store false, which keeps its place, or append only "+
+			"values that exist: if v then list[#list + 1] = v end", s.Line(g.Pos))
 	}
-	return fmt.Sprintf("%s may store behind the place after the last, or below 1; append with list[#list + 1] "+
-		"= …, or store in every run of a loop from 1", s.Line(g.Pos))
+	return fmt.Sprintf("%s may store beyond the place after the last element, or below 1; append with "+
+		"list[#list + 1] = …, or store in every run of a loop from 1", s.Line(g.Pos))
 }
 
 // first returns the gap that comes first in the text.

@@ -336,8 +336,8 @@ func (a *analyzer) redisCall(st *state, n ast.Expr, name string, args List) List
 		return List{}
 	case "set_repl":
 		if f, known := args.at(0).Num(); !known || f != replication["redis.REPL_ALL"] {
-			a.misuse(n, "redis.set_repl may keep what is written from here on from replicas, or from the log of the "+
-				"server, so that it is gone after a failover or a restart; leave it out, or pass redis.REPL_ALL")
+			a.misuse(n, "redis.set_repl may keep later writes from replicas, or from the log of the "+
+				"server, so a failover or a restart loses them; leave it out, or pass redis.REPL_ALL")
 		}
 		return List{}
 	case "replicate_commands", "acl_check_cmd", "breakpoint":

@@ -173,8 +173,8 @@ func (a *analyzer) metaStored(target ast.Expr, r Ref, key, v Value) {
 }
 
 func (a *analyzer) weak(n ast.Expr) {
-	a.misuse(n, "a metatable has __mode here, or may have it, so that elements of its tables are gone at times "+
-		"that nobody knows; write its fields by their names, and leave __mode out")
+	a.misuse(n, "a metatable has __mode here, or may have it, so elements of its tables may disappear at "+
+		"any time; write its fields by their names, and leave __mode out")
 }
 
 func (a *analyzer) setMeta(st *state, n ast.Expr, x, meta Value) {

@@ -238,8 +238,8 @@ func (c *checker) globals() {
 				continue // a caller of variadic KEYS gives them no names, so their order does not matter
 			}
 			c.once("KEYS changed", use.Pos,
-				"KEYS is changed, so that what stands in it is not what the caller names any more; keep other things in "+
-					"a local table")
+				"KEYS is changed, so its entries may differ from the keys that the caller names; keep "+
+					"other values in a local table")
 			continue
 		}
 		c.findf(use.Pos, "a field of the global %s is assigned; scripts must leave globals as they are", use.Name)

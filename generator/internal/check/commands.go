@@ -300,14 +300,14 @@ func (c *checker) cached(shown string, known command.Command, call *analyze.Call
 		c.findf(call.Pos, "%q changes with time though the key does not, which a cache would freeze; use mode: "+
 			"read. The cached call reports the remaining time by itself", shown)
 	case known.Effects()&command.Ages != 0:
-		c.findf(call.Pos, "%q changes with time or with other clients though no write of the key tells the cache, "+
-			"which would freeze it; use mode: read", shown)
+		c.findf(call.Pos, "%q changes with time or with other clients, and no write of the key tells the "+
+			"cache, so the cache would freeze it; use mode: read", shown)
 	case known.Name == "touch":
-		c.findf(call.Pos, "%q is called for what it does to the key's age, which a call from the cache does not "+
-			"do; use mode: read", shown)
+		c.findf(call.Pos, "%q is called to change the key's age, but a call that the cache answers does "+
+			"not change it; use mode: read", shown)
 	case whole[known.Name] != "":
-		c.findf(call.Pos, "%q answers a part of the key and a cursor that the next call must have, which a cache "+
-			"would freeze; use mode: read, or read all, as with %q", shown, whole[known.Name])
+		c.findf(call.Pos, "%q answers a part of the key and a cursor for the next call, and a cache "+
+			"would freeze both; use mode: read, or read all, as with %q", shown, whole[known.Name])
 	case random:
 		c.findf(call.Pos, "%q answers differently each time, which a cache would freeze; use mode: read", shown)
 	case len(known.Keys) == 0:
@@ -334,7 +334,7 @@ func (c *checker) keysOf(known command.Command, shown string, call *analyze.Call
 			if !c.waived("undeclared-key") {
 				told = false
 				c.findf(unknown.Pos,
-					`which words of %q are keys cannot be told here; write %s, or take responsibility with "-- allow: undeclared-key reason"`, shown, mend(spec))
+					`it is not known which words of %q are keys; write %s, or take responsibility with "-- allow: undeclared-key reason"`, shown, mend(spec))
 			}
 		}
 	}

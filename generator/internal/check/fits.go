@@ -195,8 +195,8 @@ func (f fitter) fits(v analyze.Value, t script.Type) *misfit {
 				continue
 			}
 			return &misfit{what: "an error inside a table may be returned", want: t.String(),
-				mend: "the call then fails, whatever stands beside the error: return it alone, as in if type(v) == " +
-					"'table' and v.err then return v end, or declare raw here"}
+				mend: "the call then fails, and the rest of the reply is lost; return the error alone, " +
+					"as in if type(v) == 'table' and v.err then return v end, or declare raw here"}
 		}
 		if given && f.partOfData(k) {
 			continue
@@ -299,8 +299,8 @@ func (f fitter) keptFalse(k analyze.Kind) bool {
 func (f fitter) nilFits(k analyze.Kind, t script.Type) *misfit {
 	isBool := t.Kind == script.Scalar && t.Base == "bool"
 	if t.Optional && !isBool && f.keptFalse(k) {
-		return &misfit{what: "false may be returned after redis.setresp(3), which arrives as 0 where the client " +
-			"speaks version 2", want: t.String(), mend: "call redis.setresp(2) before the return, or return nil"}
+		return &misfit{what: "false may be returned after redis.setresp(3), and a client that speaks " +
+			"version 2 gets 0 for it", want: t.String(), mend: "call redis.setresp(2) before the return, or return nil"}
 	}
 	if t.Optional || isBool {
 		return nil

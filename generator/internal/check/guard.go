@@ -66,9 +66,9 @@ func (c *checker) stored(g *script.Guard) {
 			"expire, so an older fence would pass later; write other keys and fields only", g.Key)
 		return
 	}
-	c.findf(first.Pos, "guard: this write does not store the fence ARGV[%d] in KEYS[%d], and an error behind "+
-		"it would leave it so, that an older fence would pass later; %s in this command or before it with "+
-		"redis.call, which ends the script where it fails, whatever is there and without an expiry",
+	c.findf(first.Pos, "guard: this write does not store the fence ARGV[%d] in KEYS[%d], so after an "+
+		"error in a later command an older fence would pass; %s in this command or before it, with "+
+		"redis.call, which stops at an error, and with neither a condition nor an expiry",
 		g.Arg, g.Key, where)
 }
 

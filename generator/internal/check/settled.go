@@ -13,14 +13,15 @@ import (
 func (c *checker) settled(t analyze.Test) string {
 	switch {
 	case t.Counts != "":
-		return fmt.Sprintf("%s answers as many values as it is asked for, with false where there is none, so that "+
-			"their number says nothing of what is stored; count those that are not false", t.Counts)
+		return fmt.Sprintf("%s answers one value for each word that it is asked for, and false for a "+
+			"missing one, so their number says nothing of what is stored; count the values that are not "+
+			"false", t.Counts)
 	case t.Fragile:
-		return "where the command answers false, this is an error, so that it is never false; ask for the reply " +
+		return "if the command answers false, this raises an error, so it is never false; test the reply " +
 			"itself, as in: local reply = redis.call(…); if reply then …"
 	case t.Operator == "#":
 		return fmt.Sprintf(
-			"after redis.setresp(3), the reply of %s is no list: it is a table with the field %s; %s", commands(t),
+			"after redis.setresp(3), the reply of %s is not a list, but a table with the field %s; %s", commands(t),
 			t.Fields[0], fieldUse(t.Fields[0]))
 	case t.Operator == ".":
 		return c.noField(t)
@@ -29,8 +30,8 @@ func (c *checker) settled(t analyze.Test) string {
 	case t.Operator == "==" || t.Operator == "~=":
 		return c.equality(t)
 	}
-	return fmt.Sprintf("%s is compared with %s, which comes out the same whatever it is, since it is 0 or 1; "+
-		"write == 1 or == 0", analyze.DescribeValue(t.Left), analyze.DescribeValue(t.Right))
+	return fmt.Sprintf("%s is compared with %s, but the value is 0 or 1, so the outcome is always the "+
+		"same; write == 1 or == 0", analyze.DescribeValue(t.Left), analyze.DescribeValue(t.Right))
 }
 
 func commands(t analyze.Test) string { return strings.Join(t.Commands, " or ") }
@@ -51,20 +52,20 @@ func (c *checker) noField(t analyze.Test) string {
 	name, _ := t.Right.Str()
 	switch {
 	case name == "err":
-		return fmt.Sprintf("what redis.call answers is never an error, which it raises, so that err is always "+
-			"nil; write redis.pcall, or leave the question out: %s then ends the script", commands(t))
+		return fmt.Sprintf("redis.call raises an error in place of a reply, so err is always nil; write "+
+			"redis.pcall, or leave the test out: an error of %s then ends the script", commands(t))
 	case len(t.Fields) > 0:
-		return fmt.Sprintf("the reply of %s has no such field, so that this is always nil; it has %s: write "+
+		return fmt.Sprintf("the reply of %s has no such field, so this is always nil; it has %s: write "+
 			"reply.%s", commands(t), strings.Join(t.Fields, " and "), t.Fields[0])
 	case slices.Contains(t.Commands, "HGETALL"):
-		return fmt.Sprintf("the reply of HGETALL is a list, with names and values in turn, so that %s of it is "+
-			"always nil; write redis.call('HGET', key, '%s')", name, name)
+		return fmt.Sprintf("the reply of HGETALL is a list, with names and values in turn, so %s of it "+
+			"is always nil; write redis.call('HGET', key, '%s')", name, name)
 	case name != "":
-		return fmt.Sprintf("the reply of %s is a list, which has no field %s, so that this is always nil; write "+
+		return fmt.Sprintf("the reply of %s is a list and has no field %s, so this is always nil; write "+
 			"its index, as in reply[1]", commands(t), name)
 	}
-	return fmt.Sprintf("the reply of %s has no value at this index, so that this is always nil; write one that "+
-		"it has: Lua counts from 1", commands(t))
+	return fmt.Sprintf("the reply of %s has no value at this index, so this is always nil; write an "+
+		"index that it has: Lua counts from 1", commands(t))
 }
 
 // truth says why a value is always true or never true.
@@ -102,13 +103,13 @@ func (c *checker) truth(v analyze.Value) string {
 	case "string":
 		return fmt.Sprintf("%s is always true: in Lua every string is, also ''; write ~= ''", what)
 	case "table":
-		return "this is a table, and every table is true in Lua, also one without elements; for a list write " +
-			"#list > 0, and for a status leave the question out"
+		return "this is a table, and every table is true in Lua, even an empty one; for a list write " +
+			"#list > 0, and for a status leave the test out"
 	case "nil":
-		return "this is always nil, so that the condition is never true; mend its spelling, or leave it out"
+		return "this is always nil, so the condition is never true; mend its spelling, or leave it out"
 	}
-	return fmt.Sprintf("this is always %s, so that the condition comes out the same whatever happens; mend it, "+
-		"or leave it out", what)
+	return fmt.Sprintf("this is always %s, so the condition always has the same outcome; mend it, or "+
+		"leave it out", what)
 }
 
 // equality says why two values are always equal or never equal.
@@ -141,11 +142,11 @@ func (c *checker) equality(t analyze.Test) string {
 		}
 		return fmt.Sprintf("ARGV%s %s is of type %s, which is never sent as %q; %s", p, p.Name, p.Type, text, how)
 	case l == "nil" && hasMissing(right) || r == "nil" && hasMissing(left):
-		return "a command answers false where there is nothing, never nil, so that this never holds; compare with " +
-			"false, or write not"
+		return "a command answers false for a missing value, never nil, so this is never true; compare " +
+			"with false, or write not"
 	case l == "table" && r == "string" || l == "string" && r == "table":
-		return "a table is never equal to a string; a status is a table whose field ok has the text: compare " +
-			"that, and a list by its elements"
+		return "a table is never equal to a string; compare the field ok of a status, or the elements of " +
+			"a list"
 	case l == "table" && r == "nil" || l == "nil" && r == "table":
 		return "this is a table, never nil: where there is nothing, a list is empty; write #list == 0"
 	case t.Left.MayBe(isKey) || t.Right.MayBe(isKey):
@@ -158,8 +159,8 @@ func (c *checker) equality(t analyze.Test) string {
 		return fmt.Sprintf("this is a number that is never equal to %s: it is 0 or 1, or has no fraction; compare "+
 			"it with one that it may be", analyze.DescribeValue(right))
 	}
-	return fmt.Sprintf("%s and %s are compared, which comes out the same whatever happens; compare with what "+
-		"it may be, or leave the comparison out", analyze.DescribeValue(t.Left), analyze.DescribeValue(t.Right))
+	return fmt.Sprintf("%s and %s are compared, and the outcome is always the same; compare with a "+
+		"possible value, or leave the comparison out", analyze.DescribeValue(t.Left), analyze.DescribeValue(t.Right))
 }
 
 // there drops nil and missing values. If nothing else is left, it returns the whole value.
