@@ -176,8 +176,8 @@ func (s *state) resized(at *site) {
 // unsure is an unknown growth.
 const unsure = math.MinInt
 
-// replace replaces a table by one with a known number of additional elements. An entry of KEYS or ARGV may be
-// at another place from then on.
+// replace replaces a table by another. by is the number of additional elements, or unsure. An entry of KEYS
+// or ARGV may be at another place from then on.
 func (s *state) replace(at *site, t *Table, by int) {
 	before, known := s.heap[at].exactly()
 	if t.sent {

@@ -100,7 +100,7 @@ func (a *analyzer) tables(st *state, v Value) (refs []Ref, alone bool) {
 	return refs, len(v.kinds) == 1 && len(refs) == 1
 }
 
-// change replaces each table that a value may be. The new table is longer by a number.
+// change replaces each table that a value may be. by is the number of additional elements, or unsure.
 func (a *analyzer) change(st *state, v Value, by int, to func(*Table) *Table) {
 	refs, alone := a.tables(st, v)
 	for _, r := range refs {

@@ -165,8 +165,8 @@ func (c *checker) table(name string, declared []script.Param, used analyze.Uses)
 }
 
 // unused finds declared entries that nothing reads, and skipped entries that the script reads. If the
-// analysis did not follow the whole script, the rest may compute an index that reads the entry. The text then
-// needs constant indices alone for a finding.
+// analysis did not follow the whole script, the rest may compute an index and read the entry. There is then
+// a finding only if the text uses constant indices alone.
 func (c *checker) unused(name string, declared []script.Param, used analyze.Uses) {
 	for _, p := range declared {
 		c.ask(ruleUnused)
@@ -211,8 +211,8 @@ func covers(used analyze.Uses, p script.Param) bool {
 	})
 }
 
-// broken reports whether a finding says that the analysis did not follow the whole script, or did not follow
-// it as its author means it.
+// broken reports whether the analysis missed a part of the script, or misunderstood it. A finding then says
+// why.
 func (c *checker) broken() bool {
 	f := c.facts
 	return len(f.Misuses) > 0 || len(f.Reads) > 0 || len(f.Writes) > 0 || len(f.Unsafe) > 0 || len(f.Unknown) > 0

@@ -49,8 +49,8 @@ func isError(v analyze.Value) bool {
 		v.MayBe(func(k analyze.Kind) bool { r, ok := k.(analyze.Raised); return ok && !r.Raw })
 }
 
-// half returns what is wrong with a table that may or may not be an error or a status. Redis takes the fields
-// err and ok for an error and a status only if they are strings.
+// half returns what is wrong with a table that is an error or a status in some runs only. Redis takes the
+// fields err and ok for an error and a status only if they are strings.
 func (f fitter) half(k analyze.Kind, t script.Type) *misfit {
 	r, ok := k.(analyze.Ref)
 	if !ok {

@@ -92,8 +92,8 @@ func alternative(name string, unit analyze.Unit) string {
 	return ""
 }
 
-// unit finds times and durations in a unit that the command does not take. It also finds optional ones that
-// may be absent.
+// unit finds times and durations in a unit that the command does not take. It also finds optional arguments
+// that may be absent.
 func (c *checker) unit(shown string, w analyze.Word, places []*command.Place, m *command.Match) {
 	counted := slices.DeleteFunc(slices.Clone(places),
 		func(p *command.Place) bool { return analyze.UnitOf(p.Type) == analyze.None })

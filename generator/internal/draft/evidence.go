@@ -243,7 +243,7 @@ var (
 	validFor = regexp.MustCompile(`^[a-z][a-z0-9_]*[a-z0-9]$|^[a-z]$`)
 )
 
-// free returns an unused name: the name of the local, or else otherwise. It may add a number.
+// free returns an unused name. It is made of the name of the local, or of otherwise, and may have a number.
 func (e *evidence) free(local, otherwise string, number int) string {
 	name := notWord.ReplaceAllString(strings.ToLower(upper.ReplaceAllString(local, "${1}_$2")), "")
 	if !validFor.MatchString(name) {

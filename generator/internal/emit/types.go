@@ -106,8 +106,8 @@ func (o Options) decoder(t script.Type, name string) *jen.Statement {
 	return decode
 }
 
-// flat reports whether the reply may be one list with the values of all structs in turn. The first field must
-// have a type that no struct can be mistaken for.
+// flat reports whether the reply may be one list with the values of all structs in turn. The first value must
+// not look like a struct.
 func flat(t script.Type) bool {
 	if t.Kind != script.Struct || t.Optional {
 		return false

@@ -18,7 +18,7 @@ type Finding struct {
 	Column  int    // in bytes, from 1
 	Message string
 	Rule    string // the rule that finds it; empty: the text is not a script with a header
-	// Sort merges findings with one cause. If Cause is empty, it merges findings of a file with one message.
+	// Sort merges findings with the same cause. If Cause is empty, it merges equal messages of one file.
 	Cause string
 }
 
