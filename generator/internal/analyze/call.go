@@ -318,8 +318,7 @@ func (a *analyzer) protected(st *state, n ast.Expr, callee Value, args List,
 func (a *analyzer) neverRaises(st *state, fn *function, caught *variable) bool {
 	plain := func(v Value) bool {
 		k, _ := v.only()
-		r,
-			ok := k.(Ref)
+		r, ok := k.(Ref)
 		return ok && st.heap[r.site].Meta.Bottom()
 	}
 	if len(fn.stmts) != 1 || !plain(a.keys) || !plain(a.args) || a.deep() {

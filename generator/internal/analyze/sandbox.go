@@ -24,21 +24,18 @@ var globals = map[string]bool{
 
 // members are the members of the libraries. The list has those of newer servers too.
 var members = map[string][]string{
-	"redis": strings.Fields("LOG_DEBUG LOG_NOTICE LOG_VERBOSE LOG_WARNING REDIS_VERSION REDIS_VERSION_NUM" +
-		" REPL_ALL REPL_AOF REPL_NONE REPL_REPLICA REPL_SLAVE SERVER_NAME SERVER_VERSION SERVER_VERSION_NUM " +
-		"VALKEY_VERSION VALKEY_VERSION_NUM" +
-		" acl_check_cmd breakpoint call debug error_reply log pcall replicate_commands set_repl setresp sha1hex " +
-		"status_reply"),
+	"redis": strings.Fields("LOG_DEBUG LOG_NOTICE LOG_VERBOSE LOG_WARNING REDIS_VERSION " +
+		"REDIS_VERSION_NUM REPL_ALL REPL_AOF REPL_NONE REPL_REPLICA REPL_SLAVE SERVER_NAME " +
+		"SERVER_VERSION SERVER_VERSION_NUM VALKEY_VERSION VALKEY_VERSION_NUM acl_check_cmd breakpoint " +
+		"call debug error_reply log pcall replicate_commands set_repl setresp sha1hex status_reply"),
 	"string": strings.Fields(
 		"byte char dump find format gfind gmatch gsub len lower match rep reverse sub upper"),
 	"table": strings.Fields("concat foreach foreachi getn insert maxn remove setn sort"),
-	"math": strings.Fields("abs acos asin atan atan2 ceil cos cosh deg exp floor fmod frexp huge ldexp log " +
-		"log10 max min" +
-		" mod modf pi pow rad random randomseed sin sinh sqrt tan tanh"),
+	"math": strings.Fields("abs acos asin atan atan2 ceil cos cosh deg exp floor fmod frexp huge ldexp " +
+		"log log10 max min mod modf pi pow rad random randomseed sin sinh sqrt tan tanh"),
 	"cjson": strings.Fields("_NAME _VERSION decode decode_array_with_array_mt decode_invalid_numbers " +
-		"decode_max_depth encode" +
-		" encode_invalid_numbers encode_keep_buffer encode_max_depth encode_number_precision encode_sparse_array " +
-		"new null"),
+		"decode_max_depth encode encode_invalid_numbers encode_keep_buffer encode_max_depth " +
+		"encode_number_precision encode_sparse_array new null"),
 	"cmsgpack": strings.Fields("_COPYRIGHT _DESCRIPTION _NAME _VERSION pack unpack unpack_limit unpack_one"),
 	"bit":      strings.Fields("arshift band bnot bor bswap bxor lshift rol ror rshift tobit tohex"),
 	"struct":   strings.Fields("pack size unpack"),

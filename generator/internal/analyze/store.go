@@ -50,9 +50,8 @@ func (a *analyzer) storeAt(st *state, target ast.Expr, object Value, index posit
 		case Unknown:
 			// It hides no table of the script, and must not start to.
 			if v.mayBe(holds) {
-				a.misuse(target, "a table or a function is stored in something that is not known, so that nothing can "+
-					"be proved about it; "+
-					"store it in a table of the script ("+k.reason()+")")
+				a.misuse(target, "a table or a function is stored in something that is not known, so "+
+					"that nothing can be proved about it; store it in a table of the script ("+k.reason()+")")
 			}
 		}
 	}

@@ -282,9 +282,8 @@ func (c *checker) misuses() {
 func (c *checker) unknown() {
 	c.ask(ruleCalled)
 	for _, u := range c.facts.Unknown {
-		c.findf(u.Pos, "the function that is called here is not known (%s), so it may be anything; "+
-			"call a function of the "+
-			"script or of Redis by its name", u.Why)
+		c.findf(u.Pos, "the function that is called here is not known (%s), so it may be anything; call "+
+			"a function of the script or of Redis by its name", u.Why)
 	}
 }
 

@@ -98,8 +98,7 @@ func (c *checker) command(name string, call *analyze.Call) {
 		if no := unsendable(w); no != "" {
 			c.findf(w.Pos, "%s cannot be an argument of a command; send a string or a number", no)
 		} else if w.MayBe(func(k analyze.Kind) bool {
-			r,
-				ok := k.(analyze.Ref)
+			r, ok := k.(analyze.Ref)
 			return ok && call.Heap.Table(r).Err
 		}) {
 			c.findf(w.Pos, "this may send an error of redis.pcall, which is a table; look first "+

@@ -146,9 +146,8 @@ func isWord(w analyze.Word, text string) bool {
 
 // plain are the commands that take any number of words, and no options.
 var plain = strings.Fields("del exists unlink touch mget mset msetnx hset hmset hmget hdel sadd srem " +
-	"smismember sdiff sinter sunion" +
-	" sdiffstore sinterstore sunionstore lpush lpushx rpush rpushx pfadd pfcount pfmerge zrem zmscore xack " +
-	"xdel geohash geopos ping")
+	"smismember sdiff sinter sunion sdiffstore sinterstore sunionstore lpush lpushx rpush rpushx pfadd " +
+	"pfcount pfmerge zrem zmscore xack xdel geohash geopos ping")
 
 // endsEarly returns a constant of the script that has a NUL where an option may stand. The servers compare
 // options as C strings, which end at a NUL. So the server may take the word for another option than the

@@ -110,8 +110,7 @@ func everywhere(name string) bool {
 	none := build.Default
 	none.GOOS, none.GOARCH = "none", "none"
 	none.OpenFile = func(string) (io.ReadCloser, error) {
-		return io.NopCloser(strings.NewReader("package p\n")),
-			nil
+		return io.NopCloser(strings.NewReader("package p\n")), nil
 	}
 	match, err := none.MatchFile("", name)
 	return err == nil && match

@@ -12,7 +12,7 @@ func (s *Script) SHA1() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// SHA256 returns the sum of the text that runs, in hexadecimal. A person may compare it.
+// SHA256 returns the sum of the text that runs, in hexadecimal. A person knows the text by it.
 func (s *Script) SHA256() string {
 	sum := sha256.Sum256([]byte(s.Source))
 	return hex.EncodeToString(sum[:])

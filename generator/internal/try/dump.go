@@ -63,7 +63,7 @@ func (s stored) size() int {
 }
 
 // dump reads the data of the keys, or of all keys. The clock of the embedded server stands still. So dump
-// compares the rest of a lease there, and the time of its end elsewhere.
+// reads the rest of a lease there, and the time of its end elsewhere.
 func (s *server) dump(ctx context.Context, keys []string) (data, error) {
 	ends := "PEXPIRETIME"
 	if s.local != nil {

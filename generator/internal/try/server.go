@@ -66,7 +66,7 @@ func open(ctx context.Context, where string) (*server, error) {
 
 var address = regexp.MustCompile(`^[^/]*:\d+$`)
 
-// start starts the program. It may do so again, after a kill.
+// start starts the program, and does so again after a kill.
 func (s *server) start(ctx context.Context) (err error) {
 	if s.program, err = launch(ctx, s.where); err == nil {
 		s.option, err = rueidis.ParseURL("unix://" + s.program.socket)
