@@ -153,7 +153,7 @@ var opinions = []opinion{
 	{"frozen_pttl", cached, "return tostring(redis.call('PTTL', KEYS[1]))\n",
 		"return redis.call('GET', KEYS[1])\n", "freeze", frozen},
 	{"frozen_other_key", cached, "return redis.call('GET', KEYS[1] .. ':')\n",
-		"return redis.call('GET', KEYS[1])\n", "nobody tells the cache", stale},
+		"return redis.call('GET', KEYS[1])\n", "nothing tells the cache", stale},
 }
 
 func (o opinion) text(body string) string {
