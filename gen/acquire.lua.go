@@ -15,8 +15,8 @@ import (
 // The sums of acquire.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	AcquireSHA1   = "3b2a301059e45507cdbcc5d27b706b2716367a4d"
-	AcquireSHA256 = "3ac05fdebec871c9f248df6e90818d82a4c022eda914faf8d9268a317c4dcd1d"
+	AcquireSHA1   = "b89dcf53e9f4fc3415f2b713704c1200e6d36462"
+	AcquireSHA256 = "5cb848fb95b53d29e02a0e147ad9ea51344ea91e1b33dd423a034ea3da85752c"
 )
 
 //go:embed acquire.lua
@@ -25,8 +25,8 @@ var acquireSource string
 // AcquireParams are the keys and arguments of [Scripts.Acquire].
 type AcquireParams struct {
 	Lock string // KEYS[1]: the lock
-	// KEYS[2]: the queue of the lock, a sorted set of the waiters' tokens; the lock itself: there is
-	// no queue
+	// KEYS[2]: the queue of the lock, a sorted set of the waiters' tokens; a caller that uses no queue
+	// passes the lock itself
 	Queue   string
 	Counter []string      // KEYS[3..]: the fence counter of the lock's slot; absent: the fence is 0
 	Token   string        // ARGV[1]: the token of this acquisition, which no other acquisition has

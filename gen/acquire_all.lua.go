@@ -15,8 +15,8 @@ import (
 // The sums of acquire_all.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	AcquireAllSHA1   = "2f16c117094db66157aaa2361e823939a5b30265"
-	AcquireAllSHA256 = "0f38004bd02fac6099b00fc7bfbec2a7905a79da3d13eed4afe569eea6ac6088"
+	AcquireAllSHA1   = "3d46f190350a2318a04ffafbff0a81c6c3621b30"
+	AcquireAllSHA256 = "d0fb4ff19ba7dae71352f4dc546d1b0b0951fe7dea4087af5009a9868c9748ca"
 )
 
 //go:embed acquire_all.lua
@@ -50,11 +50,11 @@ type AcquireAllResult struct {
 // the caller asks for a part of the set. It then takes the locks before that position, without a
 // fence.
 //
-// The script does not take a free lock that has a queue, because no caller overtakes a queue. Its remaining
-// is -2 ms: the caller calls Wait, which gives the lock to the first waiter.
+// The script does not take a free lock that has a queue, because no caller overtakes a queue. The reply
+// then has -2 ms as remaining. The caller must call Wait, which gives the lock to the first waiter.
 //
-// A lock that has shares also has -2 ms, if the queues are among the keys and the caller asks for the whole
-// set. The leases of the shares may end before the key does, and only Wait looks at them.
+// For a lock that has shares, remaining is also -2 ms, if the queues are among the keys and the caller asks
+// for the whole set. The leases of the shares may end before the key does, and only Wait looks at them.
 //
 // A caller that lost the reply may safely send the same call again. The script confirms the locks
 // that this token already has, and never shortens their leases.

@@ -1,4 +1,5 @@
--- Gives each of many locks, or a share of a lock, a new lease, counted from now, if its token has it.
+-- Extends many locks, or one share of a lock. Each lock gets a new lease, counted from now. A lock gets
+-- nothing if its token does not have the lock.
 --
 -- The reply has the positions of the locks that their tokens do not have. These locks stay as they are. If
 -- the call has one token for all locks, the locks are a set: the script extends all of them or none. The
@@ -193,7 +194,7 @@ local score = s.phase and redis.call('ZSCORE', holders, member)
 if not score or score ~= 'inf' and tonumber(score) <= now then
   return {1}
 end
-redis.call('PEXPIRE', lock, 1, 'GT') -- changes nothing; after it, a full memory refuses no write
+redis.call('PEXPIRE', lock, 1, 'GT') -- no change; after a first write, a full server refuses nothing
 keep(lock, holders, ends, ttl, now) -- first: the key must outlast the lease if ZADD fails
 redis.call('ZADD', holders, 'XX', 'GT', ends, member)
 return lost

@@ -15,8 +15,8 @@ import (
 // The sums of extend.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	ExtendSHA1   = "7b3dfcfdcfee051b699b4449570f65fcec109dcc"
-	ExtendSHA256 = "c3ba2c83f95c7ab82a8c3c1198308925d1ef894bda4904fcb57963ac33846b61"
+	ExtendSHA1   = "5b497a6293291358f472966358d16876d6014c8c"
+	ExtendSHA256 = "1b89fc7bbeade2226223b75267c16ee9e8bed69ddac904b813eb9cb3865e9b21"
 )
 
 //go:embed extend.lua
@@ -30,8 +30,8 @@ type ExtendParams struct {
 	Tokens []string      // ARGV[2..]: the token of each lock, or one token for all
 }
 
-// Extend gives each of many locks, or a share of a lock, a new lease, counted from now, if its
-// token has it.
+// Extend extends many locks, or one share of a lock. Each lock gets a new lease, counted from now.
+// A lock gets nothing if its token does not have the lock.
 //
 // The reply has the positions of the locks that their tokens do not have. These locks stay as they
 // are. If the call has one token for all locks, the locks are a set: the script extends all of them

@@ -15,8 +15,8 @@ import (
 // The sums of release.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	ReleaseSHA1   = "c20b4a5ae7b503b9feac215d5631eed3c24017e1"
-	ReleaseSHA256 = "14acf5a6fcfdfa69a7955f1729ac339b7e01368a6ec63bb476c6afef846fb08d"
+	ReleaseSHA1   = "724eabc7fed5adbc64e6c3e8b1df98734095b1a9"
+	ReleaseSHA256 = "e3ec56dd51e094789a4559fbcb3a90162708481c68db17fb0add728818164249"
 )
 
 //go:embed release.lua
@@ -40,8 +40,8 @@ type ReleaseParams struct {
 //
 // In the same step, the server gives what is free to the first waiter, so no other caller takes it
 // in between. The waiters behind the first get what they ask for, as far as that is free too. The
-// lock stays free if nobody waits, if the server can tell nobody, or in the barging time of the
-// second.
+// lock stays free in three cases: nobody waits, the server can tell no waiter, or the first part of
+// the present second is reserved for barging (see the argument barging).
 //
 // The reply is 1 if the token had the lock or a share of it, and 0 otherwise.
 //

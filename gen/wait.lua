@@ -209,9 +209,9 @@ end
 -- Both keys end half a minute after the last join or heartbeat. So what dead processes leave behind goes
 -- away.
 
--- Removes the hash of a queue that is gone, because a program has deleted it. No script would remove its
--- fields one by one, and each token that joins would prolong them. HDEL fails if the key is no hash. Such a
--- key is not rlock's, and stays.
+-- Removes the hash of a queue, if another program has deleted the queue. Otherwise the fields of the hash
+-- would stay: no script removes them one by one, and each token that joins prolongs the hash. HDEL fails if
+-- the key is no hash. Such a key is not rlock's, so the function leaves it.
 local function forget(waiters, token)
   redis.call('HDEL', waiters, token)
   redis.call('DEL', waiters)
@@ -230,12 +230,14 @@ end
 -- Asks the first 200 waiters, and up to 50 waiters behind them, for a heartbeat at once. A waiter that was
 -- silent for two seconds counts as dead after two more.
 --
--- The script asks all of them together as soon as the first waiter is silent, however soon that one counts as
--- dead. Each waiter may be silent for half a second longer than the waiter before it. So 200 dead processes
--- cost the others one wait, and not one wait each.
+-- The script asks all of them together as soon as the first waiter has been silent for two seconds. It does
+-- not wait until that waiter counts as dead. The reason: without a question, each waiter may be silent for
+-- half a second longer than the waiter before it. With one question to all, 200 dead processes cost the
+-- others one wait, and not one wait each.
 --
--- The script asks the 50 because all of the 200 may be dead, and a live waiter must then look. The script
--- also asks waiters that it heard of lately, because they may next be silent for 15 seconds.
+-- The script asks the 50 because all of the 200 may be dead. A live waiter must then call, because only a
+-- call removes the dead ones. The script also asks waiters whose heartbeat came lately, because their next
+-- pause may be 15 seconds.
 local function ask_front(queue, waiters, grants, now)
   local tokens = redis.call('ZRANGE', queue, 0, 199)
   local last = redis.call('ZCARD', queue) - 1
@@ -257,7 +259,7 @@ local function ask_front(queue, waiters, grants, now)
   end
 end
 
--- Does the work of give, and may end the script, as when the user lacks a right.
+-- Does the work of give. Unlike give, it may end the script, for example if the user lacks a right.
 local function grant(lock, holders, counter, s, token, lease, clock)
   local limit, permits = share_of(token)
   if not limit then
@@ -291,14 +293,15 @@ local function grant(lock, holders, counter, s, token, lease, clock)
     keep(lock, holders, ends, lease, now)
     return math.floor(tonumber(s.phase) or 0)
   end
-  -- A new phase begins. The set may be that of a former phase, whose members are void. Otherwise another
-  -- program uses its name. SET of the key comes last: no script counts the members before.
+  -- A new phase begins. The sorted set of the holders may still be there. If rlock wrote it in a former
+  -- phase, its members are void, and the script deletes it. If another program wrote it, the script fails.
+  -- SET of the key comes last, because no script counts the members until the key has the new phase.
   local former = redis.pcall('ZRANGE', holders, 0, 0)
   if former.err then
     return former
   end
   if former[1] and not string.match(former[1], '^%d+$') then
-    return redis.error_reply('ERR the key that is to have the holders has members that rlock has not written')
+    return redis.error_reply('ERR the key of the holders has members that rlock has not written')
   end
   local fence = next_fence(counter, clock)
   if type(fence) ~= 'number' then
@@ -351,10 +354,10 @@ end
 --
 --   - What own has got: its fence or the error reply. own is the caller's token, which needs no message. The
 --     empty string stands for no waiter.
---   - Whether the server cannot tell any waiter that the lock is free. Each caller then takes what is free,
---     as if there were no queue.
---   - For how many milliseconds the first waiter may still be silent. 1 also says that there may be more to
---     do, and that the caller calls again at once.
+--   - true if the server can tell no waiter that the lock is free. Each caller then takes what is free, as if
+--     there were no queue.
+--   - The number of milliseconds for which the first waiter may still be silent. The value 1 may also mean
+--     that there is more to do. So after a 1 the caller calls again at once.
 --
 -- The message of a grant is "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the
 -- lease in milliseconds. The message has the key because the process may have given up the token. It must
@@ -388,7 +391,8 @@ local function serve(lock, queue, waiters, holders, grants, counter, s, own, own
         local left = math.floor(tonumber(since) + tonumber(beat)) - now
         dead = left <= 0 or listening and listening[2] == 0
         if not dead and (tonumber(since) > now or since + 2000 < now) then
-          -- Each asked waiter sends a heartbeat, which comes here too. That call need not ask them all again.
+          -- Each waiter that the script has asked sends a heartbeat, and this heartbeat runs the same code.
+          -- It need not ask all waiters again, and the odd beat says so.
           if tonumber(since) > now or beat % 2 == 0 then
             ask_front(queue, waiters, grants, now)
           end

@@ -15,8 +15,8 @@ import (
 // The sums of wait.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	WaitSHA1   = "1232fe5b24fa9585ec99dde60d89d421c549cff0"
-	WaitSHA256 = "05d69ec27f0c0409a0c1e40e7af44414584350c8b105715f7ec571a8119deb7b"
+	WaitSHA1   = "d4d69ac4f3b8974c2f200acd047058764672633c"
+	WaitSHA256 = "19b2e0a9bc4eee5d676d5a5be33cd347521c66839fc8b17b79cd595f03033617"
 )
 
 //go:embed wait.lua

@@ -117,7 +117,8 @@ func (x *extending) begin() error {
 	if err := l.set.checkLimits(x.ttl); err != nil {
 		return err
 	}
-	if end := l.limited(); x.sent.Sent == 0 && clock.LeaseEnd(now, x.ttl) > end { // a later try may pass it
+	// only the first try is checked
+	if end := l.limited(); x.sent.Sent == 0 && clock.LeaseEnd(now, x.ttl) > end {
 		return invalid("TTL", fmt.Sprintf(
 			"%v is longer than the lock may still be held, which is %v; use a shorter TTL",
 			x.ttl, end.From(now)))

@@ -88,8 +88,8 @@ func (r ProbeReport) Err() error {
 
 // Probe tests what locks need of the client, the server and the rights of the user. Use it at the start of a
 // program, or for a health page. It takes a scratch lock under the Locker's prefix, and asks the servers
-// about themselves. It takes a few round trips, and up to a second more for each of two messages that do not
-// come.
+// about themselves. It takes a few round trips. If messages of the server about the scratch key do not come,
+// Probe waits for two of them, each for a second at most.
 //
 // Each finding says what is missing and what to do; see ProbeReport.Err. Probe returns an error if it cannot
 // find out: no server answers, the context ends, or the Locker is closed. It returns the findings until then

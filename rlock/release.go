@@ -47,7 +47,8 @@ func (l *Lock) Release(ctx context.Context) error {
 	return r.err
 }
 
-// endedContext is the context of a Release after a panic: the server has 2 seconds to answer.
+// endedContext is the context of a Release after a panic. The context has ended already, so Release gives the
+// server 2 seconds to answer, and no longer.
 var endedContext = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -66,7 +67,7 @@ type releasing struct {
 	call    *wire.Freeing // in ReleaseEach
 	settled bool          // the Release is complete
 
-	minimum *minimum // nil: the Release frees the keys, and so did any earlier Release
+	minimum *minimum // nil: this Release frees the keys, and no earlier Release has shortened the lease
 	over    bool     // the time of the minimum is over
 }
 
@@ -207,9 +208,9 @@ func notEntered(key string, err error) error {
 	return &LockError{"release", key, fmt.Errorf("another Release of it has no answer yet: %w", err)}
 }
 
-// keepOthersOut decides whether this Release only shortens the lease, because WithMinHold still keeps others
-// out. It also notes the token of an earlier Release that has shortened the lease, because the keys may have
-// that token. The caller holds the lock's mu.
+// keepOthersOut decides whether this Release frees the keys or only shortens the lease. It only shortens the
+// lease while the time of WithMinHold lasts. If an earlier Release has shortened the lease, keepOthersOut
+// also notes the token of that Release, because the keys may have it. The caller holds the lock's mu.
 func (r *releasing) keepOthersOut(now clock.Instant) {
 	l := r.lock
 	until := l.keptUntil()

@@ -16,14 +16,16 @@ type Stats struct {
 	// commands to acquire that were sent to the server, with repeated commands and heartbeats
 	Attempts  uint64
 	Contended uint64 // acquisitions that found the lock held, or other waiters before them
-	// acquisitions that got the lock from the last holder, of this Locker, and readers that joined the share of
-	// another reader
+	// acquisitions that got the lock from the last holder if that holder was of this Locker; also readers
+	// that joined the share of another reader
 	HandedOver uint64
 	Attached   uint64 // locks that Attach took over
 
-	// Waiting is the number of acquisitions that wait now: for others, or for a server that does not answer
-	// or has not answered for a second. Unanswered is how many of them wait for the server. One caller of a
-	// line asks for all. OldestWait is the time that the oldest of them has waited. A candidate of Lead waits
+	// Waiting is the number of acquisitions that wait now. They wait for other holders and waiters, or for
+	// the server. An acquisition waits for the server if its last try got no answer, if the server cannot
+	// serve yet, or if the server has been silent for a second. Unanswered is how many acquisitions wait for
+	// the server. One caller of a line asks on behalf of the line, so all callers of the line count.
+	// OldestWait is how long the oldest of the acquisitions has waited. A candidate of Lead waits
 	// while others lead, so OldestWait counts a candidate only if the server does not answer.
 	Waiting    int64
 	Unanswered int64
@@ -35,7 +37,7 @@ type Stats struct {
 	Waits  Histogram     // how long each of them took, without calls that do not wait, such as TryAcquire
 	// locks that are held now, as many as Locks returns; a set, a share or several permits count as one
 	Held int
-	// how long the locks were held that have ended in any way, at most until the end of the lease
+	// how long each ended lock was held, however it ended; the time after the end of its lease does not count
 	Holds Histogram
 
 	Extended     uint64 // leases extended

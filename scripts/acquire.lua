@@ -14,8 +14,8 @@
 -- name: Acquire
 -- mode: write retryable
 -- KEYS[1]   lock    key        the lock
--- KEYS[2]   queue   key        the queue of the lock, a sorted set of the waiters' tokens; the lock
---     itself: there is no queue
+-- KEYS[2]   queue   key        the queue of the lock, a sorted set of the waiters' tokens; a caller that uses
+--     no queue passes the lock itself
 -- KEYS[3..] counter key        the fence counter of the lock's slot; absent: the fence is 0
 -- ARGV[1]   token   string     the token of this acquisition, which no other acquisition has
 -- ARGV[2]   ttl     duration?  the lease; absent: the lease never ends
@@ -38,7 +38,7 @@ if queue == lock or redis.call('EXISTS', lock, queue) ~= 0 then
     return {2, redis.call('PTTL', lock)}
   end
   if confirms then
-    redis.call('PEXPIRE', lock, 1, 'GT') -- changes nothing; after it, a full memory refuses no write
+    redis.call('PEXPIRE', lock, 1, 'GT') -- no change; after a first write, a full server refuses nothing
   end
 end
 

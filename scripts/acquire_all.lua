@@ -4,11 +4,11 @@
 -- held, and the rest of the holder's lease as remaining. The script changes nothing, unless the caller asks
 -- for a part of the set. It then takes the locks before that position, without a fence.
 --
--- The script does not take a free lock that has a queue, because no caller overtakes a queue. Its remaining
--- is -2 ms: the caller calls Wait, which gives the lock to the first waiter.
+-- The script does not take a free lock that has a queue, because no caller overtakes a queue. The reply
+-- then has -2 ms as remaining. The caller must call Wait, which gives the lock to the first waiter.
 --
--- A lock that has shares also has -2 ms, if the queues are among the keys and the caller asks for the whole
--- set. The leases of the shares may end before the key does, and only Wait looks at them.
+-- For a lock that has shares, remaining is also -2 ms, if the queues are among the keys and the caller asks
+-- for the whole set. The leases of the shares may end before the key does, and only Wait looks at them.
 --
 -- A caller that lost the reply may safely send the same call again. The script confirms the locks that this
 -- token already has, and never shortens their leases.

@@ -2,7 +2,8 @@
 --
 -- In the same step, the server gives what is free to the first waiter, so no other caller takes it in
 -- between. The waiters behind the first get what they ask for, as far as that is free too. The lock stays
--- free if nobody waits, if the server can tell nobody, or in the barging time of the second.
+-- free in three cases: nobody waits, the server can tell no waiter, or the first part of the present second
+-- is reserved for barging (see the argument barging).
 --
 -- The reply is 1 if the token had the lock or a share of it, and 0 otherwise.
 --
@@ -23,7 +24,7 @@
 -- returns: int
 
 -- Most often there is no queue and no set of holders, and DEL is enough. The code below does the same, but
--- the server first has to create all its functions.
+-- slower, because the server first has to create all functions of that code.
 local whole = redis.call('GET', KEYS[1]) == ARGV[1]
 if whole and redis.call('EXISTS', KEYS[2], KEYS[4]) == 0 then
   return redis.call('DEL', KEYS[1])

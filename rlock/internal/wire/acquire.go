@@ -19,8 +19,8 @@ type Request struct {
 	TTL    time.Duration
 	Fenced bool
 
-	// Keep has the keys of a set, sorted. The server keeps the free keys, slot by slot, up to the first
-	// held key. With nil it takes all keys or none.
+	// Keep has the keys of a set, sorted. The token takes the free keys, slot by slot, up to the first held
+	// key, and keeps them. If Keep is nil, the token takes all keys or none.
 	Keep []string
 
 	// Patience is for how long each of several slots may be silent. With 0 only the client and the context
@@ -30,7 +30,7 @@ type Request struct {
 
 // Answer is the server's answer to a Request.
 type Answer struct {
-	Sent     clock.Instant // not after the command that started the lease was sent
+	Sent     clock.Instant // when the command that started the lease was sent, or earlier
 	Acquired bool          // the keys have the token
 	Fence    uint64
 	Held     string        // a key that has another token
@@ -94,7 +94,7 @@ func (s *Server) acquire(ctx context.Context, c *Claim, keys []string, r Request
 	return a, failure
 }
 
-// acquireOne takes a key, but not before the places in its queue.
+// acquireOne takes a key, but does not overtake the waiters in its queue.
 func (s calls) acquireOne(ctx context.Context, c *Claim, r *Request) (Answer, error) {
 	without := func() (Answer, error) {
 		reply, err := s.locks.Acquire(ctx, s.client, r.params(c, c.key[0]))
@@ -140,7 +140,7 @@ func (s *Server) acquireParts(ctx context.Context, c *Claim, r Request) (Answer,
 		if r.Keep == nil {
 			s.RollBack(ctx, c, parts, r)
 		}
-		return Answer{Held: lost, Kept: whole.Kept}, err // the keys after the lost one have the token too
+		return Answer{Held: lost, Kept: whole.Kept}, err // the token has the other keys, so Kept counts all
 	}
 	return whole, nil
 }

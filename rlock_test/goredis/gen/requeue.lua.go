@@ -15,8 +15,8 @@ import (
 // The sums of requeue.lua beside this file, as sha1sum and sha256sum print them. A server
 // knows the script by its SHA1.
 const (
-	RequeueSHA1   = "0a00204bfdffaa4e4104ca10a24f2895ed8bd4e7"
-	RequeueSHA256 = "a8a99486d5b989ef113122d661a8906434fd36b38619a65a23a40d99caf521f8"
+	RequeueSHA1   = "64b163410ed9028b94d852b20ebd447efd5e71b4"
+	RequeueSHA256 = "ee7fd5ef3a6c9db534b7d804b1c4a8d79fa0a30189ccacdd4b632c66726613e3"
 )
 
 //go:embed requeue.lua
