@@ -198,7 +198,7 @@ func (a *acquisition) localHolder() *lease {
 // the acquisition ends.
 func (a *acquisition) askAboutHolder() noLock {
 	h := a.localHolder()
-	if h == nil || a.ctx.Err() != nil { // then there is no try
+	if h == nil || a.ctx.Err() != nil { // if ctx has ended, there is no try
 		return noLock{}
 	}
 	a.tries.Outage.Ask()

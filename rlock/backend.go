@@ -56,8 +56,8 @@ type Fencer interface {
 // key all the time may get it much more often than others.
 type Notifier interface {
 	// Notify calls changed with each key that any process may have changed, until ctx ends. Notify itself
-	// returns at once, and may begin to hear of changes later. When it begins, it calls changed with "",
-	// which means all keys. It does so again when it may have missed changes. Until the first call of
+	// returns at once. The Backend may begin to hear of changes later. When it begins, it calls changed
+	// with "", which means all keys. It does so again when it may have missed changes. Until the first call of
 	// changed, waiters poll. changed does not block.
 	Notify(ctx context.Context, changed func(key string))
 }

@@ -64,9 +64,9 @@ func stateOf(h wire.Holder) State {
 // Check returns who holds the lock of key, and for how long. If the client-side cache has the key, Check
 // needs no round trip. The answer is a hint: Check sees a change of the lock when the invalidation of the key
 // arrives. In two cases Check sees the change only when WithCacheTTL is over: the connection is dead and the
-// client has not noticed, or the user may not call CLIENT CACHING. If the client has no cache, or lacks a
-// command for it (MULTI), Check asks the server, until
-// ctx ends.
+// client has not noticed, or the user may not call CLIENT CACHING. If the client has no cache, or the
+// server lacks a command for the cache (MULTI), Check asks the server. It waits for the answer until ctx
+// ends.
 func (l *Locker) Check(ctx context.Context, key string) (State, error) {
 	full, err := l.asking(ctx, "check", key)
 	if err != nil {

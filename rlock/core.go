@@ -78,7 +78,7 @@ func isDone(c <-chan struct{}) bool {
 // ended: acquire the key again. A nil or zero Lock holds nothing. Its methods return zero values, a context
 // that has ended, or an error that matches ErrInvalid.
 type Lock struct {
-	*lease                   // the lease in use, at first own; set before another goroutine has the Lock
+	*lease                   // the lease in use: at first &own; set before another goroutine has the Lock
 	set      *settings       // of the acquisition; never changed
 	parent   context.Context // of the acquisition
 	fence    uint64

@@ -75,8 +75,9 @@ func (l *Locker) TryDoAll(ctx context.Context, keys []string, fn func(ctx contex
 	return l.do(ctx, fn, func(by method) (*Lock, error) { return l.acquireAll(ctx, keys, opts, by) }, false)
 }
 
-// FromContext returns the lock whose Context ctx is or derives from. If there are several, it returns the
-// innermost. It returns false if there is none. The lock may have ended: see Lock.Err.
+// FromContext returns the lock of ctx: ctx is the Context of this lock, or derives from it. If there are
+// several such locks, it returns the innermost. It returns false if there is none. The lock may have ended:
+// see Lock.Err.
 func FromContext(ctx context.Context) (*Lock, bool) {
 	if ctx == nil {
 		return nil, false

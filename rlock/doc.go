@@ -13,10 +13,11 @@
 // if there is one. So the lock excludes every other library that uses SET NX PX on the same key. The lock is
 // advisory: it keeps out only callers that ask for it. Everybody who may read the key can read the token.
 //
-// No two holders of a key are valid at the same time, whatever the network does. The promise holds on three
-// conditions: one Redis primary keeps its data, its clock does not jump, and only the holder changes the key.
-// A failover can lose a lock. A process can pause after it has looked at Err and before it acts. If neither
-// may harm a resource, let the resource refuse each Lock.Fence that is smaller than the largest it has seen.
+// No two holders of a key are valid at the same time, whatever the network does. The promise holds on these
+// conditions: one Redis primary keeps its data, its clock does not jump, no machine of a holder is suspended,
+// and only the holder changes the key. A failover can lose a lock. A process can pause after it has looked at
+// Err and before it acts. If neither may harm a resource, let the resource refuse each Lock.Fence that is
+// smaller than the largest it has seen.
 //
 //   - docs/GUARANTEES.md has each promise, what breaks it, and what to do then.
 //   - docs/CLIENT.md has the options of the client.
@@ -89,9 +90,9 @@
 // from a lock that another holder has, for every call. A FailureReason names each failure in one word.
 //
 // An error of the server (NOPERM, OOM, WRONGTYPE …) ends an operation at once. Its text says what to do, and
-// errors.As finds the *rueidis.RedisError. Some errors pass: LOADING, CLUSTERDOWN, MASTERDOWN and TRYAGAIN.
-// READONLY passes with a client of Sentinel or of a cluster, which finds the next primary. Calls that wait go
-// on through the errors that pass.
+// errors.As finds the *rueidis.RedisError. Some errors are temporary: LOADING, CLUSTERDOWN, MASTERDOWN and
+// TRYAGAIN. READONLY is temporary with a client of Sentinel or of a cluster, because this client finds the
+// next primary. Calls that wait do not end with a temporary error.
 //
 // If no answer comes, rlock repeats the command. It repeats twice by default, for 2 seconds in Extend and
 // Release, and until the end of the wait in calls that wait. Every script is safe to repeat with the same

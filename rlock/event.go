@@ -41,8 +41,8 @@ const (
 	// EventAcquired or EventAttached of the first lock that has an observer and a lease that short.
 	EventShortLease
 	// EventPolling: the user lacks a right for the queue, so all callers of the Locker poll (see WithQueue).
-	// Err says which right. The event comes once for a Locker. It comes right after EventAcquired or
-	// EventAttached of the first lock after the refusal that has an observer.
+	// Err says which right. The event comes once for a Locker. After the refusal, the first lock
+	// with an observer has it, right after EventAcquired or EventAttached.
 	EventPolling
 	// EventReleased: the holder has released the lock.
 	EventReleased

@@ -15,8 +15,8 @@ import (
 // the number of the term, larger than the number of every earlier term.
 //
 // The context of fn ends when the term ends. fn must return soon after that, because Lead releases the lock
-// only then. Two leaders exist only if fn works on past the end of its lease. Use the fence for work that
-// must not happen even then.
+// only then. Two leaders exist only if fn works on past the end of its lease. If a former leader must not
+// write even in this case, use the fence.
 //
 //   - If fn returns while it leads, or after ctx has ended, Lead releases the lock and returns the error of
 //     fn.
@@ -43,7 +43,7 @@ func (l *Locker) Lead(ctx context.Context, key string, fn func(ctx context.Conte
 	set.uniqueToken = true // so Leaders can tell the terms of one process apart
 	set.unfenced = false   // the fence is the number of the term
 	for {
-		var end error // of the term, before fn returned
+		var end error // why the term ended before fn returned; nil: it had not ended
 		_, err := l.do(ctx, func(ctx context.Context, lock *Lock) error {
 			err := fn(ctx, lock)
 			if end = lock.Err(); end == nil {

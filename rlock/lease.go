@@ -11,8 +11,8 @@ import (
 )
 
 // unlock ends a critical section of mu, and then ends the contexts of the Locks that have ended in it. unlock
-// ends these contexts only after it has released mu. To end a context calls methods of the callers' contexts,
-// and these methods may panic or use these Locks.
+// first releases mu, because the end of a context calls methods of the callers' contexts. These methods may
+// panic or use these Locks.
 func (s *lease) unlock() {
 	ended := s.ended
 	s.ended = nil
@@ -129,14 +129,14 @@ func (s *lease) renewed() bool {
 	return false
 }
 
-// done ends one use of the lease. as is the request of the user that is done. After the last use, the line
-// gives the lease to the first waiter of this process, unless plain is true. If no waiter gets the lease,
-// back is true, and the caller must give the lease back. The caller holds mu. It sends next after it has
-// released mu.
+// done ends one use of the lease. The parameter as has the request of the user that is done. After the last
+// use, the line gives the lease to the first waiter of this process, unless plain is true. If no waiter gets
+// the lease, back is true, and the caller must give the lease back. The caller holds mu. It sends next after
+// it has released mu.
 func (s *lease) done(now clock.Instant, as line.Want, plain bool) (back bool, next *clock.Signal) {
 	e := line.Event{Now: now, Plain: true}
-	// A command without an answer may still take the key for this token. Then no waiter gets the lease,
-	// because the code that gives the token up must know of that command.
+	// A command without an answer may still take the key for this token. The code that gives up the token
+	// must know of such a command. So no waiter gets the lease while there may be one.
 	if !plain && s.state == leaseLive && s.claim.Settled() && len(s.terms.Former()) == 0 {
 		server := s.locker.wire
 		e.Plain, e.Blind = false, !server.Queues().Used()
@@ -196,8 +196,8 @@ func (s *lease) version() terms.Version {
 }
 
 // tokenOver notes that no Lock has the tokens of a lease any more. If away is true, the keys may keep the
-// tokens for another holder. tokenOver does nothing for a token of WithToken. Such a token did not wait with
-// this lock, and another lock may use it. The caller holds mu.
+// tokens for another holder. tokenOver does nothing for a token of WithToken. Such a token never stood in a
+// queue for this lock, and another lock may use it. The caller holds mu.
 func (s *lease) tokenOver(away bool) {
 	if s.claim.Chosen() {
 		return
@@ -253,15 +253,16 @@ func (s *lease) nextRenewal(from clock.Instant) clock.Instant {
 	return next
 }
 
-// plan plans the next renewal after a confirmed extension that was sent at from. The caller holds mu.
+// plan plans the next renewal after a confirmed extension. from is the instant at which the extension was
+// sent. The caller holds mu.
 func (s *lease) plan(from clock.Instant) {
 	if s.watch != nil {
 		s.locker.renewals.Set((*scheduled)(s), s.nextRenewal(from), s.firstEnd())
 	}
 }
 
-// advance gives the present deadline to the schedule, and plans the next extension for at. An extension that
-// is planned earlier stays. The caller holds mu.
+// advance gives the present deadline to the schedule, and plans the next extension for the instant at. An
+// extension that is planned earlier stays. The caller holds mu.
 func (s *lease) advance(at clock.Instant) {
 	if s.watch == nil {
 		return

@@ -49,8 +49,8 @@ func (a *acquisition) enter(wait bool, now clock.Instant) {
 }
 
 // places returns how many waiters for permits should stand in the queue of the server while others wait.
-// These waiters must be enough to take all permits that go back to the server at the end of a turn. From one
-// grant of such a place to the next, two round trips pass, because the next caller must first take the place.
+// These waiters must be enough to take all permits that go back to the server at the end of a turn. After a
+// grant, the next caller must first take the place. So two round trips pass between two grants of a place.
 func (a *acquisition) places(k *line.Kind) int {
 	if k.Mode != line.Permits {
 		return 1
@@ -345,7 +345,7 @@ func (a *acquisition) passOn(from *lease) (has bool, why noLock) {
 }
 
 // asksInPlaceOf makes the acquisition ask the server, because the key of a lease goes to another process, or
-// back.
+// back to the server.
 func (a *acquisition) asksInPlaceOf(from *lease) {
 	a.lock.own.handle().PassedOn(from.handle(), clock.Now())
 	a.setRole(line.Asks, line.Grant{})

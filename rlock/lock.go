@@ -59,7 +59,7 @@ func (l *Lock) Token() string {
 	}
 	l.tokenShown, l.hasToken = true, true
 	l.lease.handle().Seal()
-	l.locker.leftover.Drop(l.claim.Keys(), l.terms.Token()) // its caller may take the keys with it again
+	l.locker.leftover.Drop(l.claim.Keys(), l.terms.Token()) // the caller may use the token again
 	return l.terms.Token()
 }
 
@@ -86,9 +86,9 @@ func (l *Lock) Attempts() int {
 }
 
 // Deadline returns the end of the lease by the clock of this process. The lease counts from the moment when
-// the process sent the last command that the server confirmed. Deadline is earlier than its end by a margin
-// for clock drift. Deadline returns the zero
-// time for a lock that never expires. It does not say whether the lock was lost: ask Err.
+// the process sent the last command that the server confirmed. Deadline is a little earlier than the end of
+// the lease at the server, because the two clocks may differ in speed. Deadline returns the zero time for a
+// lock that never expires. It does not say whether the lock was lost: ask Err.
 func (l *Lock) Deadline() time.Time {
 	if l.usable() != nil {
 		return time.Time{}

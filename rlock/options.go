@@ -292,8 +292,8 @@ func WithMaxHold(d time.Duration) CommonOption {
 
 // WithStopBefore ends Lock.Context d before the lease ends, with ErrLeaseEnding as the cause. It also ends
 // the context of the function of Do, Lead and their variants. It is for work that needs time to stop: if the
-// work stops within d, no other holder begins before. The lock stays held until its lease ends. A later
-// extension does not revive the context.
+// work stops within d, no other holder begins before the work has stopped. The lock stays held until its
+// lease ends. A later extension does not revive the context.
 //
 // If an operator deletes the key, or frees it with ForceRelease, the Context ends at once. The next holder
 // may then have begun.
@@ -432,8 +432,9 @@ func WithOwner(text string) CommonOption {
 func DefaultOwner() string { return wire.ThisProcess() }
 
 // WithMinHold keeps others out for at least d after the grant, even if the holder releases the lock earlier,
-// and whether or not the work fails. So a job that several machines start at about the same time runs once,
-// even if the job takes less time than the clocks of the machines differ:
+// and whether or not the work fails. So a job that several machines start at about the same time runs once. A
+// short job may be over on one machine before the clock of another machine starts it. WithMinHold then still
+// keeps the other machine out:
 //
 //	ran, err := locker.TryDo(ctx, "nightly report", report,
 //		rlock.WithTTL(10*time.Minute), rlock.WithMinHold(10*time.Minute))

@@ -67,7 +67,7 @@ func (l *Locker) TryAcquireShared(ctx context.Context, key string, opts ...Optio
 // Waiters get permits first come, first served. A waiter for several permits waits until all of them are
 // free, and later waiters wait too. During a turn (WithTurn), Release hands permits to the first caller of
 // its own process that wants the same number with the same options. That caller gets their token, fence and
-// deadline, and notices a loss later than others. There is no hand-over WithUniqueToken, or after a call of
+// deadline, and learns of a loss as the former holder would have. There is no hand-over WithUniqueToken, or after a call of
 // Token.
 //
 // Each caller has its own limit. It gets n permits if the permits in use and n together are at most its
@@ -167,7 +167,7 @@ func (l *Locker) acquireShare(
 	}
 	if set.minHold > 0 {
 		return nil, invalid("WithMinHold",
-			"a share keeps no other share out; leave it out, or undo the Locker's with WithMinHold(0)")
+			"a share keeps no other share out; leave the option out, or pass WithMinHold(0) to undo it")
 	}
 	claim := wire.One(full)
 	claim.Wants(share)

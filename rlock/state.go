@@ -28,8 +28,8 @@ var endings = [...]EventKind{
 	stateClosed:   EventClosed,
 }
 
-// leaseStates has, for each state in which the last user of a lease has ended without a Release, the state of
-// the lease after that.
+// leaseStates has the state of a lease whose last user has ended without a Release. The index is the state in
+// which this user has ended.
 var leaseStates = [...]leaseState{
 	stateLost:     leaseLost,
 	stateExpired:  leaseExpired,
@@ -142,7 +142,7 @@ type arrival struct {
 	start      clock.Instant
 	handedOver bool
 	goesOn     bool          // with a lease that other users have or had
-	watch      bool          // with goesOn: others must learn of its end
+	watch      bool          // with goesOn: a waiter relies on this holder to notice the end of the lease
 	minHold    time.Duration // how long it keeps others out
 }
 
@@ -182,8 +182,8 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	l.addUser(l)
 	watch := how.watch
 	if !how.goesOn {
-		// A command without an answer may take the key for the token later. The code that gives the token up
-		// must know.
+		// A command without an answer may arrive late and take the key for the token. So no other caller may
+		// use the lease.
 		sealed, open := l.tokenShown || !l.terms.Certain() || !l.claim.Settled(), false
 		if open, watch = l.lease.handle().Granted(sealed, now); open {
 			l.share()

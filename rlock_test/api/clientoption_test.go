@@ -74,7 +74,7 @@ func TestClientOptionsAreDocumented(t *testing.T) {
 	documented := map[string]string{}
 	_, page, found := strings.Cut(string(text), "\n## Every option\n")
 	require.True(t, found)
-	items, rest, found := strings.Cut(page, "\nThese options change nothing about locks")
+	items, rest, found := strings.Cut(page, "These options change nothing about locks")
 	require.True(t, found)
 	none, _, _ := strings.Cut(rest, "\n\n")
 	name := regexp.MustCompile("`([\\w.]+)`")

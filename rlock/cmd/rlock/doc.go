@@ -98,8 +98,8 @@
 // "extended" means that the end of the lease has moved since rlock first saw the holder. "for over" counts
 // from then, because the server does not store the time of the grant. rlock updates the line once a second
 // with one command to the server, and erases the line at the end. A narrow terminal gets fewer words and
-// shorter names. The line shows the place if exactly one waiter has the owner text of this command. rlock
-// acquire has an owner text only with --owner. Otherwise the line shows the number of waiters. rlock shows
+// shorter names. The line shows the place if exactly one waiter has the owner text of this command. If
+// not, the line shows the number of waiters. rlock acquire has an owner text only with --owner. rlock shows
 // nothing with -n or
 // in the background. If TERM is dumb or not set, it prints a message for each new holder. With --json, or
 // with -v if standard error is no terminal, it prints one message.
@@ -161,14 +161,16 @@
 //	rlock run --limit 4 --permits 2 build -- make    # counts as two of the four
 //
 // A key has either readers or permits at a time. A command for the other kind waits until all shares end.
-// Each command with --limit has its own N, and gets permits if those in use and its own are at most N. So use
+// Each command with --limit has its own N. It gets its permits if they and the
+// permits in use are at most N together. So use
 // one N for a key. --shared and --limit allow only one KEY. If CMD needs two keys, run one
 // rlock run under the other, with the keys in the same order everywhere.
 //
 // Signals. CMD runs in its own process group. rlock passes SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and
 // SIGUSR2 to the group, and waits until CMD ends. An ignored signal, as under nohup, stays ignored. Before
 // CMD starts, a signal or the end of -w ends rlock at once. If the server grants the lock in that moment,
-// rlock frees it, for which it waits a sixth of a second at most. Otherwise the lock ends with its lease.
+// rlock frees it. rlock waits for that a sixth of a second at most. If the lock is not free by then, it ends
+// with its lease.
 //
 // In a terminal the group becomes the foreground group. CMD can read from the terminal, Ctrl-C reaches CMD,
 // and Ctrl-Z suspends CMD and rlock together. A suspended rlock cannot extend the lease. If the lease ends
@@ -280,8 +282,9 @@
 //
 // Without --yes, the exit code is 125. It is also 125 if rlock finds no lock. With --yes, the exit code is 76
 // if a lock ended or changed hands meanwhile. --json prints key, owner, token and released. released is null
-// if the result is unknown. A
-// shared lock may stay without a holder. rlock force-release KEY then shows the token that frees it.
+// if the result is unknown. The
+// key of a shared lock may stay although rlock finds no holder. --owner cannot free such a key. rlock
+// force-release KEY then shows the token that frees it.
 //
 // # rlock wait
 //

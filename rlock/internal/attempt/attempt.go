@@ -39,7 +39,7 @@ type Attempts struct {
 type Settings struct {
 	Server *wire.Server
 	Grants *notify.Grants
-	Line   line.Handle // tells the other callers of this process
+	Line   line.Handle // reports to the line of this process
 	Claim  *wire.Claim
 	Terms  *terms.Terms // prepared with the TTL, and with the token if the caller has chosen one
 	Want   line.Want
@@ -159,8 +159,8 @@ func (a *Attempts) tryAlone(ctx context.Context) (Grant, Setback) {
 // collects reports whether the acquisition is for a set that waits for one key after the other.
 func (a *Attempts) collects() bool { return a.Wait && a.Claim.IsSet() && !a.Claim.Chosen() }
 
-// meets notes that a key is in the way of a set. If the set has got another key in the queue of that key, it
-// gives that key back. meets reports whether the set takes its keys in order from now on.
+// meets notes that a key is in the way of a set. If the set has got another key in the queue of that other
+// key, it gives the other key back. meets reports whether the set takes its keys in order from now on.
 func (a *Attempts) meets(ctx context.Context, key string) (begun bool) {
 	if a.collect == nil {
 		a.collect = collect.New(a.Server, a.Claim, a.Terms.TTL())

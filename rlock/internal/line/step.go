@@ -134,9 +134,9 @@ func (s *step) joins(at *Lease) bool {
 	return s.e.Now < at.until && lasts(s.lease.Deadline(), s.e.Now, s.TTL, false)
 }
 
-// A caller may take over a lease that no caller extends without asking the server. longestUnasked is the
-// greatest age of the server's last answer about this lease. If the lease was lost after that answer, the
-// caller gets a lost lock.
+// If no caller extends a lease, another caller may take it over, and does not ask the server. longestUnasked
+// is the greatest age of the server's last answer about this lease. If the lease was lost after that answer,
+// the caller gets a lost lock.
 const longestUnasked = 100 * time.Millisecond
 
 // lasts reports whether enough of a lease is left for another caller. A caller that extends the lease
@@ -222,7 +222,7 @@ func (s *step) told(g Leased) {
 	}
 }
 
-// failed ends the part of a caller who has asked and got no lease.
+// failed takes a lease out of the line. A caller has asked the server for this lease, and did not get it.
 func (s *step) failed(g Leased) {
 	if s.asksNoMore(g.Part()) {
 		s.forget(g)

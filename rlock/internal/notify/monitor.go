@@ -399,7 +399,7 @@ func (m *Monitor) judge(
 	found := terms.Unharmed
 	switch least := slices.Min(answer.Keys); least {
 	case Gone:
-		found = terms.Settled // a message of the server tells too that the key is gone
+		found = terms.Settled // nothing to do: the server also sends a message that the key is gone
 	case clock.NoExpiry:
 	default:
 		found = r.held.Left(least, r.version, sent, received)

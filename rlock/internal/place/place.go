@@ -217,8 +217,8 @@ func (p *Place) PassOn(ctx context.Context, c *wire.Claim, token string) (freed,
 	return true, held, nil
 }
 
-// Confirm tells the server that the token got the key without its place. If the server agrees, Confirm ends
-// the place. Otherwise the place goes on.
+// Confirm tells the server that a call outside the place has found the key with the token of the place. If
+// the server agrees, Confirm ends the place. Otherwise the place goes on.
 func (p *Place) Confirm(ctx context.Context) (confirmed bool, err error) {
 	keep := wire.Place{Keep: true, Silent: p.wait.Silent}
 	at, err := p.server.Queues().Ask(ctx, p.claim, p.want.request(p.wait.Token), keep)
@@ -336,7 +336,7 @@ func (p *Place) Await(
 	ctx context.Context, w *notify.Wait, left time.Duration, end clock.Instant,
 ) (crowded bool, err error) {
 	end = min(end, p.beat)
-	if left > 0 && p.follows() { // no message may come then: the key is shared, or barging keeps it free
+	if left > 0 && p.follows() { // perhaps no message comes then: the key is shared, or barging keeps it free
 		end = min(end, clock.Now().After(clock.JustAfter(left)))
 	}
 	if (p.follows() || p.wait.Silent) && w.Listener != nil {
@@ -349,7 +349,7 @@ func (p *Place) Await(
 		w.Foreign = nil
 		w.Token = "" // w goes on without the place, and the key may keep the token until the reaper frees it
 	} else {
-		w.Leave() // its last key: while w waits for that key, the waiter behind w hears of no change
+		w.Leave() // leaves its last key; otherwise the waiter behind w hears of no change of that key
 		pause := end.Until()
 		if p.follows() || left > 0 && left < longestHeartbeat {
 			pause = min(pause, clock.JustAfter(left+p.stagger(left)))

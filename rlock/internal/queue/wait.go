@@ -36,7 +36,7 @@ type Wait struct {
 
 	// The process counts a pushed lease from Anchor. It counts from FirstSend if it sent two calls that
 	// insert Token. The second call may have inserted the token again after the grant, so its answer does not
-	// prove that the grant is newer.
+	// prove that the grant came after this call.
 	FirstSend clock.Instant // when the first call with Token was sent
 	Anchor    clock.Instant // the sending time of the last call that the server answered with a place
 	Anchored  bool

@@ -40,8 +40,8 @@ func Advice(err error) string {
 
 // codes says what to do about an error of the server, by its first word.
 var codes = map[string]string{
-	"NOPERM": "give the user the rights that docs/PRODUCTION.md lists, and for readers and permits its " +
-		"further rights; Locker.Probe, or rlock probe --prefix, names the missing rights for keys with that prefix",
+	"NOPERM": "give the user the rights that docs/PRODUCTION.md lists, and the further rights for readers " +
+		"and permits; Locker.Probe, or rlock probe --prefix, names the missing rights for keys with that prefix",
 	"NOAUTH":    noPassword,
 	"WRONGPASS": wrongPassword,
 	"DENIED":    "the server is in protected mode, so it serves its own host only; give it a password",
@@ -112,7 +112,7 @@ func connectionAdvice(err error) string {
 	case errors.As(err, &dns):
 		return "see whether the host's name is right"
 	case errors.As(err, &plain):
-		return "the server speaks no TLS at that port; leave TLSConfig out (in a URL redis:// for rediss://)"
+		return "the server speaks no TLS at that port; leave TLSConfig out (in a URL redis:// instead of rediss://)"
 	case errors.As(err, &verify):
 		return "put the signer of the server's certificate in TLSConfig.RootCAs, or in SSL_CERT_FILE, and " +
 			"connect to a name that is in the certificate"

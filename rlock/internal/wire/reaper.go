@@ -61,7 +61,7 @@ type pending struct {
 	over    clock.Instant // from then on no lease or place can be left
 	began   clock.Instant // the start of the last try
 	tried   uint64        // the round of the last try
-	done    bool          // by the round that is under way
+	done    bool          // after the round under way, the reaper forgets the call
 
 	answered bool // the server has answered, but the reaper may have to repeat the call: see late
 }
