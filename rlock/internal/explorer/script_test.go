@@ -45,6 +45,15 @@ var scriptSums = map[string]string{
 	"release_many": gen.ReleaseManySHA1,
 }
 
+// scriptNames are the names of the scripts by their sums.
+var scriptNames = func() map[string]string {
+	names := map[string]string{}
+	for name, sum := range scriptSums {
+		names[sum] = name
+	}
+	return names
+}()
+
 // scripts returns the texts of the scripts by name, which are those that gen sends.
 func scripts(tb testing.TB) map[string]string {
 	tb.Helper()

@@ -1,7 +1,6 @@
 package explorer
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,10 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/queue"
+	"github.com/rlock-go/toolkit/rlock/rlocktest"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 const (
@@ -182,6 +185,7 @@ type explorer struct {
 	scenario
 	settings  queue.Settings
 	vm        *vm
+	client    rueidis.Client // builds the calls of scripts, and sends nothing
 	servers   *catalogue[server]
 	processes *catalogue[process]
 	messages  *catalogue[message]
@@ -207,6 +211,7 @@ func newExplorer(tb testing.TB, s scenario) *explorer {
 	}
 	x := &explorer{
 		tb: tb, scenario: s, settings: queue.Settings{TTL: ttl, Least: 1}, vm: newVM(tb, texts),
+		client:  rlocktest.Client(tb),
 		servers: newCatalogue[server](), processes: newCatalogue[process](), messages: newCatalogue[message](),
 		effects: map[cause]effect{},
 	}
@@ -319,71 +324,25 @@ func (x *explorer) run(w *world, m message) (effect, error) {
 		return e, nil
 	}
 	r := m.request
-	lease := strconv.FormatInt(x.settings.TTL.Milliseconds(), 10)
-	if x.endless {
-		lease = ""
-	}
-	process := processes[m.process : m.process+1]
-	if r.Silent {
-		process = ""
-	}
 	run := execution{server: x.servers.values[w.server], clock: epoch*1000 + now}
-	barging := ""
-	if run.server.open {
-		barging = "999" // milliseconds of each second, of which the clock has not one behind it
-	}
-	leased := []string{lockKey}
-	if isShare(r.Token) || isShare(r.Again) {
-		leased = append(leased, holdersKey)
-	}
-	script, keys, args := "wait", queueKeys, []string{
-		r.Token, lease, process, "join", strconv.FormatInt(r.Since, 10), barging,
-	}
-	switch r.Call {
-	case queue.Heartbeat:
-		args[3] = "heartbeat"
-	case queue.Pass:
-		script, args = "release", []string{r.Token, barging}
-		if r.Again != "" {
-			script, args = "requeue", []string{r.Token, r.Again, lease, process, barging}
-		}
-	case extend:
-		script, keys, args = "extend", leased, []string{lease, r.Token}
-	case handOver:
-		script, keys, args = "hand_over", []string{lockKey, queueKey, counterKey}, []string{
-			r.Token, r.Again, lease, "1", barging,
-		}
-	case tries:
-		args[3] = "try"
-		if x.sets[m.process] {
-			script, keys, args = "acquire_all", []string{lockKey, queueKey, counterKey}, []string{
-				r.Token, lease, "1", "0", "1",
-			}
-		}
-	case passesAll:
-		script, keys, args = "release_many", []string{lockKey, queueKey}, []string{"1", r.Token}
-	case attaches:
-		script, keys, args = "attach", leased, []string{r.Again, "1", "", r.Token}
-		if isShare(r.Token) {
-			args = []string{r.Again, "0", lease, r.Token}
-		}
-	case shortened:
-		script, keys, args = "attach", leased, []string{
-			r.Again, "0", strconv.FormatInt((x.settings.TTL / 2).Milliseconds(), 10), r.Token,
-		}
-	}
+	params := x.params(m.process, r, run.server.open)
 	before := run.server
-	runs := x.vm.call
-	if r.Call == tries && script == "wait" && !isShare(r.Token) {
-		runs = x.try
+	var (
+		reply   []int64
+		refused bool
+		err     error
+	)
+	if wait, waits := params.(gen.WaitParams); waits && r.Call == tries && !isShare(r.Token) {
+		reply, refused, err = x.try(&run, wait)
+	} else {
+		reply, refused, err = x.call(&run, params)
 	}
-	reply, refused, err := runs(&run, script, keys, args)
 	if err != nil {
 		return effect{}, err
 	}
 	e := effect{server: x.servers.number(run.server), refused: refused}
 	if !refused {
-		e.answer = answerOf(r.Call, script, reply)
+		e.answer = answerOf(params, reply)
 	}
 	for _, p := range run.pushed {
 		e.pushes = append(e.pushes, readPush(x.tb, p))
@@ -395,47 +354,124 @@ func (x *explorer) run(w *world, m message) (effect, error) {
 	return e, nil
 }
 
-// try runs the short script, and then the one with that name if it has done nothing. Both are one step: the
-// first has changed nothing then, so it makes no difference what happens between them. The reply is that of
-// wait.lua.
-func (x *explorer) try(run *execution, script string, keys, args []string) (reply []int64, refused bool,
-	err error) {
-	short := []string{args[0], args[1]}
-	reply, refused, err = x.vm.call(run, "acquire", []string{lockKey, queueKey, counterKey}, short)
+// params are the parameters of the script of a request. While the server is open, a free lock stays free.
+func (x *explorer) params(p int, r queue.Request, open bool) any {
+	lease, process, barging := x.settings.TTL, processes[p:p+1], time.Duration(0)
+	if x.endless {
+		lease = 0
+	}
+	if r.Silent {
+		process = ""
+	}
+	if open {
+		barging = 999 * time.Millisecond // of each second, of which the clock has not one behind it
+	}
+	leased := []string{lockKey}
+	if isShare(r.Token) || isShare(r.Again) {
+		leased = append(leased, holdersKey)
+	}
+	wait := func(how gen.WaitHow) gen.WaitParams {
+		return gen.WaitParams{
+			Lock: lockKey, Queue: queueKey, Waiters: waitersKey, Holders: holdersKey, Grants: grants,
+			Counter: []string{counterKey}, Token: r.Token, TTL: lease, Process: process, How: how, Since: r.Since,
+			Barging: barging,
+		}
+	}
+	attach := gen.AttachParams{Keys: leased, Token: r.Again, Former: []string{r.Token}}
+	switch r.Call {
+	case queue.Heartbeat:
+		return wait(gen.WaitHowHeartbeat)
+	case queue.Pass:
+		if r.Again != "" {
+			return gen.RequeueParams{
+				Lock: lockKey, Queue: queueKey, Waiters: waitersKey, Holders: holdersKey, Grants: grants,
+				Counter: []string{counterKey}, Token: r.Token, Again: r.Again, TTL: lease, Process: process,
+				Barging: barging,
+			}
+		}
+		return gen.ReleaseParams{
+			Lock: lockKey, Queue: queueKey, Waiters: waitersKey, Holders: holdersKey, Grants: grants,
+			Counter: []string{counterKey}, Token: r.Token, Barging: barging,
+		}
+	case extend:
+		return gen.ExtendParams{Keys: leased, TTL: lease, Tokens: []string{r.Token}}
+	case handOver:
+		return gen.HandOverParams{
+			Lock: lockKey, Queue: queueKey, Counter: []string{counterKey}, Token: r.Token, Next: r.Again, TTL: lease,
+			Fences: 1, Barging: barging,
+		}
+	case tries:
+		if x.sets[p] {
+			return gen.AcquireAllParams{
+				Keys: []string{lockKey, queueKey, counterKey}, Token: r.Token, TTL: lease, Locks: 1, Queued: true,
+			}
+		}
+		return wait(gen.WaitHowTry)
+	case passesAll:
+		return gen.ReleaseManyParams{Keys: []string{lockKey, queueKey}, Locks: 1, Tokens: []string{r.Token}}
+	case attaches:
+		attach.Keep = !isShare(r.Token)
+		if isShare(r.Token) {
+			attach.TTL = lease
+		}
+		return attach
+	case shortened:
+		attach.TTL = x.settings.TTL / 2
+		return attach
+	}
+	return wait(gen.WaitHowJoin)
+}
+
+// call runs a script with the words that the bindings make of its parameters.
+func (x *explorer) call(run *execution, params any) (reply []int64, refused bool, err error) {
+	words := env.WordsOf(x.tb, x.client, params)
+	return x.vm.call(run, scriptNames[words.SHA1], words.Keys, words.Args)
+}
+
+// try runs the short script, and then wait.lua if the short one has done nothing. Both are one step: the
+// first has changed nothing then, so it makes no difference what happens between them. The reply begins as
+// that of wait.lua.
+func (x *explorer) try(run *execution, p gen.WaitParams) (reply []int64, refused bool, err error) {
+	reply, refused, err = x.call(run, gen.AcquireParams{
+		Lock: p.Lock, Queue: p.Queue, Counter: p.Counter, Token: p.Token, TTL: p.TTL,
+	})
 	switch {
 	case refused || err != nil:
 		return nil, refused, err
 	case reply[0] == 1:
-		left, err := strconv.ParseInt(cmp.Or(args[1], "-1"), 10, 64)
-		return []int64{1, reply[1], left, 0, 0}, false, err
+		left := int64(-1)
+		if p.TTL > 0 {
+			left = p.TTL.Milliseconds()
+		}
+		return []int64{1, reply[1], left, 0}, false, nil
 	case reply[0] == 2:
-		return []int64{0, 0, reply[1], 0, 0}, false, nil
+		return []int64{0, 0, reply[1], 0}, false, nil
 	}
-	return x.vm.call(run, script, keys, args)
+	return x.call(run, p)
 }
 
-func answerOf(call queue.Call, script string, reply []int64) queue.Answer {
+func answerOf(params any, reply []int64) queue.Answer {
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-	switch {
-	case script == "release" || script == "release_many":
+	switch params.(type) {
+	case gen.ReleaseParams, gen.ReleaseManyParams:
 		return queue.Answer{}
-	case script == "acquire_all":
+	case gen.AcquireAllParams:
 		a := queue.Answer{Granted: reply[0] == 1}
 		if a.Granted {
 			a.Fence = reply[2]
 		}
 		return a
-	case script == "extend":
+	case gen.ExtendParams:
 		return queue.Answer{Granted: len(reply) == 0}
-	case script == "attach":
+	case gen.AttachParams:
 		return queue.Answer{Granted: reply[0] == 0, Remaining: ms(reply[1])}
-	case call == handOver:
+	case gen.HandOverParams:
 		a := queue.Answer{Granted: reply[0] == 1}
 		if a.Granted {
 			a.Fence = reply[1]
 		}
 		return a
-	case call == queue.Pass:
+	case gen.RequeueParams:
 		return queue.Answer{Granted: reply[1] == 1, Fence: reply[2], Remaining: ms(reply[3]), Score: reply[4]}
 	}
 	a := queue.Answer{Granted: reply[0] == 1, Fence: reply[1], Score: reply[3]}
@@ -541,9 +577,6 @@ const passesAll = queue.Pass + 7
 func isRelease(r queue.Request) bool {
 	return r.Call == passesAll || r.Call == queue.Pass && r.Again == ""
 }
-
-// queueKeys are the keys of the scripts that take, queue for and give up a lock.
-var queueKeys = []string{lockKey, queueKey, waitersKey, holdersKey, grants, counterKey}
 
 // epoch is when everything happens, in milliseconds: scripts tell ends of leases from other numbers by that.
 const epoch = 1_700_000_000_000
