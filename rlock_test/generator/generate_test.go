@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -90,21 +91,44 @@ func TestOneByteIsDrift(t *testing.T) {
 // server then knows the script by the sum that the bindings send.
 func TestFilesRunAsTheyStand(t *testing.T) {
 	t.Parallel()
-	const queue = "{k}q {k}w {k}h grants: "
-	calls := []struct{ file, keys, args, want string }{
-		{"acquire.lua", "{k} {k}q", "mine 60000", "[1 0]"},
-		{"acquire_many.lua", "{k} {k}1 {k}q {k}1q", "mine 60000 other 60000", "[0 0 1 0]"},
-		{"check.lua", "{k}", "", "mine"},
-		{"wait.lua", "{k} " + queue, "other 60000 p join 0 ", ""},
-		{"inspect.lua", "{k} {k}h {k}q", "9", ""},
-		{"extend.lua", "{k}", "60000 mine", "[]"},
-		{"raise_fence.lua", "{k} {k}f", "mine 7 1", "0"},
-		{"attach.lua", "{k}", "renamed 0 60000 mine", ""},
-		{"hand_over.lua", "{k} {k}q {k}f", "renamed again 60000 1 ", ""},
-		{"requeue.lua", "{k} " + queue, "again last 60000 p ", ""},
-		{"release.lua", "{k} " + queue, "last ", ""},
-		{"release_many.lua", "{k}1 {k}2", "2 other", "[1 0]"},
-		{"acquire_all.lua", "{k}1 {k}2 {k}q1 {k}q2", "mine 60000 2 0 1", ""},
+	keys := func(text string) []string { return strings.Fields(text) }
+	const lease = time.Minute
+	calls := []struct {
+		file   string
+		params any
+		want   string
+	}{
+		{"acquire.lua", gen.AcquireParams{Lock: "{k}", Queue: "{k}q", Token: "mine", TTL: lease}, "[1 0]"},
+		{"acquire_many.lua", gen.AcquireManyParams{
+			Keys: keys("{k} {k}1 {k}q {k}1q"), Words: []string{"mine", "60000", "other", "60000"},
+		}, "[0 0 1 0]"},
+		{"check.lua", gen.CheckParams{Lock: "{k}"}, "mine"},
+		{"wait.lua", gen.WaitParams{
+			Lock: "{k}", Queue: "{k}q", Waiters: "{k}w", Holders: "{k}h", Grants: "{k}grants:", Token: "other",
+			TTL: lease, Process: "p", How: gen.WaitHowJoin,
+		}, ""},
+		{"inspect.lua", gen.InspectParams{Keys: keys("{k} {k}h {k}q"), Waiters: 9}, ""},
+		{"extend.lua", gen.ExtendParams{Keys: keys("{k}"), TTL: lease, Tokens: []string{"mine"}}, "[]"},
+		{"raise_fence.lua", gen.RaiseFenceParams{Keys: keys("{k} {k}f"), Token: "mine", Fence: 7, Locks: 1}, "0"},
+		{"attach.lua", gen.AttachParams{
+			Keys: keys("{k}"), Token: "renamed", TTL: lease, Former: []string{"mine"},
+		}, ""},
+		{"hand_over.lua", gen.HandOverParams{
+			Lock: "{k}", Queue: "{k}q", Counter: keys("{k}f"), Token: "renamed", Next: "again", TTL: lease, Fences: 1,
+		}, ""},
+		{"requeue.lua", gen.RequeueParams{
+			Lock: "{k}", Queue: "{k}q", Waiters: "{k}w", Holders: "{k}h", Grants: "{k}grants:", Token: "again",
+			Again: "last", TTL: lease, Process: "p",
+		}, ""},
+		{"release.lua", gen.ReleaseParams{
+			Lock: "{k}", Queue: "{k}q", Waiters: "{k}w", Holders: "{k}h", Grants: "{k}grants:", Token: "last",
+		}, ""},
+		{"release_many.lua", gen.ReleaseManyParams{
+			Keys: keys("{k}1 {k}2"), Locks: 2, Tokens: []string{"other"},
+		}, "[1 0]"},
+		{"acquire_all.lua", gen.AcquireAllParams{
+			Keys: keys("{k}1 {k}2 {k}q1 {k}q2"), Token: "mine", TTL: lease, Locks: 2, Queued: true,
+		}, ""},
 	}
 	sums := sumsOfFiles()
 	env.Each(t, func(t *testing.T, e env.Engine) {
@@ -114,11 +138,10 @@ func TestFilesRunAsTheyStand(t *testing.T) {
 			require.NoError(t, err)
 			sum1 := sha1.Sum(text)
 			require.Equal(t, hex.EncodeToString(sum1[:]), sums[c.file][0], c.file)
-			keys := strings.Fields(c.keys)
-			words := append([]string{string(text), strconv.Itoa(len(keys))}, keys...)
-			answer, err := env.Do(
-				t, client, append([]string{"EVAL"}, append(words, strings.Split(c.args, " ")...)...)...,
-			).ToAny()
+			words := env.WordsOf(t, client, c.params)
+			require.Equal(t, sums[c.file][0], words.SHA1, "%T", c.params)
+			eval := append([]string{"EVAL", string(text), strconv.Itoa(len(words.Keys))}, words.Keys...)
+			answer, err := env.Do(t, client, append(eval, words.Args...)...).ToAny()
 			require.NoError(t, err, c.file)
 			if c.want != "" {
 				require.Equal(t, c.want, fmt.Sprint(answer), c.file)

@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
@@ -19,7 +21,6 @@ import (
 type refusable struct {
 	Name, Text string
 	ACL        []string
-	Keys       []struct{ Name string }
 	Commands   []struct{ Name string }
 }
 
@@ -29,62 +30,143 @@ var refusedKeys = map[string]string{
 	"<counter>": fences, "<lock2>": "{1}other", "<queue2>": queued + "2", "<counter2>": fences + "2",
 }
 
-// refusedCalls are the calls of each script: who calls, the keys, which are those of the header if there are
-// none here, and the arguments. A tilde is an empty word; <me> and <next> are tokens.
-var refusedCalls = map[string][]struct{ as, keys, args string }{
+// refusedCalls are the calls of each script: who calls, and with what. Keys have the names of refusedKeys,
+// and <me> and <next> are tokens.
+var refusedCalls = map[string][]refusedCall{
 	"Acquire": {
-		{"whole", "", "<me> 6000000"}, {"whole", "", "<me> ~"}, {"whole", "<lock> <lock>", "<me> 6000000"},
+		{"whole", gen.AcquireParams{
+			Lock: "<lock>", Queue: "<queue>", Counter: names("<counter>"), Token: "<me>", TTL: longLease,
+		}},
+		{"whole", gen.AcquireParams{Lock: "<lock>", Queue: "<queue>", Counter: names("<counter>"), Token: "<me>"}},
+		{"whole", gen.AcquireParams{Lock: "<lock>", Queue: "<lock>", Token: "<me>", TTL: longLease}},
 	},
 	"AcquireAll": {
-		{"whole", "<lock> <lock2> <queue> <queue2> <counter> <counter2>", "<me> 6000000 2 0 1"},
-		{"whole", "<lock> <lock2> <queue> <queue2> <counter>", "<me> ~ 2 1 1"},
-		{"whole", "<lock> <lock2>", "<me> 6000000 2 0 0"},
+		{"whole", gen.AcquireAllParams{
+			Keys:  names("<lock> <lock2> <queue> <queue2> <counter> <counter2>"),
+			Token: "<me>", TTL: longLease, Locks: 2, Queued: true,
+		}},
+		{"whole", gen.AcquireAllParams{
+			Keys: names("<lock> <lock2> <queue> <queue2> <counter>"), Token: "<me>", Locks: 2, Partial: true, Queued: true,
+		}},
+		{"whole", gen.AcquireAllParams{Keys: names("<lock> <lock2>"), Token: "<me>", TTL: longLease, Locks: 2}},
 	},
 	"AcquireMany": {
-		{"whole", "<lock> <lock2> <queue> <queue2> <counter> <counter2>", "~ <me> 6000000 <next> ~"},
+		{"whole", gen.AcquireManyParams{
+			Keys:  names("<lock> <lock2> <queue> <queue2> <counter> <counter2>"),
+			Words: []string{"<me>", "6000000", "<next>", ""},
+		}},
 	},
 	"Attach": {
-		{"whole", "<lock>", "<next> 1 ~ ~ <me>"}, {"whole", "<lock> <lock2>", "<next> 0 60000 ~ ~ <me>"},
-		{"whole", "<lock> <lock2>", "<next> 0 ~ ~ <me>"}, {"reader", "<lock> <holders>", "<next> 1 ~ ~ <me>"},
-		{"reader", "<lock> <holders>", "<next> 0 ~ ~ <me>"},
-		{"permit", "<lock> <holders>", "<next> 0 60000 ~ ~ <me>"},
-		{"permit", "<lock> <holders>", "<next> 0 6000000 ~ <me>"},
+		{"whole", gen.AttachParams{Keys: names("<lock>"), Token: "<next>", Keep: true, Former: noneOrMe}},
+		{"whole", gen.AttachParams{
+			Keys: names("<lock> <lock2>"), Token: "<next>", TTL: time.Minute, Former: noneOrMe,
+		}},
+		{"whole", gen.AttachParams{Keys: names("<lock> <lock2>"), Token: "<next>", Former: noneOrMe}},
+		{"reader", gen.AttachParams{Keys: names("<lock> <holders>"), Token: "<next>", Keep: true, Former: noneOrMe}},
+		{"reader", gen.AttachParams{Keys: names("<lock> <holders>"), Token: "<next>", Former: noneOrMe}},
+		{"permit", gen.AttachParams{
+			Keys: names("<lock> <holders>"), Token: "<next>", TTL: time.Minute, Former: noneOrMe,
+		}},
+		{"permit", gen.AttachParams{
+			Keys: names("<lock> <holders>"), Token: "<next>", TTL: longLease, Former: noneOrMe,
+		}},
 	},
-	"Check": {{"whole", "", ""}},
+	"Check": {{"whole", gen.CheckParams{Lock: "<lock>"}}},
 	"Extend": {
-		{"whole", "<lock>", "6000000 <me>"}, {"whole", "<lock>", "~ <me>"},
-		{"whole", "<lock> <lock2>", "6000000 <me>"}, {"whole", "<lock> <lock2>", "~ <me> <me>"},
-		{"reader", "<lock> <holders>", "6000000 <me>"}, {"permit", "<lock> <holders>", "~ <me>"},
+		{"whole", gen.ExtendParams{Keys: names("<lock>"), TTL: longLease, Tokens: names("<me>")}},
+		{"whole", gen.ExtendParams{Keys: names("<lock>"), Tokens: names("<me>")}},
+		{"whole", gen.ExtendParams{Keys: names("<lock> <lock2>"), TTL: longLease, Tokens: names("<me>")}},
+		{"whole", gen.ExtendParams{Keys: names("<lock> <lock2>"), Tokens: names("<me> <me>")}},
+		{"reader", gen.ExtendParams{Keys: names("<lock> <holders>"), TTL: longLease, Tokens: names("<me>")}},
+		{"permit", gen.ExtendParams{Keys: names("<lock> <holders>"), Tokens: names("<me>")}},
 	},
 	"HandOver": {
-		{"whole", "", "<me> <next> 6000000 3 ~"}, {"whole", "", "<me> <next> ~ 3 1000"},
-		{"whole", "<lock> <lock>", "<me> <next> 6000000 3 ~"},
+		{"whole", gen.HandOverParams{
+			Lock: "<lock>", Queue: "<queue>", Counter: names("<counter>"), Token: "<me>", Next: "<next>",
+			TTL: longLease, Fences: 3,
+		}},
+		{"whole", gen.HandOverParams{
+			Lock: "<lock>", Queue: "<queue>", Counter: names("<counter>"), Token: "<me>", Next: "<next>",
+			Fences: 3, Barging: time.Second,
+		}},
+		{"whole", gen.HandOverParams{
+			Lock: "<lock>", Queue: "<lock>", Token: "<me>", Next: "<next>", TTL: longLease, Fences: 3,
+		}},
 	},
-	"Inspect": {{"whole", "<lock> <lock2>", "-1"}, {"reader", "<lock> <holders> <queue>", "9"}},
+	"Inspect": {
+		{"whole", gen.InspectParams{Keys: names("<lock> <lock2>"), Waiters: -1}},
+		{"reader", gen.InspectParams{Keys: names("<lock> <holders> <queue>"), Waiters: 9}},
+	},
 	"RaiseFence": {
-		{"whole", "<lock> <lock2> <counter> <counter2>", "<me> 9000000000000100 2"},
-		{"whole", "<lock> <counter>", "<me> 7 1"},
+		{"whole", gen.RaiseFenceParams{
+			Keys: names("<lock> <lock2> <counter> <counter2>"), Token: "<me>", Fence: 9000000000000100, Locks: 2,
+		}},
+		{"whole", gen.RaiseFenceParams{Keys: names("<lock> <counter>"), Token: "<me>", Fence: 7, Locks: 1}},
 	},
 	"Release": {
-		{"whole", "", "<me> ~"}, {"whole", "", "<me> 1000"}, {"reader", "", "<me> ~"},
-		{"permit", "", "<me> ~"}, {"permit", "", "<me> 1000"},
+		{"whole", releases(0)}, {"whole", releases(time.Second)}, {"reader", releases(0)},
+		{"permit", releases(0)}, {"permit", releases(time.Second)},
 	},
 	"ReleaseMany": {
-		{"whole", "<lock>", "1 <me>"}, {"whole", "<lock> <lock2> <queue> <queue2>", "2 <me>"},
-		{"whole", "<lock> <lock2> <queue> <queue2>", "2 <me> <next>"},
+		{"whole", gen.ReleaseManyParams{Keys: names("<lock>"), Locks: 1, Tokens: names("<me>")}},
+		{"whole", gen.ReleaseManyParams{
+			Keys: names("<lock> <lock2> <queue> <queue2>"), Locks: 2, Tokens: names("<me>"),
+		}},
+		{"whole", gen.ReleaseManyParams{
+			Keys: names("<lock> <lock2> <queue> <queue2>"), Locks: 2, Tokens: names("<me> <next>"),
+		}},
 	},
 	"Requeue": {
-		{"whole", "", "<me> <next> 6000000 p ~"}, {"whole", "", "<me> <next> ~ p 1000"},
-		{"reader", "", "<me> <next> 6000000 p ~"}, {"permit", "", "<me> <next> 6000000 p ~"},
+		{"whole", requeues(longLease, 0)}, {"whole", requeues(0, time.Second)},
+		{"reader", requeues(longLease, 0)}, {"permit", requeues(longLease, 0)},
 	},
 	"Wait": {
-		{"whole", "", "<me> 6000000 p join 0 ~"}, {"whole", "", "<me> ~ p try 0 ~"},
-		{"whole", "", "<me> 6000000 p heartbeat 0 ~"}, {"whole", "", "<me> 6000000 p join 4 1000"},
-		{"reader", "", "<me> 6000000 p join 0 ~"}, {"reader", "", "<me> 6000000 p try 0 ~"},
-		{"reader", "", "<me> ~ p heartbeat 0 ~"}, {"permit", "", "<me> ~ p join 4 ~"},
-		{"permit", "", "<me> 6000000 p try 0 ~"}, {"permit", "", "<me> 6000000 p heartbeat 0 ~"},
-		{"whole", "<lock> <queue> <waiters> <holders> <grants>", "<me> 6000000 p join 0 ~"},
+		{"whole", waits(gen.WaitHowJoin, longLease)}, {"whole", waits(gen.WaitHowTry, 0)},
+		{"whole", waits(gen.WaitHowHeartbeat, longLease)},
+		{"whole", waits(gen.WaitHowJoin, longLease, func(p *gen.WaitParams) { p.Since, p.Barging = 4, time.Second })},
+		{"reader", waits(gen.WaitHowJoin, longLease)}, {"reader", waits(gen.WaitHowTry, longLease)},
+		{"reader", waits(gen.WaitHowHeartbeat, 0)},
+		{"permit", waits(gen.WaitHowJoin, 0, func(p *gen.WaitParams) { p.Since = 4 })},
+		{"permit", waits(gen.WaitHowTry, longLease)}, {"permit", waits(gen.WaitHowHeartbeat, longLease)},
+		{"whole", waits(gen.WaitHowJoin, longLease, func(p *gen.WaitParams) { p.Counter = nil })},
 	},
+}
+
+type refusedCall struct {
+	as     string
+	params any
+}
+
+const longLease = 100 * time.Minute
+
+// noneOrMe are former tokens, of which one is empty.
+var noneOrMe = []string{"", "<me>"}
+
+func names(text string) []string { return strings.Fields(text) }
+
+func releases(barging time.Duration) gen.ReleaseParams {
+	return gen.ReleaseParams{
+		Lock: "<lock>", Queue: "<queue>", Waiters: "<waiters>", Holders: "<holders>", Grants: grants,
+		Counter: names("<counter>"), Token: "<me>", Barging: barging,
+	}
+}
+
+func requeues(ttl, barging time.Duration) gen.RequeueParams {
+	return gen.RequeueParams{
+		Lock: "<lock>", Queue: "<queue>", Waiters: "<waiters>", Holders: "<holders>", Grants: grants,
+		Counter: names("<counter>"), Token: "<me>", Again: "<next>", TTL: ttl, Process: "p", Barging: barging,
+	}
+}
+
+func waits(how gen.WaitHow, ttl time.Duration, changes ...func(p *gen.WaitParams)) gen.WaitParams {
+	p := gen.WaitParams{
+		Lock: "<lock>", Queue: "<queue>", Waiters: "<waiters>", Holders: "<holders>", Grants: grants,
+		Counter: names("<counter>"), Token: "<me>", TTL: ttl, Process: "p", How: how,
+	}
+	for _, change := range changes {
+		change(&p)
+	}
+	return p
 }
 
 // What the states have in common. A tilde is a space within a word, <now> is the time of the server, <soon>

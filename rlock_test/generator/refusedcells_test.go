@@ -13,32 +13,28 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // cell is one call in one state with one refusal.
 type cell struct {
-	script, as, keys, args, state string
-	refusal                       refusal
-	tokens                        *strings.Replacer
+	script, as, keys, state string
+	args                    []string
+	params                  any
+	refusal                 refusal
+	tokens                  *strings.Replacer
 }
 
 func (c cell) String() string {
-	return fmt.Sprintf("%s as %s (%s) (%s), %s, %s", c.script, c.as, c.keys, c.args, c.state, c.refusal.name)
+	return fmt.Sprintf("%s as %s (%s) %q, %s, %s", c.script, c.as, c.keys, c.args, c.state, c.refusal.name)
 }
 
-// tells returns what an answer tells: who has what, and what the caller has no more. An error tells nothing.
-func (c cell) tells(reply rueidis.RedisResult) (has, gone []string) {
-	answer, err := reply.ToMessage()
-	if err != nil {
+// tells returns what an answer tells: who has what, and what the caller has no more. An error tells nothing,
+// nor does a script that only reads.
+func (m *matrix) tells(c cell, reply rueidis.RedisResult) (has, gone []string) {
+	if failed(reply) != nil {
 		return nil, nil
-	}
-	n, err := answer.AsIntSlice()
-	if one, e := answer.ToInt64(); e == nil {
-		n, err = []int64{one}, nil
-	}
-	if err != nil {
-		return nil, nil // a script that only reads
 	}
 	say := func(to *[]string, ok bool, what ...string) {
 		for _, w := range what {
@@ -47,34 +43,64 @@ func (c cell) tells(reply rueidis.RedisResult) (has, gone []string) {
 			}
 		}
 	}
-	switch c.script {
-	case "Acquire", "Wait":
-		say(&has, n[0] == 1, "<lock> <me>")
-		say(&has, c.script == "Wait" && n[len(n)-2] > 0, "<queue> <me>")
-	case "AcquireAll":
-		say(&has, n[0] == 1, "<lock> <me>", "<lock2> <me>")
-		say(&has, n[3] == 2 && strings.HasSuffix(c.args, "1 1"), "<lock> <me>")
-	case "AcquireMany":
-		say(&has, n[0] == 1, "<lock> <me>")
-		say(&has, n[2] == 1, "<lock2> <next>")
-	case "Attach":
-		say(&has, n[0] == 0, "<lock> <next>", "<lock2> <next>")
-		say(&gone, n[0] == 0, "<lock> <me>", "<lock2> <me>")
-	case "Extend":
-		say(&has, len(n) == 0, "<lock> <me>", "<lock2> <me>")
-	case "HandOver":
-		say(&has, n[0] == 1, "<lock> <next>")
-		say(&gone, n[0] == 1, "<lock> <me>")
-	case "RaiseFence":
-		say(&has, n[0] == 0, "<lock> <me>", "<lock2> <me>")
-	case "Release", "ReleaseMany":
-		say(&gone, n[0] == 1, "<lock> <me>")
-		say(&gone, len(n) == 2 && n[1] == 1, "<lock2> <me>")
-	case "Requeue":
-		say(&gone, n[0] == 1, "<lock> <me>")
-		say(&has, n[1] == 1, "<lock> <next>")
-		say(&has, n[4] > 0, "<queue> <next>")
+	var err error
+	switch p := c.params.(type) {
+	case gen.AcquireParams:
+		var r gen.AcquireResult
+		r, err = env.Decode(m.client, m.scripts.Acquire, p, reply)
+		say(&has, r.Outcome == 1, "<lock> <me>")
+	case gen.WaitParams:
+		var r gen.WaitResult
+		r, err = env.Decode(m.client, m.scripts.Wait, p, reply)
+		say(&has, r.Granted, "<lock> <me>")
+		say(&has, r.Score > 0, "<queue> <me>")
+	case gen.AcquireAllParams:
+		var r gen.AcquireAllResult
+		r, err = env.Decode(m.client, m.scripts.AcquireAll, p, reply)
+		say(&has, r.Acquired, "<lock> <me>", "<lock2> <me>")
+		say(&has, r.Held == 2 && p.Partial, "<lock> <me>")
+	case gen.AcquireManyParams:
+		var r []gen.AcquireManyItem
+		r, err = env.Decode(m.client, m.scripts.AcquireMany, p, reply)
+		for i, item := range r {
+			say(&has, item.Outcome == 1, []string{"<lock> <me>", "<lock2> <next>"}[i])
+		}
+	case gen.AttachParams:
+		var r gen.AttachResult
+		r, err = env.Decode(m.client, m.scripts.Attach, p, reply)
+		say(&has, r.Position == 0, "<lock> <next>", "<lock2> <next>")
+		say(&gone, r.Position == 0, "<lock> <me>", "<lock2> <me>")
+	case gen.ExtendParams:
+		var lost []int64
+		lost, err = env.Decode(m.client, m.scripts.Extend, p, reply)
+		say(&has, len(lost) == 0, "<lock> <me>", "<lock2> <me>")
+	case gen.HandOverParams:
+		var r gen.HandOverResult
+		r, err = env.Decode(m.client, m.scripts.HandOver, p, reply)
+		say(&has, r.HandedOver, "<lock> <next>")
+		say(&gone, r.HandedOver, "<lock> <me>")
+	case gen.RaiseFenceParams:
+		var lost int64
+		lost, err = env.Decode(m.client, m.scripts.RaiseFence, p, reply)
+		say(&has, lost == 0, "<lock> <me>", "<lock2> <me>")
+	case gen.ReleaseParams:
+		var freed int64
+		freed, err = env.Decode(m.client, m.scripts.Release, p, reply)
+		say(&gone, freed == 1, "<lock> <me>")
+	case gen.ReleaseManyParams:
+		var freed []int64
+		freed, err = env.Decode(m.client, m.scripts.ReleaseMany, p, reply)
+		for i, n := range freed {
+			say(&gone, n == 1, []string{"<lock> <me>", "<lock2> <me>"}[i])
+		}
+	case gen.RequeueParams:
+		var r gen.RequeueResult
+		r, err = env.Decode(m.client, m.scripts.Requeue, p, reply)
+		say(&gone, r.Freed, "<lock> <me>")
+		say(&has, r.Granted, "<lock> <next>")
+		say(&has, r.Score > 0, "<queue> <next>")
 	}
+	require.NoError(m, err, c)
 	return has, gone
 }
 
@@ -234,20 +260,16 @@ type matrix struct {
 func (m *matrix) script(script refusable) {
 	sha, err := env.Do(m.T, m.client, "SCRIPT", "LOAD", script.Text).ToString()
 	require.NoError(m, err)
-	var header []string
-	for _, key := range script.Keys {
-		header = append(header, "<"+key.Name+">")
-	}
 	for _, call := range refusedCalls[script.Name] {
-		tokens, shares, words := "", "rlock:share:0:1:", "readers 1 2 2"
+		tokens, shares, counts := "", "rlock:share:0:1:", "readers 1 2 2"
 		switch call.as {
 		case "reader":
 			tokens = shares
 		case "permit":
-			tokens, shares, words = "rlock:share:4:2:", "rlock:share:4:2:", "permits 2 3 4"
+			tokens, shares, counts = "rlock:share:4:2:", "rlock:share:4:2:", "permits 2 3 4"
 		}
 		var named []string
-		for i, word := range strings.Fields(words) {
+		for i, word := range strings.Fields(counts) {
 			named = append(named, []string{"<mode>", "<n>", "<n+1>", "<n+n>"}[i], word)
 		}
 		for _, who := range []string{"me", "next"} {
@@ -256,8 +278,13 @@ func (m *matrix) script(script refusable) {
 		for _, who := range []string{"other", "dead", "v"} {
 			named = append(named, "<"+who+">", shares+who)
 		}
-		c := cell{script: script.Name, as: call.as, args: call.args, tokens: strings.NewReplacer(named...)}
-		c.keys = cmp.Or(call.keys, strings.Join(header, " "))
+		words := env.WordsOf(m.T, m.client, call.params)
+		require.Equal(m, script.Name, words.Script)
+		c := cell{
+			script: script.Name, as: call.as, args: words.Args, params: call.params,
+			tokens: strings.NewReplacer(named...),
+		}
+		c.keys = strings.Replace(strings.Join(words.Keys, " "), grants, "<grants>", 1)
 		keys := slices.Sorted(slices.Values(strings.Fields(c.keys)))
 		for _, c.refusal = range refusals(script, slices.Compact(keys)) {
 			m.group(c, sha)
@@ -276,8 +303,8 @@ func (m *matrix) group(c cell, sha string) {
 	}
 	keys := strings.NewReplacer(names...)
 	call = append(call, strings.Fields(keys.Replace(c.keys))...)
-	for _, arg := range strings.Fields(c.args) {
-		call = append(call, strings.ReplaceAll(c.tokens.Replace(arg), "~", ""))
+	for _, arg := range c.args {
+		call = append(call, c.tokens.Replace(arg))
 	}
 	limit, absent := "0", "SET <lock> <me>" // who shares a lock does not have it, and the other way round
 	if c.refusal.full {
@@ -352,8 +379,8 @@ func failed(reply rueidis.RedisResult) error {
 func (m *matrix) check(c cell, before, after all, reply, again rueidis.RedisResult, told string) {
 	had, counted := before.has()
 	has, counts := after.has()
-	claims, gone := c.tells(reply)
-	later, _ := c.tells(again)
+	claims, gone := m.tells(c, reply)
+	later, _ := m.tells(c, again)
 	var found []string
 	if err := failed(reply); err != nil {
 		found = after.changes(before)
