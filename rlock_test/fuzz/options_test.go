@@ -88,7 +88,7 @@ func granted(sha string) value {
 	if sha == gen.AcquireSHA1 {
 		return taken
 	}
-	return replies[0]
+	return joined
 }
 
 // held answers a few times that a lock is held, then nothing good.
@@ -98,9 +98,9 @@ func held(times int, left int64) func(sha string) value {
 			return refused(sha)
 		}
 		if sha == gen.AcquireSHA1 {
-			return list(integer(2), integer(left))
+			return reply(gen.AcquireResult{Outcome: 2, Value: left})
 		}
-		return list(integer(0), integer(0), integer(left), integer(0), integer(0))
+		return reply(gen.WaitResult{Remaining: time.Duration(left)})
 	}
 }
 

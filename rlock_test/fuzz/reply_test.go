@@ -1,6 +1,7 @@
 package fuzz
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -27,22 +28,23 @@ func FuzzReply(f *testing.F) {
 			f.Add([]byte{byte(i), byte(reply), 1, 0, 2, 3, 1, 7, 0, 2, 1, 1})
 		}
 	}
-	last := byte(len(kinds) + len(replies) - 1)
-	// replies to a try
-	others, nothing := last-1, last
 	// 2 is neither yes nor no
-	f.Add([]byte{0, nothing, 4, 5, 2, 8, 2, 6, 2, 6, 2, 6, 2, 6})
+	values := reflect.TypeFor[gen.WaitResult]().NumField()
+	require.Less(f, values, mostItems)
+	rest := bytes.Repeat([]byte{2, 6}, values-1)
+	f.Add(append([]byte{0, choice(undone), 4, byte(values), 2, 8}, rest...))
 	// the text 1 is a yes
-	f.Add([]byte{0, nothing, 4, 5, 0, 4, 2, 6, 2, 6, 2, 6, 2, 6})
+	f.Add(append([]byte{0, choice(undone), 4, byte(values), 0, 4}, rest...))
 	// what is held is not handed over
-	f.Add([]byte{8, 14, 15})
+	f.Add([]byte{8, choice(taken), choice(behind)})
 	// more keys are freed than were asked for
 	f.Add([]byte{12, 7, 9, 2, 2})
 	// extended for more than a minute
-	f.Add([]byte{13, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28})
+	f.Add(append([]byte{13}, bytes.Repeat([]byte{choice(nothingLost)}, 22)...))
 	// What stand is told at first, when it subscribes, and when it joins; what is pushed then; and what else it
 	// is told.
-	stand, any, queued := byte(len(asking)-1), byte(len(kinds)), byte(len(kinds)+2)
+	stand, any, queued := byte(len(asking)-1), choice(joined), choice(queued)
+	others := choice(busy)
 	for reply := range replies {
 		next := byte(len(kinds) + reply)
 		f.Add([]byte{stand, others, any, queued, 2, next, 0, 10, 8, 1, next, 1, 3, next})

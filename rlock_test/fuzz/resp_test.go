@@ -4,9 +4,14 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/redislua"
 )
 
 // value is a RESP3 value.
@@ -109,25 +114,83 @@ func (b *source) text() string {
 
 // replies are those that scripts give, so that a fuzzer need not find them.
 var replies = []value{
-	list(integer(1), integer(5), integer(1000), integer(0), integer(0)), // granted
-	list(integer(0), integer(0), integer(1000), integer(0), integer(0)), // held; not freed, and nowhere
-	list(integer(0), integer(0), integer(1000), integer(9), integer(0)), // queued
-	list(integer(1), integer(0), integer(0), integer(0), integer(0)),    // freed
-	list(integer(1), integer(1), integer(6), integer(1000), integer(0)), // freed, and granted again
-	list(integer(1), integer(0), integer(0), integer(0), integer(9)),    // freed, and queued again
-	list(integer(1), integer(0), integer(5)),                            // acquired without the queue
-	list(integer(0), integer(1000), integer(0)),                         // held
-	list(integer(1), integer(5), integer(1), integer(0)),                // handed over; a set is acquired
-	list(list(text("token")), list(integer(1000))),                      // inspected
-	list(list(value{kind: 'N', wire: "_\r\n"}), list(integer(-2))),      // and free
-	list(list(), list()), // a set of none
-	integer(0), integer(1), list(), list(integer(1)), text("token"),
-	// a try: another's, and nothing is done
-	taken, list(integer(2), integer(1000)), list(integer(0), integer(0)),
+	joined, behind, queued,
+	reply(gen.RequeueResult{Freed: true}),
+	reply(gen.RequeueResult{Freed: true, Granted: true, Fence: 6, Remaining: 1000}),
+	reply(gen.RequeueResult{Freed: true, Score: 9}),
+	reply(gen.RequeueResult{}),
+	reply(gen.HandOverResult{HandedOver: true, Fence: 5, Fences: 1}),
+	reply(gen.HandOverResult{}),
+	reply(gen.AcquireAllResult{Acquired: true, Remaining: 1000, Fence: 5}),
+	reply(gen.AcquireAllResult{Remaining: 1000, Held: 1}),
+	reply(gen.AttachResult{Remaining: 1000}),
+	reply(gen.InspectResult{
+		Values: []redislua.Null[string]{{V: "token", Valid: true}}, Remaining: []time.Duration{1000},
+	}),
+	reply(gen.InspectResult{Values: []redislua.Null[string]{{}}, Remaining: []time.Duration{-2}}), // free
+	reply([]gen.AcquireManyItem{{Outcome: 1, Value: 5}, {Outcome: 2, Value: 1000}}),
+	integer(0), integer(1), nothingLost, list(integer(1)), text("token"),
+	taken, busy, undone,
 }
 
-// taken is the reply to a try that a lock was acquired.
-var taken = list(integer(1), integer(5))
+// What scripts reply: of wait.lua, of extend.lua, and of acquire.lua.
+var (
+	joined = reply(gen.WaitResult{Granted: true, Fence: 5, Remaining: 1000})
+	behind = reply(gen.WaitResult{Remaining: 1000}) // another has the lock, and the caller has no place
+	queued = reply(gen.WaitResult{Remaining: 1000, Score: 9})
+
+	nothingLost = reply([]int64{})
+
+	taken  = reply(gen.AcquireResult{Outcome: 1, Value: 5})
+	busy   = reply(gen.AcquireResult{Outcome: 2, Value: 1000})
+	undone = reply(gen.AcquireResult{}) // the script has done nothing
+)
+
+// reply is the reply that the bindings decode as result. A time.Duration in it is a number of milliseconds, so
+// that a server can say any number.
+func reply(result any) value { return replyOf(reflect.ValueOf(result)) }
+
+func replyOf(v reflect.Value) value {
+	switch v.Kind() {
+	case reflect.Bool:
+		return integer(map[bool]int64{true: 1}[v.Bool()])
+	case reflect.Int64:
+		return integer(v.Int())
+	case reflect.String:
+		return text(v.String())
+	}
+	if null, is := v.Interface().(redislua.Null[string]); is {
+		if !null.Valid {
+			return value{kind: 'N', wire: "_\r\n"}
+		}
+		return text(null.V)
+	}
+	var items []value
+	if v.Kind() == reflect.Struct {
+		for i := range v.NumField() {
+			items = append(items, replyOf(v.Field(i)))
+		}
+		return list(items...)
+	}
+	for i := range v.Len() {
+		item := replyOf(v.Index(i))
+		if item.kind == '*' { // a list of records has their values one after the other
+			items = append(items, item.items...)
+		} else {
+			items = append(items, item)
+		}
+	}
+	return list(items...)
+}
+
+// choice is what a source has to say for b.value to return one of replies.
+func choice(v value) byte {
+	i := slices.IndexFunc(replies, func(r value) bool { return r.wire == v.wire })
+	return byte(len(kinds) + i)
+}
+
+// mostItems is below 1 + the length of any list that is made up.
+const mostItems = 7
 
 const kinds = "+$:N*%~-,#!=(|"
 
@@ -160,7 +223,7 @@ func (b *source) value(depth int) value {
 		v.wire = "|1\r\n" + key.wire + fact.wire + v.wire
 		return v
 	default:
-		items := b.of(7)
+		items := b.of(mostItems)
 		v.wire = fmt.Sprintf("%c%d\r\n", v.kind, items)
 		if v.kind == '%' {
 			items *= 2
