@@ -74,11 +74,7 @@ func Refused(err error) error {
 // The options are the defaults of every lock.
 //
 // The Locker refuses calls and options that need Redis, with an error that matches ErrInvalid and names the
-// call or the option:
-//
-//   - readers, permits, Detach, Attach and Probe
-//   - a set of keys with WithToken
-//   - WithMinHold, WithQueue(true), WithBarging and WithInvalidations
+// call or the option. The page docs/BACKENDS.md of this module lists them.
 //
 // Extend never shortens a lease. The callers of one process wait in order. Processes wait without an order.
 // Check always asks the Backend, and Client returns nil.

@@ -3,6 +3,16 @@ package backends
 import (
 	"context"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -121,7 +131,8 @@ func isFree(t *testing.T, f *faulty, key string) bool {
 	return token == ""
 }
 
-// What needs Redis is refused by its name, before anything is sent.
+// What needs Redis is refused by its name, before anything is sent. Each name that the code refuses has a case
+// here, and docs/BACKENDS.md lists it.
 func TestWhatNeedsRedis(t *testing.T) {
 	t.Parallel()
 	f := newFaulty()
@@ -133,7 +144,7 @@ func TestWhatNeedsRedis(t *testing.T) {
 		_, err := rlock.NewWithBackend(f, o)
 		return err
 	}
-	for name, call := range map[string]func(ctx context.Context) error{
+	calls := map[string]func(ctx context.Context) error{
 		"shared lock": func(ctx context.Context) error { return env.ErrorOf(l.AcquireShared(ctx, "k")) },
 		"shared lock, permits": func(ctx context.Context) error {
 			return env.ErrorOf(l.TryAcquirePermits(ctx, "k", 1, 2))
@@ -158,15 +169,22 @@ func TestWhatNeedsRedis(t *testing.T) {
 			return open(
 				rlock.WithInvalidations(rlock.NewInvalidations()))
 		},
-		"TTL": func(ctx context.Context) error { return held.Extend(ctx, time.Second) },
-		"backend": func(context.Context) error {
-			_, err := rlock.NewWithBackend(nil)
-			return err
-		},
 		"WithToken, of many keys": func(ctx context.Context) error {
 			return env.ErrorOf(l.AcquireAll(ctx, []string{"a", "b"}, rlock.WithToken("t")))
 		},
-	} {
+	}
+	tested := map[string]bool{}
+	for name := range calls {
+		refused, _, _ := strings.Cut(name, ",")
+		tested[refused] = true
+	}
+	inCode := refusedInCode(t)
+	require.Equal(t, inCode, slices.Sorted(maps.Keys(tested)), "the code refuses these, and these are cases here")
+	require.Equal(t, inCode, refusedOnPage(t), "the code refuses these, and docs/BACKENDS.md lists these")
+
+	calls["TTL"] = func(ctx context.Context) error { return held.Extend(ctx, time.Second) }
+	calls["backend"] = func(context.Context) error { return env.ErrorOf(rlock.NewWithBackend(nil)) }
+	for name, call := range calls {
 		err := call(t.Context())
 		require.ErrorIs(t, err, rlock.ErrInvalid, name)
 		var argument *rlock.ArgumentError
@@ -177,6 +195,63 @@ func TestWhatNeedsRedis(t *testing.T) {
 	require.NoError(t, held.Err())
 	require.Nil(t, l.Client())
 	require.False(t, l.Stats().Polling, "nothing is wrong")
+}
+
+// refusedInCode returns the names that package rlock gives to onRedis and needsRedis.
+func refusedInCode(t *testing.T) []string {
+	t.Helper()
+	paths, err := filepath.Glob("../../rlock/*.go")
+	require.NoError(t, err)
+	found := map[string]bool{}
+	for _, path := range paths {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		require.NoError(t, err)
+		ast.Inspect(file, func(n ast.Node) bool {
+			if f, is := n.(*ast.FuncDecl); is && f.Name.Name == "onRedis" {
+				return false // it passes its own argument on
+			}
+			call, is := n.(*ast.CallExpr)
+			if !is {
+				return true
+			}
+			name := ""
+			switch f := call.Fun.(type) {
+			case *ast.Ident:
+				name = f.Name
+			case *ast.SelectorExpr:
+				name = f.Sel.Name
+			}
+			if name == "onRedis" || name == "needsRedis" {
+				text, is := call.Args[0].(*ast.BasicLit)
+				require.True(t, is, "%s calls %s without a literal", path, name)
+				refused, err := strconv.Unquote(text.Value)
+				require.NoError(t, err)
+				found[refused] = true
+			}
+			return true
+		})
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+var quotedName = regexp.MustCompile("`(\\w+)(\\(true\\))?`")
+
+// refusedOnPage returns what docs/BACKENDS.md lists as refused, by the names of the code.
+func refusedOnPage(t *testing.T) []string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/BACKENDS.md")
+	require.NoError(t, err)
+	_, list, is := strings.Cut(string(page), "(`TestWhatNeedsRedis`):")
+	require.True(t, is)
+	list, _, _ = strings.Cut(list, "\n- ")
+	found := map[string]bool{}
+	for _, name := range quotedName.FindAllStringSubmatch(list, -1) {
+		found[name[1]] = true
+	}
+	if strings.Contains(list, "readers, permits") {
+		found["shared lock"] = true
+	}
+	return slices.Sorted(maps.Keys(found))
 }
 
 // Leases of the memory have the clock of the bubble that the test is in.

@@ -37,6 +37,14 @@ func FuzzOptions(f *testing.F) {
 		f.Add([]byte{0, 9, 1, 0, 0, call, 2, 2, 2, 7, 2, 1, 2}) // and a token
 		f.Add([]byte{0, 9, 0, 0, 0, call, 2, 0, 0, 4, 1, 1, 1}) // no end, and extended
 	}
+	// TryAcquire of key "a" with a limit of 60 s for a lease of 1 ms, and then Extend by 1 ms, a minute, or no
+	// end
+	for limit := byte(14); limit < 17; limit++ {
+		for _, ttl := range []byte{0, 10, 11} {
+			f.Add([]byte{2, 9, 0, 0, 0, 1, 2, 0, 10, limit, 11, 1, ttl})
+			f.Add([]byte{2, 9, 0, 1, limit, 10, 0, 1, 0, 1, ttl})
+		}
+	}
 	// TryAcquire of key "a" with WithTTL(NoExpiry) in the Locker's options and
 	// WithToken("token") in the call's, and then Extend by 1ms.
 	f.Add([]byte{2, 9, 0, 1, 0, 0, 0, 1, 1, 2, 2, 1, 10})
@@ -49,7 +57,7 @@ func FuzzOptions(f *testing.F) {
 			if cluster {
 				client = clustered{client}
 			}
-			defaults := &chosen{locker: true, lease: rlock.DefaultTTL}
+			defaults := &chosen{locker: true, terms: terms{lease: rlock.DefaultTTL}}
 			defaults.draw(s)
 			locker, err := rlock.New(client, defaults.ofLocker...)
 			defaults.judge(t, err, p, 0)
@@ -59,7 +67,7 @@ func FuzzOptions(f *testing.F) {
 			t.Cleanup(locker.Close)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			c := &callOf{chosen: chosen{prefix: defaults.prefix, crossSlot: defaults.crossSlot, lease: defaults.lease},
+			c := &callOf{chosen: chosen{prefix: defaults.prefix, crossSlot: defaults.crossSlot, terms: defaults.terms},
 				source: s, locker: locker, cluster: cluster}
 			if s.of(8) == 7 {
 				ctx = nil
@@ -72,8 +80,11 @@ func FuzzOptions(f *testing.F) {
 				ttl := extended.ttl(s)
 				before := p.calls()
 				extended.sends = c.lock.Err() == nil
+				// The certain part of a lease is a little shorter, as package clock says.
+				certain := ttl - ttl/1000 - time.Millisecond
+				early := ttl < c.lease && c.minHold > 0 && certain < c.minHold
 				// Others may count on the longer lease of a token that the caller chose.
-				extended.wrong = extended.wrong || extended.sends && c.token && ttl < c.lease
+				extended.wrong = extended.wrong || extended.sends && (c.token && ttl < c.lease || c.clash(ttl) || early)
 				err := c.lock.Extend(t.Context(), ttl)
 				extended.judge(t, err, p, before)
 			}
@@ -120,13 +131,23 @@ type chosen struct {
 	crossSlot bool
 	token     bool
 	owner     bool
-	lease     time.Duration
 	endless   bool
 	extends   bool
+	terms
+}
+
+// terms are what limits the lease of a lock, and the lease.
+type terms struct{ lease, minHold, maxHold, stopBefore time.Duration }
+
+// clash reports whether a lease of ttl does not fit the upper limits.
+func (l terms) clash(ttl time.Duration) bool {
+	endless := ttl == rlock.NoExpiry
+	return l.maxHold > 0 && l.maxHold < ttl || endless && l.maxHold > 0 ||
+		!endless && l.stopBefore > ttl/4
 }
 
 const (
-	optionKinds = 13
+	optionKinds = 19
 	callKinds   = 13
 )
 
@@ -142,7 +163,8 @@ func (c *chosen) draw(s *source) {
 			*c = before // the compiler refuses it
 		}
 	}
-	c.wrong = c.wrong || c.endless && c.extends || c.owner && c.token
+	c.wrong = c.wrong || c.endless && c.extends || c.owner && c.token ||
+		c.clash(c.lease) || c.lease < c.minHold
 }
 
 func (c *chosen) option(s *source) any {
@@ -188,10 +210,39 @@ func (c *chosen) option(s *source) any {
 		hook := []*rlock.Invalidations{nil, rlock.NewInvalidations()}[s.of(2)]
 		c.wrong = c.wrong || hook == nil
 		return rlock.WithInvalidations(hook)
+	case 12:
+		return rlock.WithQueue(s.of(2) == 1)
+	case 13:
+		barging := time.Duration(s.number())
+		c.wrong = c.wrong || barging < 0 || barging > time.Second/2 || barging%time.Millisecond != 0
+		return rlock.WithBarging(barging)
+	case 14:
+		c.maxHold = time.Duration(s.number())
+		c.wrong = c.wrong || c.maxHold < 0
+		return rlock.WithMaxHold(c.maxHold)
+	case 15:
+		c.stopBefore = time.Duration(s.number())
+		c.wrong = c.wrong || c.stopBefore < 0
+		return rlock.WithStopBefore(c.stopBefore)
+	case 16:
+		c.minHold = time.Duration(s.number())
+		c.wrong = c.wrong || c.minHold < 0 || c.minHold == rlock.NoExpiry || c.minHold%time.Millisecond != 0
+		return rlock.WithMinHold(c.minHold)
+	case 17:
+		observer := []rlock.Observer{
+			nil, rlock.ObserverFunc(nil), rlock.ObserverFunc(func(context.Context, rlock.Event) {}),
+		}[s.of(3)]
+		c.wrong = c.wrong || !observes(observer)
+		return rlock.WithObserver(observer)
 	default:
 		c.wrong = true
 		return nil
 	}
+}
+
+func observes(o rlock.Observer) bool {
+	f, is := o.(rlock.ObserverFunc)
+	return o != nil && (!is || f != nil)
 }
 
 func (c *chosen) ttl(s *source) time.Duration {
