@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"regexp"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -156,6 +158,19 @@ func (p *puppet) subscribe(conn net.Conn, channel string) string {
 	return fmt.Sprintf(">3\r\n+ssubscribe\r\n$%d\r\n%s\r\n:1\r\n", len(channel), channel)
 }
 
+// again is the number of the argument of requeue.lua that is the token to insert, as the header says.
+var again = func() int {
+	text, err := os.ReadFile("../../gen/requeue.lua")
+	if err != nil {
+		panic(err)
+	}
+	n, err := strconv.Atoi(string(regexp.MustCompile(`(?m)^-- ARGV\[(\d+)\] +again `).FindSubmatch(text)[1]))
+	if err != nil {
+		panic(err)
+	}
+	return n
+}()
+
 // publish pushes a message about the token of a call, or about the one that it is to insert. The
 // caller holds mu.
 func (p *puppet) publish(sha string, words []string) {
@@ -165,7 +180,7 @@ func (p *puppet) publish(sha string, words []string) {
 	keys, _ := strconv.Atoi(words[2])
 	key, token := words[3], words[3+keys]
 	if sha == gen.RequeueSHA1 {
-		token = words[3+keys+3]
+		token = words[3+keys+again-1]
 	}
 	message, granted := p.push(key, token)
 	if message == "" {

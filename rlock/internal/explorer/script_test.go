@@ -61,7 +61,8 @@ func scripts(tb testing.TB) map[string]string {
 	for name, sum := range scriptSums {
 		text := textOf(tb, filepath.Join(scriptsDir, name+".lua"), map[string]bool{})
 		got := sha1.Sum([]byte(text))
-		require.Equal(tb, sum, hex.EncodeToString(got[:]), name)
+		require.Equal(tb, sum, hex.EncodeToString(got[:]),
+			"the bindings are of another %s.lua; run make generate", name)
 		texts[name] = text
 	}
 	return texts
