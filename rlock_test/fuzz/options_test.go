@@ -37,12 +37,14 @@ func FuzzOptions(f *testing.F) {
 		f.Add([]byte{0, 9, 1, 0, 0, call, 2, 2, 2, 7, 2, 1, 2}) // and a token
 		f.Add([]byte{0, 9, 0, 0, 0, call, 2, 0, 0, 4, 1, 1, 1}) // no end, and extended
 	}
-	// TryAcquire of key "a" with a limit of 60 s for a lease of 1 ms, and then Extend by 1 ms, a minute, or no
-	// end
+	// TryAcquire of key "a" with WithMaxHold, WithStopBefore or WithMinHold: of the call with a lease of 1ms,
+	// or of the Locker. And then Extend without an end, by 1ms or by a minute.
 	for limit := byte(14); limit < 17; limit++ {
-		for _, ttl := range []byte{0, 10, 11} {
-			f.Add([]byte{2, 9, 0, 0, 0, 1, 2, 0, 10, limit, 11, 1, ttl})
-			f.Add([]byte{2, 9, 0, 1, limit, 10, 0, 1, 0, 1, ttl})
+		for _, d := range []byte{10, 11} { // 1ms, and a minute
+			for _, ttl := range []byte{0, 10, 11} {
+				f.Add([]byte{2, 9, 0, 0, 0, 1, 2, 0, 10, limit, d, 1, ttl})
+				f.Add([]byte{2, 9, 0, 1, limit, d, 0, 1, 0, 1, ttl})
+			}
 		}
 	}
 	// TryAcquire of key "a" with WithTTL(NoExpiry) in the Locker's options and

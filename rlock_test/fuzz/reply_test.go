@@ -35,8 +35,8 @@ func FuzzReply(f *testing.F) {
 	f.Add(append([]byte{0, choice(undone), 4, byte(values), 2, 8}, rest...))
 	// the text 1 is a yes
 	f.Add(append([]byte{0, choice(undone), 4, byte(values), 0, 4}, rest...))
-	// what is held is not handed over
-	f.Add([]byte{8, choice(taken), choice(behind)})
+	// the lock is not handed over
+	f.Add([]byte{8, choice(taken), choice(reply(gen.HandOverResult{}))})
 	// more keys are freed than were asked for
 	f.Add([]byte{12, 7, 9, 2, 2})
 	// extended for more than a minute

@@ -189,7 +189,7 @@ func choice(v value) byte {
 	return byte(len(kinds) + i)
 }
 
-// mostItems is below 1 + the length of any list that is made up.
+// mostItems is more than a list that the fuzzer makes up has.
 const mostItems = 7
 
 const kinds = "+$:N*%~-,#!=(|"

@@ -46,7 +46,8 @@ var refusedCalls = map[string][]refusedCall{
 			Token: "<me>", TTL: longLease, Locks: 2, Queued: true,
 		}},
 		{"whole", gen.AcquireAllParams{
-			Keys: names("<lock> <lock2> <queue> <queue2> <counter>"), Token: "<me>", Locks: 2, Partial: true, Queued: true,
+			Keys:  names("<lock> <lock2> <queue> <queue2> <counter>"),
+			Token: "<me>", Locks: 2, Partial: true, Queued: true,
 		}},
 		{"whole", gen.AcquireAllParams{Keys: names("<lock> <lock2>"), Token: "<me>", TTL: longLease, Locks: 2}},
 	},

@@ -301,7 +301,8 @@ func (b *both) roughly(script string, reply []int64) []int64 {
 	rough := slices.Clone(reply)
 	for i, field := range fields {
 		switch name, kind, _ := strings.Cut(field, " "); {
-		case kind == "duration" || name == "value" && reply[0] != 1: // acquire tells what is left of a lock, or a fence
+		// The value of acquire is a fence after outcome 1, and else what is left of the lease.
+		case kind == "duration" || name == "value" && reply[0] != 1:
 			rough[i] = units(reply[i])
 		case slices.Contains([]string{"fence", "score", "value", "waits"}, name):
 			rough[i] = some(reply[i])
