@@ -111,6 +111,7 @@ var quickly = append([]string{
 // slow are the tests of them that make quick leaves to make test.
 var slow = append([]string{
 	// They compute for seconds, or build programs.
+	"TestCallsThatAreGivenUp", "TestBarging",
 	"TestInit", "TestWatch", "TestWatchWaitsForRest", "TestExitCodes", "TestTypesCompile",
 	"TestContributingExample", "FuzzGenerator",
 	// They wait for leases, timeouts or failovers: six seconds and more, or many times a few.
@@ -128,7 +129,9 @@ var slow = append([]string{
 	"TestFirstCallAfterASilentDeath",
 	"TestCancelledCallsOfASilentServer", "TestObserverEndsACall", "TestReleaseOfAnExpiredLockWithoutAnAnswer",
 	"TestLengtheningWithoutAnAnswer", "TestShortenedLeaseIsExtendedAtOnce", "TestNextTermWaitsForASlowLeader",
-	"TestOutageEndsWithThePolicy", "TestAnyKeyWorksAndShows",
+	"TestOutageEndsWithThePolicy", "TestAnyKeyWorksAndShows", "TestLoneCallEndsWithItsContext",
+	"TestReleaseOfVeryMany", "TestHandlesThatExtendDoNotStorm", "TestTokensChangeUnderEverything",
+	"TestPlaceAfterAMomentWithoutMemory", "TestSubscriptionComesBack", "TestSetAfterBarging",
 }, explored...)
 
 // unraced are packages whose tests show what scripts, programs and the tests' own tools do. There is little
