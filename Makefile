@@ -111,7 +111,7 @@ generate:
 	$(GO) generate -C rlock_test/goredis ./...
 
 # Beside what Go programs use for locks on Redis today, on the same server. The results go
-# into rlock_test/peers/results.csv, docs/BENCHMARKS.md with its charts, and the README.
+# into rlock_test/peers/{results,goals}.csv, the charts in docs, and the README.
 bench:
 	$(ALL) $(GO) test -C rlock_test/peers -count=1 -timeout=0 -args -full -write
 

@@ -22,7 +22,7 @@ func commit() string {
 	name := "commit " + strings.TrimSpace(string(head))
 	// What a run writes itself is no change of what it measures.
 	changed, err := exec.Command("git", "status", "--porcelain", "--untracked-files=no", "--", "../..",
-		":!"+resultsFile, ":!"+pictureFile, ":!"+chartFile, ":!"+readmeFile, ":!"+pageFile).Output()
+		":!"+resultsFile, ":!"+pictureFile, ":!"+chartFile, ":!"+readmeFile, ":!"+goalsFile).Output()
 	if err != nil || len(changed) > 0 {
 		name += " with changes"
 	}

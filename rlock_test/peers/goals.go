@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"encoding/csv"
 	"fmt"
 	"slices"
 	"strconv"
@@ -218,17 +219,18 @@ func (r *results) idleGoals() (list []*goal) {
 	return list
 }
 
-// goalTable shows goals, and whether they are reached.
+// goalTable has a row for each goal, which says whether it is reached.
 func goalTable(goals []*goal) string {
-	var b strings.Builder
-	b.WriteString("| work | goal | measured, by level | reached |\n|---|---|---|---|\n")
+	rows := [][]string{{"work", "goal", "measured_by_level", "reached"}}
 	for _, g := range goals {
-		mark := "yes"
-		if !g.reached {
-			mark = "**no**"
+		reached := "no"
+		if g.reached {
+			reached = "yes"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", g.work, g.wanted, g.measured, mark)
+		rows = append(rows, []string{g.work, g.wanted, g.measured, reached})
 	}
+	var b strings.Builder
+	_ = csv.NewWriter(&b).WriteAll(rows) // a Builder returns no error
 	return b.String()
 }
 

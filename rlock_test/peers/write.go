@@ -11,14 +11,13 @@ const (
 	resultsFile = "results.csv"
 	pictureFile = "../../docs/results.svg"
 	chartFile   = "../../docs/throughput.svg"
+	goalsFile   = "goals.csv"
 	readmeFile  = "../../README.md"
-	pageFile    = "../../docs/BENCHMARKS.md"
 )
 
-// What the figures of the README and the goals of the page stand between.
+// What the figures of the README stand between.
 const (
 	readmeBegin = "<!-- figures of make bench -->\n"
-	pageBegin   = "<!-- goals of make bench -->\n"
 	writtenEnd  = "<!-- end of them -->\n"
 )
 
@@ -34,10 +33,10 @@ func (r *results) write() error {
 	if err := r.writeChart(); err != nil {
 		return err
 	}
-	if err := replaceIn(readmeFile, readmeBegin, s.figures()); err != nil {
+	if err := os.WriteFile(goalsFile, []byte(goalTable(r.goalList())), 0o644); err != nil {
 		return err
 	}
-	return replaceIn(pageFile, pageBegin, "\n"+goalTable(r.goalList())+"\n")
+	return replaceIn(readmeFile, readmeBegin, s.figures())
 }
 
 // writeChart writes the chart of throughput, if enough was measured for it.
