@@ -112,8 +112,7 @@ func (s sheet) figures() string {
 			fmt.Fprintf(&b, "| %s | %s |\n", f.what, strings.Join(cells, " | "))
 		}
 	}
-	fmt.Fprintf(&b, "\nrlock gives each lock a fencing token. The other libraries have no fencing "+
-		"tokens.\n\n%s\n",
+	fmt.Fprintf(&b, "\nrlock gives each lock a fence. The three other libraries have no fences.\n\n%s\n",
 		wrap(s.comments[0]))
 	return b.String()
 }
