@@ -1,11 +1,9 @@
-// Command callback gives locks to a program whose rueidis client has a callback for invalidations
-// already.
+// Command callback adds locks to a program whose rueidis client already has a callback for invalidations.
 //
 //	REDIS_ADDR=localhost:6379 go run ./rlock_test/examples/callback
 //
-// rueidis has one callback for each client, so the program's own function and that of rlock share
-// it. With that, rlock notices at once when a lock is lost, and closing the Locker leaves the
-// client open.
+// rueidis has one callback for each client. The program's own function therefore calls that of rlock. Then
+// rlock notices a lost lock at once. Closing the Locker leaves the client open.
 package main
 
 import (
@@ -28,7 +26,7 @@ func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 
-	var invalidated atomic.Int64 // what the program did before
+	var invalidated atomic.Int64 // the program's own count
 	invalidations := rlock.NewInvalidations()
 	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{address},
@@ -56,7 +54,7 @@ func main() {
 		log.Fatal(err)
 	}
 
-	// Somebody deletes the key. The lock has a minute left, and ends long before.
+	// An operator deletes the key. The lease has a minute left, but the lock ends long before.
 	if err := client.Do(ctx, client.B().Del().Key("order:17").Build()).Error(); err != nil {
 		log.Fatal(err)
 	}

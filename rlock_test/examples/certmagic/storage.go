@@ -1,15 +1,15 @@
-// Package adapter has the locks of rlock in the form in which certmagic wants them: of several servers that
-// share a storage, one at a time asks for the certificate of a name. It is to be copied from, and a module of
-// its own, so that certmagic is not among the requirements of rlock.
+// Package adapter makes locks of rlock fit certmagic. Several servers share a storage, and one server at a
+// time asks for the certificate of a name. Copy this code. It is a module of its own, so rlock does not
+// require certmagic.
 //
 //	locker, err := rlock.Open(option, rlock.WithPrefix("certmagic:"))
 //	certmagic.Default.Storage = adapter.New(&certmagic.FileStorage{Path: "/mnt/certificates"}, locker)
 //
-// FileStorage has locks of its own, which need a file system that creates files atomically and clocks that
-// agree. With these, it is enough that what one server has written, the next holder reads.
+// FileStorage has its own locks. They need a file system that creates files atomically, and clocks that
+// agree. The locks of rlock need only one thing: the next holder reads what the last holder has written.
 //
-// certmagic gives its work no context that ends with the lock, and wants work that may be done twice. If the
-// lock is lost, Unlock says so, and certmagic logs it.
+// certmagic gives its work no context that ends with the lock, and expects that work may run twice. If the
+// lock is lost, Unlock returns the error, and certmagic logs it.
 package adapter
 
 import (
@@ -22,8 +22,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock"
 )
 
-// Storage is another storage with the locks of rlock. It has only the methods of certmagic.Storage: a TryLock
-// of the other one would take another lock than Lock does.
+// Storage adds the locks of rlock to another storage. It has only the methods of certmagic.Storage, because a
+// TryLock of the other storage would take a different lock than Lock.
 type Storage struct {
 	certmagic.Storage
 	locker *rlock.Locker
@@ -36,7 +36,7 @@ func New(data certmagic.Storage, locker *rlock.Locker) *Storage {
 	return &Storage{Storage: data, locker: locker, held: map[string][]*rlock.Lock{}}
 }
 
-// Lock waits for the lock of name until ctx ends, and has it extended until Unlock.
+// Lock waits for the lock of name until ctx ends. rlock extends the lease until Unlock.
 func (s *Storage) Lock(ctx context.Context, name string) error {
 	lock, err := s.locker.Acquire(ctx, name, rlock.WithAutoExtend(true))
 	if err != nil {
@@ -48,8 +48,8 @@ func (s *Storage) Lock(ctx context.Context, name string) error {
 	return nil
 }
 
-// Unlock releases what Lock took. If that was lost meanwhile, another caller of this process may have the
-// lock since then, and keeps it.
+// Unlock releases the lock that Lock took. If that lock was lost, another caller of this process may hold a
+// newer one. Unlock leaves the newer lock alone.
 func (s *Storage) Unlock(ctx context.Context, name string) error {
 	s.mu.Lock()
 	locks := s.held[name]

@@ -5,8 +5,8 @@
 //	go run ./rlock_test/examples/connect -addr sentinel-1:26379,sentinel-2:26379 -sentinel primary
 //	go run ./rlock_test/examples/connect -addr redis.example:6380 -tls -ca ca.crt
 //
-// A cluster is found by itself. The password is in REDIS_PASSWORD, so that no list of processes
-// shows it.
+// The client finds out by itself whether the server is a cluster. Put the password into REDIS_PASSWORD, so
+// that no list of processes shows it.
 package main
 
 import (
@@ -44,7 +44,7 @@ func main() {
 		log.Fatal(err)
 	}
 	if err := report.Err(); err != nil {
-		log.Fatal(err) // what is missing, and what to do about it
+		log.Fatal(err) // says what is missing, and what to do about it
 	}
 	fmt.Println("nothing is missing")
 	err = locker.Do(ctx, "order:17", func(ctx context.Context, lock *rlock.Lock) error {
@@ -70,9 +70,10 @@ func options() (rueidis.ClientOption, error) {
 		InitAddress: strings.Split(*addresses, ","),
 		Username:    *username,
 		Password:    os.Getenv("REDIS_PASSWORD"),
-		// Of a failover, a cluster's client otherwise learns from the first call that fails.
+		// Without the interval, the client of a cluster learns of a failover from the first call that fails.
 		ClusterOption: rueidis.ClusterOption{ShardsRefreshInterval: time.Second},
-		// With Sentinel, Username and Password are the server's. The sentinels' own are here.
+		// With Sentinel, Username and Password are those of the server. SENTINEL_PASSWORD is for the
+		// sentinels.
 		Sentinel: rueidis.SentinelOption{MasterSet: *sentinel, Password: os.Getenv("SENTINEL_PASSWORD")},
 	}
 	if !*secure {

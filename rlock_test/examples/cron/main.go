@@ -2,10 +2,12 @@
 //
 //	REDIS_ADDR=localhost:6379 go run ./rlock_test/examples/cron -replica web-1 -min-hold 10m
 //
-// Call it from cron on every machine. The first replica that comes does the job, and keeps the others out
-// for -min-hold, however soon the job is done: a replica whose clock is late finds the lock held. So
-// choose more than the clocks differ by, and less than the period. That holds for a job that fails, too:
-// the next period tries again. A job that takes longer is extended until it is done.
+// Call the command from cron on every machine. The first replica does the job. It keeps the other replicas
+// out for -min-hold, even if the job ends sooner. A replica whose clock is late then finds the lock held. The
+// -min-hold must be longer than the clocks differ by, and shorter than the period.
+//
+// A job that fails also keeps the other replicas out. The next period tries again. If the job takes longer
+// than -min-hold, rlock extends the lease until the job is done.
 package main
 
 import (

@@ -1,10 +1,10 @@
-// Command gate turns a feature off while somebody holds a lock, and asks for that a million times
-// a second, because the answer comes from the client-side cache.
+// Command gate turns a feature off while an operator holds a lock. The service can check the lock a million
+// times a second, because the client-side cache answers.
 //
 //	REDIS_ADDR=localhost:6379 go run ./rlock_test/examples/gate
 //
-// The server tells the client when the key changes. The answer may be as old as that message
-// takes, which is good enough for a gate, and not for mutual exclusion.
+// The server tells the client when the key changes. An answer may be as old as this message takes to arrive.
+// That is good enough for a gate, but not for mutual exclusion.
 package main
 
 import (
@@ -33,7 +33,7 @@ func main() {
 		log.Fatal(err)
 	}
 	defer service.Close()
-	operator, err := rlock.Open(option, rlock.WithOwner("ops: reindexing")) // most often another process
+	operator, err := rlock.Open(option, rlock.WithOwner("ops: reindexing")) // usually in another process
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -60,14 +60,14 @@ func main() {
 	fmt.Println("fewer than 100 asked the server:", stats.Checks-stats.CacheHits < 100)
 }
 
-// open reports whether the feature is on: nobody holds the gate. If the server does not answer,
-// the feature is off.
+// open reports whether the feature is on, which means that the gate has no holder. If the server does not
+// answer, the feature is off.
 func open(ctx context.Context, locker *rlock.Locker) bool {
 	state, err := locker.Check(ctx, gate)
 	return err == nil && !state.Held
 }
 
-// await returns once the service has noticed.
+// await returns when the service sees the feature on, or off.
 func await(ctx context.Context, locker *rlock.Locker, on bool) string {
 	for open(ctx, locker) != on {
 		if ctx.Err() != nil {

@@ -1,12 +1,11 @@
-// Command guarded writes to Redis only while a lock is held, which the server checks in the same
-// step as it writes.
+// Command guarded writes to Redis only while it holds a lock. The server checks the lock in the same step as
+// it writes.
 //
 //	REDIS_ADDR=localhost:6379 go run ./rlock_test/examples/guarded
 //
-// A process that stands still for longer than its lease goes on as if it had the lock. Its write
-// is refused. The scripts are guarded_put.lua and fenced_put.lua in rlock_test/corpus/lua; the
-// generator has proved that neither writes before it has checked. For data in a database, see
-// rlock_test/fencing.
+// A process that stands still for longer than its lease goes on as if it held the lock. The server refuses
+// its write. The scripts are guarded_put.lua and fenced_put.lua in rlock_test/corpus/lua. The generator has
+// proved that each script checks before it writes. For data in a database, see rlock_test/fencing.
 package main
 
 import (
@@ -29,7 +28,7 @@ func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	option := rueidis.ClientOption{InitAddress: []string{address}}
-	first, second := open(option), open(option) // two processes
+	first, second := open(option), open(option) // in place of two processes
 	defer first.Close()
 	defer second.Close()
 	scripts := bindings.New()
@@ -38,7 +37,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	next, err := second.Acquire(ctx, "{page:17}:lock") // gets it when the lease of the first is over
+	next, err := second.Acquire(ctx, "{page:17}:lock") // waits until the lease of paused ends
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -52,7 +51,7 @@ func main() {
 	fmt.Println("held: the next holder writes:", put(next, "new") == nil)
 	fmt.Println("held: the paused one is refused:", errors.Is(put(paused, "old"), bindings.ErrNotHeld))
 
-	// Fenced by: the data may be on any server, and remembers the largest fence.
+	// Fenced by: the data may be on any server. The entry remembers the largest fence.
 	putFenced := func(lock *rlock.Lock, text string) error {
 		return scripts.FencedPut(ctx, second.Client(),
 			bindings.FencedPutParams{Entry: "page:17", Text: text, Fence: lock})

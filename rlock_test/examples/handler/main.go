@@ -1,11 +1,14 @@
-// Command handler is an HTTP service with a lock for each account, of which any number may run.
+// Command handler is an HTTP service with a lock for each account. Any number of them may run.
 //
 //	REDIS_ADDR=localhost:6379 go run ./rlock_test/examples/handler -listen localhost:8080
 //	curl -X POST 'localhost:8080/accounts/17/withdraw?amount=10'
 //
-// A request waits for its account for two seconds at most. It is then told that the account is busy (409) or,
-// if Redis has not answered, that the service is not available (503), which the service logs. On SIGTERM, the
-// service ends its requests, and each of them releases its lock.
+// A request waits for its account for two seconds at most. Then the service answers:
+//
+//   - 409 if another request holds the account.
+//   - 503 if Redis has not answered. The service logs this.
+//
+// On SIGTERM, the service ends its requests, and each request releases its lock.
 package main
 
 import (
@@ -52,8 +55,9 @@ func main() {
 	go func() {
 		defer close(ended)
 		<-ctx.Done()
-		// The handlers first, whose code uses locks, and then the locks that are left. Each has a time of its
-		// own: handlers that take all of theirs still have their contexts ended, and their locks freed.
+		// First end the handlers, because they use locks. Then end the locks that are left. Each step has its
+		// own time limit. If the handlers use all of theirs, locker.Shutdown still ends their contexts and
+		// frees their locks.
 		for _, shutdown := range []func(context.Context) error{server.Shutdown, locker.Shutdown} {
 			ending, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			if err := shutdown(ending); err != nil {
@@ -105,7 +109,7 @@ func (a *accounts) withdraw(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, left)
 	case errors.Is(err, errTooLittle):
 		http.Error(w, err.Error(), http.StatusPaymentRequired)
-	// before ErrGaveUp, which it may match too: nothing is known of the account
+	// First ErrNoAnswer, because the same error may match ErrGaveUp: the state of the account is unknown.
 	case errors.Is(err, rlock.ErrNoAnswer):
 		log.Print("no answer from Redis: ", err)
 		w.Header().Set("Retry-After", "5")
@@ -113,7 +117,7 @@ func (a *accounts) withdraw(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, rlock.ErrGaveUp):
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, "the account is busy", http.StatusConflict)
-	default: // Redis refuses, or the lock was lost: log it, and tell the client nothing of it
+	default: // Redis refuses, or the lock is lost: log the error, but hide it from the client
 		log.Print(err)
 		http.Error(w, "try again later", http.StatusInternalServerError)
 	}

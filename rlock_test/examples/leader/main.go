@@ -1,11 +1,13 @@
-// Command leader has one of several processes lead, and another when that one ends.
+// Command leader lets one of several processes lead. When the leader ends, another process leads.
 //
-//	REDIS_ADDR=localhost:6379 go run ./rlock_test/examples/leader -name a
+//		REDIS_ADDR=localhost:6379 go run ./rlock_test/examples/leader -name a
 //
-// On SIGTERM a leader stops its work and then releases the lock, so the next one leads at once. Its work may
-// take half a second to stop, which it does before its lease is over, whatever the network does.
-// When a leader dies, the next one leads when its lease is over, here after two seconds. The fence
-// is the number of the term: give it to whatever the leader writes to (see the example guarded).
+//	  - On SIGTERM, the leader stops its work and then releases the lock. The next process leads at once.
+//	  - When the leader dies, the next process leads when the lease ends, here after two seconds.
+//	  - When the leader cannot extend its lease, its work has half a second to stop before the lease ends.
+//
+// The fence is the number of the term. Give the fence to the store that the leader writes to, as the example
+// guarded does.
 package main
 
 import (
@@ -44,19 +46,19 @@ func main() {
 			fmt.Println(*name, "leads, term", lock.Fence())
 			err := lead(ctx)
 			if errors.Is(err, rlock.ErrNotHeld) {
-				fmt.Println(*name, "has lost the lead:", err) // and Lead makes it a candidate again
+				fmt.Println(*name, "has lost the lead:", err) // Lead then waits for the lock again
 			}
 			return err
 		})
 		if ctx.Err() == nil { // no SIGTERM
 			log.Print(err)
-			time.Sleep(time.Second) // the server refuses something: do not ask it without a pause
+			time.Sleep(time.Second) // the server refuses a command: pause before the next try
 		}
 	}
 	fmt.Println(*name, "is done")
 }
 
-// lead works until its context ends: with the process, or because the lock was lost.
+// lead works until its context ends, because the process ends or the lock is lost.
 func lead(ctx context.Context) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

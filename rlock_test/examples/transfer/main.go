@@ -1,9 +1,9 @@
-// Command transfer moves money between accounts, each transfer under the locks of both.
+// Command transfer moves money between accounts. Each transfer holds the locks of both accounts.
 //
 //	REDIS_ADDR=localhost:6379 go run ./rlock_test/examples/transfer -transfers 100
 //
-// DoAll takes both locks at one instant, or neither. So two transfers in opposite directions
-// cannot wait for each other, in one process or in several.
+// DoAll takes both locks at one instant, or neither. Two transfers in opposite directions therefore cannot
+// wait for each other, in one process or in several.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock"
 )
 
-// accounts have a hash tag in common, so that a Redis Cluster keeps them in one slot.
+// accounts share a hash tag, so that a Redis Cluster keeps them in one slot.
 var accounts = []string{"{bank}:alice", "{bank}:bob", "{bank}:carol"}
 
 func main() {
@@ -79,7 +79,8 @@ func (b *bank) transfer(ctx context.Context, from, to string, amount int64) erro
 		if source < amount {
 			return errTooLittle
 		}
-		// The lock keeps others out. MSET keeps a crash from losing money in between.
+		// The lock keeps other callers out. MSET writes both balances at once, so a crash in between loses no
+		// money.
 		return b.client.Do(ctx, b.client.B().Mset().KeyValue().
 			KeyValue(from+":balance", strconv.FormatInt(source-amount, 10)).
 			KeyValue(to+":balance", strconv.FormatInt(target+amount, 10)).Build()).Error()

@@ -1,9 +1,9 @@
-// Command workers lets at most N workers of a fleet run at a time, whatever the number of machines.
+// Command workers lets at most N workers of a fleet run at a time, on any number of machines.
 //
 //	REDIS_ADDR=localhost:6379 go run ./rlock_test/examples/workers -limit 2
 //
-// There are N permits, and a worker works while it has one. Who waits gets the next one that is free,
-// first come, first served. A permit whose holder has died is free when its lease is over.
+// There are N permits, and a worker works while it holds one. Waiters get free permits first come, first
+// served. When a holder dies, its permit is free when the lease ends.
 package main
 
 import (
@@ -46,7 +46,7 @@ func main() {
 	fmt.Println("done")
 }
 
-// work counts, at the server, how many work at the same time.
+// work counts on the server how many workers work at the same time.
 func work(ctx context.Context, client rueidis.Client) error {
 	n, err := client.Do(ctx, client.B().Incr().Key("working").Build()).AsInt64()
 	if err != nil {
