@@ -1,10 +1,12 @@
 // Command leader lets one of several processes lead. When the leader ends, another process leads.
 //
-//		REDIS_ADDR=localhost:6379 go run ./rlock_test/examples/leader -name a
+//	REDIS_ADDR=localhost:6379 go run ./rlock_test/examples/leader -name a
 //
-//	  - On SIGTERM, the leader stops its work and then releases the lock. The next process leads at once.
-//	  - When the leader dies, the next process leads when the lease ends, here after two seconds.
-//	  - When the leader cannot extend its lease, its work has half a second to stop before the lease ends.
+// A leader can end in three ways:
+//
+//   - On SIGTERM, the leader stops its work and then releases the lock. The next process leads at once.
+//   - When the leader dies, the next process leads when the lease ends, here after two seconds.
+//   - When the leader cannot extend its lease, its work has half a second to stop before the lease ends.
 //
 // The fence is the number of the term. Give the fence to the store that the leader writes to, as the example
 // guarded does.
