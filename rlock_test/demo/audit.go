@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// audit prints what the generator has found out about the scripts. It needs Go, and the
-// directory of the sources.
+// audit prints what the generator has found out about the scripts. It needs Go, and the directory of the
+// sources.
 func audit(ctx context.Context, stdout io.Writer) error {
 	const module = "github.com/rlock-go/toolkit"
 	dir, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module).Output()

@@ -10,24 +10,23 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// opening is what every account has at first.
+// opening is the first balance of each account.
 const opening = 100
 
-// bank keeps each balance in a Redis key of its own and does nothing to protect
-// it: it reads, thinks, and writes what it has thought of. Whatever another worker
-// writes in between is overwritten, and the money is gone or has doubled. Only the
-// locks around it keep the total right.
+// bank keeps each balance in its own Redis key, and does not protect the balance. A move reads, pauses, and
+// writes the new balance. If another worker writes in between, the move overwrites that balance, and money
+// disappears or doubles. Only the locks around the moves keep the total right.
 type bank struct{ accounts []*account }
 
 type account struct {
 	name    string
 	key     string // of the balance
-	visitor string // key of the count of workers that are at it now
-	visits  string // key of the count of those that ever were
+	visitor string // key of the count of workers that use the account now
+	visits  string // key of the count of all visits by workers
 }
 
-// lock is the name of the account's lock. It is not the key of the balance: a
-// lock is a key with the holder's token in it.
+// lock is the name of the account's lock. It differs from the key of the balance, because the key of a lock
+// has the holder's token as its value.
 func (a *account) lock() string { return "account:" + a.name }
 
 func newBank(prefix string) *bank {
@@ -71,15 +70,14 @@ func (b *bank) pair() (from, to *account) {
 	return b.accounts[i], b.accounts[j]
 }
 
-// transferred is what a worker has done and seen between two accounts.
+// transferred is what a worker has moved and counted in two accounts.
 type transferred struct {
 	Amount int64
-	Visits [2]int64 // at each of the two, this one included
-	Others int64    // workers that were there at the same time, which must be none
+	Visits [2]int64 // at each of the two accounts, including this visit
+	Others int64    // other workers at the accounts at the same time: must be 0
 }
 
-// move takes up to most from one account and gives it to another. The caller must hold the
-// locks of both.
+// move takes up to most from one account and gives it to the other. The caller must hold the locks of both.
 func move(ctx context.Context, client rueidis.Client, from, to *account, most int64) (transferred, error) {
 	var done transferred
 	for i, a := range []*account{from, to} {
@@ -100,7 +98,7 @@ func move(ctx context.Context, client rueidis.Client, from, to *account, most in
 	if err != nil {
 		return done, err
 	}
-	time.Sleep(2 * time.Millisecond) // long enough for others to come in between, if they could
+	time.Sleep(2 * time.Millisecond) // long enough for another worker to come in between, if the locks let it
 	done.Amount = min(most, here)
 	if err := setBalance(ctx, client, from, here-done.Amount); err != nil {
 		return done, err

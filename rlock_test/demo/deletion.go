@@ -8,7 +8,7 @@ import (
 
 const deletedLease = 9 * time.Second
 
-// deletion shows that a holder whose key is deleted is told so by the server.
+// deletion shows that the server tells a holder when its key is deleted.
 func (d *demo) deletion(ctx context.Context) error {
 	d.heading("3. Somebody deletes the key of a lock. The server tells the holder, whose context ends.")
 	holder, err := d.start(ctx)
@@ -44,9 +44,8 @@ func (d *demo) deletion(ctx context.Context) error {
 	return nil
 }
 
-// toldOf returns what is wrong with how a holder learnt that its key was deleted. On a
-// cluster the server cannot tell; the holder finds out when it extends the lease, after a
-// third of it.
+// toldOf returns what is wrong with how a holder learned that its key was deleted. On a cluster the server
+// cannot tell the holder. The holder finds out at the next extension, after a third of the lease.
 func toldOf(e event, after time.Duration) error {
 	switch {
 	case !e.Lost:

@@ -7,8 +7,8 @@ import (
 
 const stalledLease = time.Second
 
-// lateWriter shows what a lock cannot prevent by itself, and what does: a process that
-// stops for longer than its lease and then writes.
+// lateWriter stops a process for longer than its lease, and then lets the process write. The scene shows that
+// a lock alone cannot prevent the write, and that guarded and fenced writes can.
 func (d *demo) lateWriter(ctx context.Context) error {
 	d.heading(
 		"4. A process stalls for longer than its lease, and then writes without looking. Guarded scripts " +
@@ -61,7 +61,7 @@ func (d *demo) lateWriter(ctx context.Context) error {
 	return err
 }
 
-// said is how a write was refused, or that it was not.
+// said returns how the server refused a write, or that it did not.
 func said(refusal string) string {
 	if refusal == "" {
 		return "written"

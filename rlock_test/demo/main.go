@@ -1,24 +1,22 @@
-// Demo shows what locks of rlock do, between processes that it starts, kills and stalls:
+// Demo shows how locks of rlock behave between processes that the demo starts, kills and stalls.
 //
 //	go run ./rlock_test/demo
 //
-// runs it on a server inside the program, so nothing has to be installed, and
+// The command runs the demo on a server inside the program, so you install nothing. To run it on a real
+// server, name the server:
 //
 //	REDIS_ADDR=localhost:6379 go run ./rlock_test/demo
 //
-// on a real one, also on a node of a Redis Cluster. REDIS_ADDR may be a URL:
-// redis://user:password@host:6379, or rediss:// for TLS. With -v it begins with the audit
-// of the scripts, and shows every transfer.
+// The server may be a node of a Redis Cluster. REDIS_ADDR may be a URL: redis://user:password@host:6379, or
+// rediss:// for TLS. With -v, the demo begins with the audit of the scripts, and shows every transfer.
 //
-// All its keys begin with "demo:" and a random number, and are deleted at the end. What
-// stays is one small key named rlock:fence:{…}, the counter that the fences come from,
-// which belongs to all locks of its hash slot.
+// All keys of the demo begin with "demo:" and a random number. The demo deletes them at the end. One small
+// key stays: rlock:fence:{…}, the counter of the fences for all locks of its hash slot.
 //
-// It takes under ten seconds. The exit code is 0 if everything that it shows held, and 1
-// otherwise.
+// The demo takes under ten seconds. The exit code is 0 if every claim of the demo holds, and 1 otherwise.
 //
-// To read it, start with worker.go, which is what a process does with its locks; then
-// every scene has a file of its own.
+// To read the code, start with worker.go, which is what a process does with its locks. Each scene has its own
+// file.
 package main
 
 import (
@@ -32,7 +30,7 @@ import (
 	"time"
 )
 
-// limit ends a demo that hangs, which takes a few seconds when all is well.
+// limit ends a demo that hangs. A good run takes a few seconds.
 const limit = time.Minute
 
 func main() {
@@ -60,9 +58,8 @@ func main() {
 	}
 }
 
-// run plays all scenes on the server at address, or on an embedded one if address is
-// empty. It returns nil if all of them went through and everything that they show held.
-// When ctx ends it stops, and leaves as little behind as when it is done.
+// run plays all scenes on the server at address, or on an embedded server if address is empty. run returns
+// nil if all scenes ran and every claim held. When ctx ends, run stops, and still deletes its keys.
 func run(ctx context.Context, stdout io.Writer, address string, verbose bool) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -93,7 +90,7 @@ func run(ctx context.Context, stdout io.Writer, address string, verbose bool) (e
 	return d.verdict()
 }
 
-// demo is what the scenes have in common.
+// demo is what the scenes share.
 type demo struct {
 	*timeline
 	server   *server
@@ -102,8 +99,7 @@ type demo struct {
 	verdicts []verdict
 }
 
-// close deletes the keys of this run, even if ctx has ended. The processes of a scene
-// have ended with it.
+// close deletes the keys of this run, even if ctx has ended. By then each scene has ended its processes.
 func (d *demo) close(ctx context.Context) error {
 	defer d.server.close()
 	return d.server.delete(ctx)

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// What a worker finds in its environment, where other users of the machine do not see it.
+// These variables configure a worker. Other users of the machine cannot see them.
 const (
 	addressVariable = "REDIS_ADDR"
 	roleVariable    = "RLOCK_DEMO_WORKER"
 	prefixVariable  = "RLOCK_DEMO_PREFIX"
 )
 
-// process is a worker as the demo sees it.
+// process is the demo's view of a worker.
 type process struct {
 	name   string
 	cmd    *exec.Cmd
@@ -26,8 +26,8 @@ type process struct {
 	events chan event
 }
 
-// start starts a worker and waits until it is connected. It ends with its standard input,
-// so also when the demo is killed. The caller stops it.
+// start starts a worker and waits until the worker is connected. The worker ends with its standard input, so
+// it also ends when the demo is killed. The caller stops the worker.
 func (d *demo) start(ctx context.Context) (*process, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -92,7 +92,7 @@ func (p *process) tell(o order) error {
 	return nil
 }
 
-// next returns what the process says next.
+// next returns the next event of the process. A process that ends or gives up is an error.
 func (p *process) next(ctx context.Context) (event, error) {
 	select {
 	case e, ok := <-p.events:
@@ -125,13 +125,12 @@ func (p *process) do(ctx context.Context, o order, want kind) (event, error) {
 	return p.await(ctx, want)
 }
 
-// kill sends SIGKILL. The process does nothing any more, but it may take a while until the system
-// has put it away.
+// kill sends SIGKILL. The process does nothing from then on. The system may take a while to remove it.
 func (p *process) kill() (at time.Time, err error) {
 	return time.Now(), p.cmd.Process.Kill()
 }
 
-// reap waits until the system says that a process which was killed is dead.
+// reap waits until the system reports the death of a killed process.
 func (p *process) reap() error {
 	p.stop()
 	if p.cmd.ProcessState.Success() {
@@ -140,7 +139,8 @@ func (p *process) reap() error {
 	return nil
 }
 
-// stop has the process end, by force if it does not do so soon. It may be called again.
+// stop ends the process. It kills a process that does not end within three seconds. The caller may repeat
+// stop.
 func (p *process) stop() {
 	if p.cmd.ProcessState != nil {
 		return

@@ -23,14 +23,14 @@ type server struct {
 	close   func()
 }
 
-// options are those of a client of the server at address, host:port or a URL.
+// options returns the options of a client of the server at address, which is host:port or a URL.
 func options(address string) (rueidis.ClientOption, error) {
 	if !strings.Contains(address, "://") {
 		return rueidis.ClientOption{InitAddress: []string{address}}, nil
 	}
 	option, err := rueidis.ParseURL(address)
 	if err != nil {
-		// The error has the URL in it, and that a password.
+		// The error contains the URL, and the URL may contain a password.
 		return option,
 			errors.New(addressVariable + " is not host:port, nor a URL as redis://user:password@host:6379 or " +
 				"rediss://host:6379")
@@ -38,11 +38,10 @@ func options(address string) (rueidis.ClientOption, error) {
 	return option, nil
 }
 
-// connect reaches the server at address, or starts one inside this program if address is
-// empty.
+// connect connects to the server at address. If address is empty, it starts a server inside this program.
 func connect(ctx context.Context, address string) (*server, error) {
-	// One hash tag for all keys: a Redis Cluster then keeps them in one slot,
-	// without which it could not lock two accounts at one instant.
+	// One hash tag for all keys: a Redis Cluster then keeps them in one slot. Only in one slot can the server
+	// lock two accounts at one instant.
 	s := &server{address: address, prefix: fmt.Sprintf("demo:%08x:{demo}:", rand.Uint32())}
 	stop := func() {}
 	if address == "" {
@@ -78,7 +77,7 @@ func connect(ctx context.Context, address string) (*server, error) {
 	return s, nil
 }
 
-// product reads name, version and mode of a server out of its INFO.
+// product returns the name, version and mode of a server from its INFO.
 func product(info string) string {
 	fields := map[string]string{}
 	for line := range strings.Lines(info) {
@@ -86,7 +85,7 @@ func product(info string) string {
 			fields[name] = value
 		}
 	}
-	// Valkey says in redis_version which Redis it is compatible with.
+	// In redis_version, Valkey names the Redis version that it is compatible with.
 	if version := fields["valkey_version"]; version != "" {
 		return fmt.Sprintf("Valkey %s (%s)", version, fields["server_mode"])
 	}
@@ -96,15 +95,14 @@ func product(info string) string {
 // lockKey is the key of a lock of this run.
 func (s *server) lockKey(name string) string { return s.prefix + "lock:" + name }
 
-// look is what the server said of a lock's key.
+// look is the server's answer about the key of a lock.
 type look struct {
-	token           string        // the holder's; "": nobody has the lock
-	left            time.Duration // of that holder's lease
-	asked, answered time.Time     // it looked in between
+	token           string        // the holder's; "": the lock has no holder
+	left            time.Duration // of the holder's lease
+	asked, answered time.Time     // the server looked between the two
 }
 
-// look asks for the holder of a lock and for its lease at one instant, so that the lease is
-// that holder's.
+// look asks for the holder of a lock and for the lease in one call, so that the lease belongs to this holder.
 func (s *server) look(ctx context.Context, name string) (l look, err error) {
 	l.asked = time.Now()
 	seen, err := gen.New().Inspect(
@@ -118,12 +116,12 @@ func (s *server) look(ctx context.Context, name string) (l look, err error) {
 	return l, nil
 }
 
-// roundTrip is the shortest of some.
+// roundTrip returns the shortest of 20 round trips.
 func (s *server) roundTrip(ctx context.Context) (time.Duration, error) {
 	shortest := time.Minute
 	for range 20 {
 		begin := time.Now()
-		// Not PING, which a cluster's client may send to any node.
+		// Not PING, because the client of a cluster may send PING to any node.
 		if err := s.client.Do(ctx, s.client.B().Exists().Key(s.prefix+"value").Build()).Error(); err != nil {
 			return 0, err
 		}
@@ -132,7 +130,7 @@ func (s *server) roundTrip(ctx context.Context) (time.Duration, error) {
 	return shortest, nil
 }
 
-// written returns what the guarded scripts have written.
+// written returns the values that the guarded and the fenced script have written.
 func (s *server) written(ctx context.Context) (value, fenced string, err error) {
 	if value, err = s.client.Do(ctx, s.client.B().Get().Key(s.prefix+"value").Build()).ToString(); err != nil {
 		return "", "", err
@@ -142,7 +140,7 @@ func (s *server) written(ctx context.Context) (value, fenced string, err error) 
 	return value, fenced, err
 }
 
-// lockNames are those of all locks of the demo.
+// lockNames returns the names of all locks of the demo.
 func lockNames() []string {
 	names := []string{"report", "import", "config"}
 	for _, a := range newBank("").accounts {
@@ -151,7 +149,7 @@ func lockNames() []string {
 	return names
 }
 
-// locks returns the keys of locks that exist.
+// locks returns the keys of the locks that exist.
 func (s *server) locks(ctx context.Context) ([]string, error) {
 	var found []string
 	for _, name := range lockNames() {
@@ -166,8 +164,7 @@ func (s *server) locks(ctx context.Context) ([]string, error) {
 	return found, nil
 }
 
-// delete removes all keys of this run, also for a caller whose context has ended: cleaning
-// up is what is left to do then.
+// delete deletes all keys of this run, even if ctx has ended.
 func (s *server) delete(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()

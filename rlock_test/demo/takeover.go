@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	lease = 1500 * time.Millisecond // of the process that is killed
-	slack = 1500 * time.Millisecond // how much later the next may come on a busy machine
-	plays = 3                       // of a scene that a machine which stands still may spoil
+	lease = 1500 * time.Millisecond // of the killed process
+	slack = 1500 * time.Millisecond // how late the next holder may come on a busy machine
+	plays = 3                       // of a scene, which a machine that stands still may spoil
 )
 
-// takeover shows what a lease is for: a process that dies with a lock keeps others
-// waiting until its lease ends, and no longer.
+// takeover shows the use of a lease. When a holder dies, the waiters wait until its lease ends, and not
+// longer.
 func (d *demo) takeover(ctx context.Context) error {
 	d.heading("2. A process holds a lock with a lease of %v, which is extended while it lives. It is killed "+
 		"with SIGKILL.", lease)
@@ -32,14 +32,14 @@ func (d *demo) takeover(ctx context.Context) error {
 	}
 }
 
-// passage is how a lock went from a holder that was killed to the next.
+// passage records how a lock went from a killed holder to the next holder.
 type passage struct {
-	killed string    // the token of the first
+	killed string    // the token of the killed holder
 	look   look      // after the kill
-	next   time.Time // when the second had the lock
+	next   time.Time // when the next holder got the lock
 }
 
-// killHolder has one process hold the lock and another wait for it, and kills the first.
+// killHolder lets one process hold the lock and another wait for it. Then it kills the holder.
 func (d *demo) killHolder(ctx context.Context) (seen passage, err error) {
 	processes, stop, err := d.startAll(ctx, 2)
 	if err != nil {
@@ -62,11 +62,11 @@ func (d *demo) killHolder(ctx context.Context) (seen passage, err error) {
 	if err != nil {
 		return seen, err
 	}
-	if next.Kind == isWaiting { // and not acquired, because the first has lost the lock
+	if next.Kind == isWaiting { // otherwise isAcquired, because the first process has lost the lock
 		d.sayAt(next.At, second.name, "finds it held, and waits")
 	}
 
-	// longer than the lease: it is extended
+	// Wait for longer than the lease, so that the holder extends the lease.
 	if err := wait(ctx, time.Until(acquired.Add(lease*4/3))); err != nil {
 		return seen, err
 	}
@@ -74,7 +74,7 @@ func (d *demo) killHolder(ctx context.Context) (seen passage, err error) {
 	if err != nil {
 		return seen, err
 	}
-	// At once: until the system says that the process is dead, its lease may be over.
+	// Ask at once, because the lease may end before the system reports the death.
 	if seen.look, err = d.server.look(ctx, "report"); err != nil {
 		return seen, err
 	}
@@ -96,7 +96,7 @@ func (d *demo) killHolder(ctx context.Context) (seen passage, err error) {
 	return seen, err
 }
 
-// lease says what the server had of the killed holder's lease.
+// lease says what the server knew about the killed holder's lease.
 func (p passage) lease() string {
 	if p.look.token != p.killed {
 		return "it does not have the lock any more"
@@ -104,9 +104,8 @@ func (p passage) lease() string {
 	return fmt.Sprintf("its lease ends in %v", p.look.left)
 }
 
-// wrong returns what is wrong with how the lock passed on, and whether it may be the fault of a
-// machine that stood still. Nothing excuses a lock that passed on too early. The server counts in
-// milliseconds.
+// wrong returns what is wrong with the hand-over. unsure reports whether a machine that stood still may be
+// the cause. Nothing excuses a hand-over that came too early. The server counts in milliseconds.
 func (p passage) wrong() (wrong error, unsure bool) {
 	left := p.look.left
 	switch least, most := p.next.Sub(p.look.answered), p.next.Sub(p.look.asked); {

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// timeline prints what happens: when, who, what. It may be used from
-// several goroutines at once.
+// timeline prints when something happens, who does it, and what happens. Goroutines may share a timeline.
 type timeline struct {
 	start time.Time
 
@@ -21,7 +20,7 @@ func newTimeline(out io.Writer) *timeline {
 	return &timeline{start: time.Now(), out: out}
 }
 
-// heading opens a scene.
+// heading prints the heading of a scene.
 func (t *timeline) heading(format string, args ...any) {
 	t.print("\n"+format+"\n", args...)
 }
@@ -31,7 +30,7 @@ func (t *timeline) say(actor, format string, args ...any) {
 	t.sayAt(time.Now(), actor, format, args...)
 }
 
-// sayAt adds a line about something that happened at a time.
+// sayAt adds a line about something that happened at the time at.
 func (t *timeline) sayAt(at time.Time, actor, format string, args ...any) {
 	t.print("%7.3fs  %-15s %s\n", at.Sub(t.start).Seconds(), actor, fmt.Sprintf(format, args...))
 }
@@ -42,7 +41,7 @@ func (t *timeline) print(format string, args ...any) {
 	fmt.Fprintf(t.out, format, args...)
 }
 
-// wait lets time pass, unless ctx ends.
+// wait waits for d, unless ctx ends first.
 func wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

@@ -9,10 +9,10 @@ import (
 const (
 	bankers   = 4
 	transfers = 50 // of each banker
-	sample    = 40 // every so many are on the timeline
+	sample    = 40 // the timeline shows one transfer in so many
 )
 
-// transfers has processes move money between accounts, all at once.
+// transfers lets several processes move money between accounts at the same time.
 func (d *demo) transfers(ctx context.Context) error {
 	bank := newBank(d.server.prefix)
 	d.heading("1. %d processes move money between %d accounts. A transfer takes the locks of both accounts at "+
@@ -54,7 +54,7 @@ func (d *demo) transfers(ctx context.Context) error {
 	return nil
 }
 
-// follow notes what a process says until it is done.
+// follow records the events of a process until the process is done.
 func (d *demo) follow(ctx context.Context, p *process, t *tally) error {
 	for {
 		e, err := p.next(ctx)
@@ -72,7 +72,7 @@ func (d *demo) follow(ctx context.Context, p *process, t *tally) error {
 	}
 }
 
-// tally is what the processes say, all together.
+// tally collects the events of all processes.
 type tally struct {
 	done, waits, others int64
 	shown               []event
@@ -96,7 +96,7 @@ func (t *tally) add(e event) {
 	}
 }
 
-// falls returns the first fence that is not above the one of the visit before.
+// falls returns an error for the first fence that is not above the fence of the visit before.
 func (t *tally) falls() error {
 	for account, fences := range t.fences {
 		var last uint64

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// verdict is something that must be true, and what is wrong with it.
+// verdict is a claim of the demo, and what is wrong with the claim.
 type verdict struct {
 	claim string
-	wrong error // nil: it is true
+	wrong error // nil: the claim is true
 }
 
 // judge keeps a verdict for the end.
@@ -17,7 +17,7 @@ func (d *demo) judge(claim string, wrong error) {
 	d.verdicts = append(d.verdicts, verdict{claim, wrong})
 }
 
-// judgeTheEnd judges what can be seen when all processes have ended.
+// judgeTheEnd judges the state after all processes have ended.
 func (d *demo) judgeTheEnd(ctx context.Context) error {
 	left, err := d.server.locks(ctx)
 	if err != nil {
@@ -27,7 +27,7 @@ func (d *demo) judgeTheEnd(ctx context.Context) error {
 	return nil
 }
 
-// verdict prints what held and what did not, and returns an error if anything did not.
+// verdict prints which claims held. It returns an error if one did not.
 func (d *demo) verdict() error {
 	d.heading("What must be true, of %d processes:", d.started)
 	failed := 0
@@ -45,8 +45,7 @@ func (d *demo) verdict() error {
 	return nil
 }
 
-// unless returns nil if something is true, and otherwise an error that says what
-// is wrong.
+// unless returns nil if ok, and otherwise an error that says what is wrong.
 func unless(ok bool, format string, args ...any) error {
 	if ok {
 		return nil
@@ -54,7 +53,7 @@ func unless(ok bool, format string, args ...any) error {
 	return fmt.Errorf(format, args...)
 }
 
-// firstOf returns the first error that there is.
+// firstOf returns the first error that is not nil.
 func firstOf(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {

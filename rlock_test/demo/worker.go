@@ -18,20 +18,19 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/corpus/bindings"
 )
 
-// worker is a process of its own, which shares nothing with the others but the server.
+// worker is a process. It shares only the server with the other processes.
 type worker struct {
 	client rueidis.Client
 	locker *rlock.Locker
 	bank   *bank
-	value  string // the key that guarded scripts write, and fenced ones behind ":fenced"
+	value  string // the key of the guarded writes; the fenced ones add ":fenced"
 	lock   *rlock.Lock
 
 	mu  sync.Mutex
 	out *json.Encoder
 }
 
-// work does what it is told, line by line, until there are no more lines: then the demo
-// has ended, however it did.
+// work carries out the orders, line by line. When the lines end, the demo has ended, and work returns.
 func work(stdin io.Reader, stdout io.Writer) error {
 	option, err := options(os.Getenv(addressVariable))
 	if err != nil {
@@ -43,8 +42,8 @@ func work(stdin io.Reader, stdout io.Writer) error {
 	}
 	defer client.Close()
 	prefix := os.Getenv(prefixVariable)
-	// Open makes a client that the server tells of changed keys, which New cannot add to
-	// a client that is there already.
+	// Open makes a client that learns of changed keys from the server. New cannot add that to an existing
+	// client.
 	locker, err := rlock.Open(option, rlock.WithPrefix(prefix+"lock:"))
 	if err != nil {
 		return err
@@ -84,7 +83,7 @@ func (w *worker) say(e event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e.At = time.Now()
-	_ = w.out.Encode(e) // the demo has ended, and this process is about to
+	_ = w.out.Encode(e) // on an error, the demo has ended, and this process ends soon
 }
 
 func (w *worker) follow(ctx context.Context, o order) error {
@@ -113,16 +112,15 @@ func (w *worker) follow(ctx context.Context, o order) error {
 	return fmt.Errorf("no order: %q", o.Do)
 }
 
-// transfer moves money under the locks of both accounts. DoAll gets both or waits with
-// neither, so two workers that want the same two accounts in opposite order cannot wait
-// for each other. It extends the lease while the function runs and releases the locks
-// whatever happens in it.
+// transfer moves money under the locks of both accounts. DoAll takes both locks, or waits with neither. Two
+// workers that want the same accounts in opposite order therefore cannot wait for each other. DoAll extends
+// the lease while the function runs. DoAll releases the locks however the function ends.
 func (w *worker) transfer(ctx context.Context) error {
 	from, to := w.bank.pair()
 	return w.locker.DoAll(ctx, []string{from.lock(), to.lock()},
 		func(ctx context.Context, lock *rlock.Lock) error {
-			// This ctx ends when the locks are lost, so that the commands under it
-			// stop then and do not write into accounts that are another's by now.
+			// This ctx ends when the locks are lost. The commands under it then stop, and do not write into
+			// accounts that another worker has locked.
 			m, err := move(ctx, w.client, from, to, 1+rand.Int64N(10))
 			if err != nil {
 				return err
@@ -133,8 +131,8 @@ func (w *worker) transfer(ctx context.Context) error {
 		})
 }
 
-// acquire waits for a lock and says when it has it, and when it ends without having been
-// released.
+// acquire waits for a lock, and reports when the worker holds it. It also reports when the lock ends without
+// a release.
 func (w *worker) acquire(ctx context.Context, o order, opts ...rlock.Option) error {
 	lock, err := w.locker.TryAcquireAll(ctx, o.Keys, opts...)
 	waited := errors.Is(err, rlock.ErrHeld)
@@ -146,7 +144,7 @@ func (w *worker) acquire(ctx context.Context, o order, opts ...rlock.Option) err
 		return err
 	}
 	w.lock = lock
-	held := lock.Context() // from now on the server tells of a deleted key
+	held := lock.Context() // from now on the server reports a deleted key
 	w.say(event{Kind: isAcquired, Key: lock.Key(), Token: lock.Token(), Fence: lock.Fence(), Waited: waited})
 	context.AfterFunc(held, func() {
 		if cause := context.Cause(held); !errors.Is(cause, rlock.ErrReleased) {
@@ -156,8 +154,8 @@ func (w *worker) acquire(ctx context.Context, o order, opts ...rlock.Option) err
 	return nil
 }
 
-// write writes under a lock without looking at Valid, as does a process that stopped
-// between looking and writing. The scripts look in the server.
+// write writes under a lock without a look at Valid. A process that stops between the look and the write does
+// the same. The scripts check the lock in the server.
 func (w *worker) write(ctx context.Context, text string) error {
 	scripts := bindings.New()
 	held := scripts.GuardedPut(ctx, w.client,
@@ -174,7 +172,7 @@ func (w *worker) write(ctx context.Context, text string) error {
 	return nil
 }
 
-// textOf is the text of an error, empty if there is none.
+// textOf returns the text of an error, or "" without an error.
 func textOf(err error) string {
 	if err == nil {
 		return ""
