@@ -10,14 +10,14 @@ import (
 // most is how often a test runs at most.
 const most = 3
 
-// A repetition is what is to run again, because it failed while the machine stood still.
+// A repetition is what runs again, because it failed while the machine stood still.
 type repetition struct {
 	pkg   string
-	tests []string // none: all of the package, which ended before they did, or failed by itself
+	tests []string // none: the whole package, which failed by itself or ended before its tests
 	still time.Duration
 }
 
-// repetitions returns what is to run again of the step, by package.
+// repetitions returns what runs again of the step, by package.
 func (r *report) repetitions() []repetition {
 	failed := map[string][]*test{} // by package
 	for _, t := range r.order {
@@ -48,7 +48,7 @@ func (r *report) repetitions() []repetition {
 	return list
 }
 
-// again prepares the report for the tests to run again: it forgets what they have said.
+// again prepares the report for a repetition. It forgets what the repeated tests have printed.
 func (r *report) again(p repetition) {
 	what := "all tests"
 	if len(p.tests) > 0 {
@@ -68,7 +68,7 @@ func (r *report) again(p repetition) {
 	})
 }
 
-// args are those of the step for what is to run again, which runs by itself.
+// args returns the arguments of the step for a repetition, which runs alone.
 func (p repetition) args(of []string) []string {
 	var flags, rest []string
 	for i, arg := range of {

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// hung says what go test leaves out where a fuzzer's process has ended.
+// hung explains the end of a fuzzer's process, which go test does not explain.
 const hung = "It panicked, or go test ended it because the case took more than 10 seconds, be it for a busy " +
 	"machine. Run the case as a test.\n"
 
-// timed says what a failure means that Go before 1.27 at times reports when the time is over.
+// timed explains a failure that Go before 1.27 sometimes reports when the time of a fuzzer is over.
 const timed = "It has found nothing: this is a flaw of Go before 1.27, see go.dev/issue/75804.\n"
 
-// endFuzzer tells how much a fuzzer has tried, and with which case it failed.
+// endFuzzer prints how much a fuzzer has tried, and with which case the fuzzer failed.
 func (r *report) endFuzzer(t *test) {
 	if t.fuzzed == "" {
 		return

@@ -1,27 +1,33 @@
-// Command suite runs the tests of all modules, step by step, and says at the end how many
-// ran on which server.
+// Command suite runs the tests of all modules, step by step. At the end it says how many tests ran on which
+// server.
 //
 //	go run ./rlock_test/suite [-set test] [-duration 60s] [-seed 0] [-fuzztime 10m] [-known] [-step race]
 //
-// It is behind make quick, test, ci and test-all, each of which is a set of steps. A step that fails keeps no
-// other from running. A test that fails shows at once. A test that is skipped is a failure, unless it says
-// that it is left to make test-all (env.Long), and this is a smaller set. So is a server that RLOCK_SERVERS
-// names and that no test ran on. What a set leaves to a larger one stands in the summary.
+// The commands make quick, test, ci and test-all each run a set of steps.
 //
-// A test that fails while the machine stands still runs again, at most twice and by itself, and
-// the summary names it. Leases end in such a time, as they must, so that the test sees what it
-// did not expect. Virtual machines stand still when their host has no processor for them: there,
-// half of an hour was lost so, a second and more at a time. A test that fails while the machine
-// runs does not run again.
+//   - After a step that fails, the other steps still run. A test that fails shows at once.
+//   - A skipped test is a failure. The exception is a test that a smaller set leaves to make test-all, with
+//     env.Long.
+//   - A server in RLOCK_SERVERS that no test ran on is a failure.
+//   - The summary names what a set leaves to a larger set.
 //
-// A fuzzer cannot be given a seed, so what it finds is chance. Two things are not: every
-// case that was committed runs in the race step, as a test; and make test-all has each
-// fuzzer begin with those cases alone. go test would also begin with what earlier runs on
-// the same machine have left in the build cache. A change would then fail or pass for
-// cases that nobody sees, and the known ones would take the time of the new. Only make
-// fuzz, for long runs, goes on from there. A case that fails is printed, because the file
-// that has it may be gone with the machine. It is a defect of what is tested or of the
-// test, whoever made it: mend that, and commit the case.
+// If a test fails while the machine stands still, the suite runs the test again, alone and at most twice. The
+// summary names the test. Leases end while the machine stands still, as they must, so the test sees what it
+// did not expect. A virtual machine stands still when its host has no processor for it. One virtual machine
+// lost half of an hour in this way, a second and more at a time. A test that fails while the machine runs
+// does not run again.
+//
+// A fuzzer takes no seed, so its findings are chance. Two things are not chance:
+//
+//   - Every committed case runs in the race step, as a test.
+//   - In make test-all, each fuzzer begins with the committed cases alone.
+//
+// By default go test also begins with the cases of earlier runs in the build cache of the machine. A change
+// would then fail or pass for cases that the repository does not have. The cached cases would take the time
+// of new cases. Only make fuzz, for long runs, uses the cache.
+//
+// The suite prints a case that fails, because the file of the case may vanish with the machine. The case is a
+// defect of the tested code or of the test, whichever change caused it: fix the defect, and commit the case.
 package main
 
 import (
@@ -57,7 +63,7 @@ func main() {
 	}
 }
 
-// engines is the number of servers in a list for RLOCK_SERVERS: at least one.
+// engines returns the number of servers in a list for RLOCK_SERVERS, at least one.
 func engines(list string) int {
 	n := 0
 	for _, name := range filepath.SplitList(list) {
@@ -68,7 +74,7 @@ func engines(list string) int {
 	return max(n, 1)
 }
 
-// run runs the steps one after the other and reports whether all is well.
+// run runs the steps one after the other, and reports whether all of them passed.
 func run(w io.Writer, steps []step, only string, engines int) bool {
 	r := newReport(w)
 	go r.watch.run()
@@ -85,7 +91,7 @@ func run(w io.Writer, steps []step, only string, engines int) bool {
 		return false
 	}
 	if only != "" {
-		engines = 0 // there may be none in these steps
+		engines = 0 // these steps may need no server
 	}
 	return r.summary(engines)
 }
@@ -145,7 +151,7 @@ func (r *report) run(s step) {
 	r.end(err, time.Since(start))
 }
 
-// test calls go test for the step, and takes in what it prints.
+// test calls go test for the step, and reads its output.
 func (r *report) test(s step, args []string) error {
 	command := exec.Command("go", append([]string{args[0], "-json"}, args[1:]...)...)
 	command.Dir = s.dir

@@ -16,7 +16,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// noServer stands in for the server of tests that need none.
+// noServer is the name for tests that need no server.
 const noServer = "no server"
 
 // event is a line that go test -json prints, see go doc test2json.
@@ -31,25 +31,25 @@ type event struct {
 	Key, Value string
 }
 
-// test is one test or subtest, or with an empty name a package.
+// test is one test or subtest. With an empty name it is a package.
 type test struct {
 	pkg, name string
-	outcome   string // "pass", "fail", "skip", or "" as long as it runs
+	outcome   string // "pass", "fail", "skip", or "" while the test runs
 	began     time.Time
 	ended     time.Time
 	engines   map[string]bool
 	output    strings.Builder
-	fuzzed    string // the last that a fuzzer has said of how far it is
+	fuzzed    string // the last progress line of a fuzzer
 	parent    bool   // of subtests
-	blamed    bool   // a subtest of it has failed
+	blamed    bool   // one of its subtests has failed
 	running   bool   // when its package ended
-	cut       bool   // off by the end of its package, before it could say anything
+	cut       bool   // its package ended before the test could print anything
 }
 
-// counts are of tests that have no subtests.
+// counts count the tests without subtests.
 type counts struct{ passed, failed, skipped int }
 
-// stepResult is what became of a step.
+// stepResult is the result of a step.
 type stepResult struct {
 	name string
 	took time.Duration
@@ -69,7 +69,7 @@ type report struct {
 	byEngine map[string]*counts
 	total    counts
 	skipped  []string // tests and their reasons
-	leftOut  []string // of what the machine cannot run, and why
+	leftOut  []string // what the machine cannot run, and why
 	repeated []string // tests that ran again
 	failed   []string
 }
@@ -83,7 +83,7 @@ func (r *report) begin(s step) {
 	r.results = append(r.results, stepResult{name: s.name})
 }
 
-// read takes in the events of the step.
+// read reads the events of the step.
 func (r *report) read(output io.Reader) error {
 	in := bufio.NewReader(output)
 	for {
@@ -91,7 +91,7 @@ func (r *report) read(output io.Reader) error {
 		if len(line) > 0 {
 			var e event
 			if json.Unmarshal(line, &e) != nil {
-				fmt.Fprintf(r.w, "%s", line) // what go itself has to say
+				fmt.Fprintf(r.w, "%s", line) // a message of go itself
 			} else {
 				r.take(e)
 			}
@@ -126,7 +126,7 @@ func (r *report) take(e event) {
 		case strings.HasPrefix(e.Output, "=== "): // RUN, PAUSE, CONT, ATTR …
 		case strings.HasPrefix(e.Output, "fuzz: elapsed: "):
 			t.fuzzed = e.Output
-		// such as a panic, which go test gives to the test that it has named last
+		// such as a panic, which go test attributes to the test that it has named last
 		case t.outcome != "" && t.name != "":
 			r.find(e.Package, "").output.WriteString(e.Output)
 		default:
@@ -163,8 +163,7 @@ func (r *report) find(pkg, name string) *test {
 	return t
 }
 
-// above is the test that t is a subtest of, or nil. The part of a name behind its last
-// slash may have slashes of its own.
+// above returns the test that t is a subtest of, or nil. The last part of a name may itself contain slashes.
 func (r *report) above(t *test) *test {
 	for name := t.name; ; {
 		i := strings.LastIndexByte(name, '/')
@@ -178,9 +177,9 @@ func (r *report) above(t *test) *test {
 	}
 }
 
-// afterResult returns what was printed behind the line that says that the test has passed. go test gives it
-// to that test because it has named no other since. All that a package says when its time is over may be
-// there, before the event that the test has passed.
+// afterResult returns the output behind the line that says that the test has passed. go test attributes this
+// output to that test, because go test has named no other test since. When the time of a package is over, all
+// its last output may be there. That output comes before the event that the test has passed.
 func (t *test) afterResult() string {
 	_, rest, _ := strings.Cut(t.output.String(), "--- PASS: "+t.name+" (")
 	_, rest, _ = strings.Cut(rest, "\n")
@@ -191,8 +190,8 @@ func (r *report) show(t *test) {
 	fmt.Fprintf(r.w, "FAIL %s %s\n%s", t.pkg, t.name, t.output.String())
 }
 
-// endPackage tells of a package that has ended. Tests that have not ended by then were
-// running when it panicked or ran out of time.
+// endPackage reports a package that has ended. A test that had not ended was running when the package
+// panicked or ran out of time.
 func (r *report) endPackage(p *test, seconds float64) {
 	if p.outcome == "skip" {
 		return // no test files
@@ -209,7 +208,7 @@ func (r *report) endPackage(p *test, seconds float64) {
 			}
 		}
 		for line := range strings.Lines(p.output.String()) {
-			if !strings.HasPrefix(line, "FAIL") { // which is said below
+			if !strings.HasPrefix(line, "FAIL") { // the code below says so
 				fmt.Fprint(r.w, line)
 			}
 		}
@@ -268,7 +267,7 @@ func (r *report) fail(result *stepResult, t *test, what string) {
 	r.failed = append(r.failed, r.step.name+": "+what)
 }
 
-// count counts t once in all, and once for each server that it ran on.
+// count counts t once in the total, and once for each server that t ran on.
 func (r *report) count(result *stepResult, t *test, add func(*counts)) {
 	add(&result.counts)
 	add(&r.total)
@@ -290,7 +289,7 @@ func (r *report) count(result *stepResult, t *test, add func(*counts)) {
 	}
 }
 
-// reason is what a skipped test says of why: the line behind its place in the source.
+// reason returns why a test was skipped: the line behind the test's place in the source.
 func reason(output string) string {
 	for line := range strings.Lines(output) {
 		if place, why, ok := strings.Cut(strings.TrimSpace(line), ": "); ok && strings.Contains(place, ".go:") {
@@ -300,8 +299,7 @@ func reason(output string) string {
 	return ""
 }
 
-// summary prints the counts and reports whether all is well: at least this many servers
-// were tested with, and nothing failed.
+// summary prints the counts. It reports whether nothing failed, and at least this many servers were tested.
 func (r *report) summary(engines int) bool {
 	servers := 0
 	for name := range r.byEngine {

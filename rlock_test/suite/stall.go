@@ -11,16 +11,20 @@ type stall struct {
 	took  time.Duration
 }
 
-// What counts as standing still, measured in windows of five seconds while the tests ran: on two
-// processors of their own, at most one pause of up to 126 ms, which is 3 % of the time. Where the host
-// took 35 to 75 % of the processors, pauses of 200 to 1,900 ms, and 5 to 80 % of the time in all.
+// These values define a machine that stands still. They come from windows of five seconds while the tests
+// ran:
+//
+//   - On two processors of its own, the machine had at most one pause. It took up to 126 ms, which is 3 % of
+//     the time.
+//   - Where the host took 35 to 75 % of the processors, the machine had pauses of 200 to 1,900 ms. They took
+//     5 to 80 % of the time.
 const (
-	leastStall = 100 * time.Millisecond // shorter ones are not counted
-	longStall  = 250 * time.Millisecond // one of these is enough
-	share      = 20                     // otherwise, the part of the time is one in so many
+	leastStall = 100 * time.Millisecond // shorter stalls do not count
+	longStall  = 250 * time.Millisecond // one such stall is enough
+	share      = 20                     // otherwise, one part in so many of the time must be stalls
 )
 
-// watch notes the stalls of this machine.
+// watch records the stalls of this machine.
 type watch struct {
 	began  time.Time
 	mu     sync.Mutex
@@ -33,7 +37,7 @@ func newWatch() *watch {
 	return &watch{began: time.Now(), stop: make(chan struct{}), done: make(chan struct{})}
 }
 
-// run notes stalls until end.
+// run records stalls until end.
 func (w *watch) run() {
 	defer close(w.done)
 	const pause = 10 * time.Millisecond
@@ -65,8 +69,8 @@ func (w *watch) end() {
 	<-w.done
 }
 
-// between returns for how long the machine stood still from one time to another, in all; 0 if that
-// is no more than on a machine that runs.
+// between returns how long the machine stood still between two times, in all. It returns 0 if the sum is no
+// more than on a machine that runs.
 func (w *watch) between(from, to time.Time) (sum time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

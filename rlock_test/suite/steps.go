@@ -11,30 +11,30 @@ import (
 // step is one call of go test.
 type step struct {
 	name  string
-	dir   string   // where to run it, seen from the repository's root; "" is the root
+	dir   string   // relative to the repository's root; "" is the root
 	env   []string // further variables
 	args  []string // of the go command; the first is "test"
-	short bool     // whether tests may be left to make test-all
+	short bool     // whether the step leaves long tests to make test-all
 	less  string   // what the step leaves to a larger set, for the summary
-	fuzz  string   // the directory of the fuzz test that it runs, if it does
-	fresh bool     // whether that fuzzer begins with the cases that are committed, and no others
+	fuzz  string   // the directory of the step's fuzz test, or ""
+	fresh bool     // whether the fuzzer begins with the committed cases alone
 
-	// prepare is a command to run before, such as one that installs libraries of another
-	// language. Where it fails, unprepared is added to args, and the summary says so.
+	// prepare is a command that runs first. It installs, for example, libraries of another language. If
+	// prepare fails, the suite adds unprepared to args, and the summary says so.
 	prepare    []string
 	unprepared []string
-	// needs is a command that fails where the machine cannot run the step. The step is left out there, and the
-	// summary says so.
+	// needs is a command that fails if the machine cannot run the step. The suite then leaves the step out,
+	// and the summary says so.
 	needs []string
 }
 
-// set names what is run: each but all stands behind the make target of its name.
+// set names the steps that run. Each set but all has a make target of the same name.
 type set string
 
 const (
 	quick  set = "quick" // after each edit
 	normal set = "test"  // before each commit
-	change set = "ci"    // what a change must pass beside make test
+	change set = "ci"    // what a change must pass in addition to make test
 	all    set = "all"   // make test-all
 )
 
@@ -42,22 +42,23 @@ type options struct {
 	set      set
 	duration time.Duration
 	seed     uint64
-	fuzztime string // for each fuzzer, as go test has it; "": as many cases as fuzzers says
+	fuzztime string // for each fuzzer, as for go test; "": as many cases as fuzzers says
 	known    bool
 }
 
-// oldest is the oldest Go that rlock promises to build with, which builds all tests and runs the
-// examples. oldestTested is a later release of it, which runs the tests. In Go 1.25.0, bubbles of
-// testing/synctest that run at the same time spoil each other's WaitGroups, because the runtime allocates
-// without a mutex what ties a WaitGroup to its bubble: tests in fake time then hang, or end with a fatal
-// error. Go 1.25.5 takes the mutex.
+// oldest is the oldest Go that rlock promises to build with. It builds all tests and runs the examples.
+// oldestTested is a later release of the same Go, and runs the tests.
+//
+// Go 1.25.0 has a flaw: bubbles of testing/synctest that run at the same time spoil each other's WaitGroups.
+// The runtime ties a WaitGroup to its bubble with memory that it allocates without a mutex. Tests in fake
+// time then hang, or end with a fatal error. Go 1.25.5 takes the mutex.
 const oldest, oldestTested = "go1.25.0", "go1.25.14"
 
-// core are the packages that need no server beside themselves.
+// core are the packages outside rlock_test.
 var core = []string{"./gen/...", "./generator/...", "./redislua/...", "./rlock/..."}
 
-// alone have the tests that measure time, memory or commands, and those of many processes. They run beside
-// no other package, which would take the processor from them.
+// alone are the packages that measure time, memory or commands, or start many processes. No other package
+// runs at the same time, because it would take the processor from them.
 var alone = []string{cost, crowds}
 
 const (
@@ -65,28 +66,27 @@ const (
 	crowds = "./rlock_test/crowds"
 )
 
-// oracle holds what the generator says against servers.
+// oracle compares what the generator says with servers.
 const oracle = "./rlock_test/oracle/..."
 
-// try runs scripts on servers, beside a goroutine that waits for the end of a server.
+// try runs scripts on servers, while a goroutine waits for the end of a server.
 const try = "./generator/internal/try"
 
-// platforms builds everything for each platform, which takes minutes where no build before has
-// left anything in the cache.
+// platforms builds everything for each platform. It takes minutes with an empty build cache.
 const platforms = "./rlock_test/platforms"
 
-// importer builds programs from a module cache of its own, which takes a minute.
+// importer builds programs from its own module cache. It takes a minute.
 const importer = "./rlock_test/importer"
 
-// explorer explores the queue between processes, and lines the callers in each. The other steps have them
-// visit few worlds.
+// explorer explores the queue between processes, and lines explores the callers in each process. The other
+// steps limit both to few worlds.
 const (
 	explorer = "./rlock/internal/explorer"
 	lines    = "./rlock/internal/line"
 )
 
-// beside are all other packages. Their tests wait for servers and leases more than they compute, so four
-// packages run at a time, and sixteen tests of each: those that take long first.
+// beside are all other packages. Their tests wait for servers and leases more than they compute. So four
+// packages run at a time, and sixteen tests of each. The packages that take long come first.
 var beside = append([]string{
 	"./rlock_test/failure", "./rlock_test/generator", explorer, "./generator/redislua", "./rlock_test/api",
 	"./rlock/internal/notify", "./rlock",
@@ -97,8 +97,8 @@ var beside = append([]string{
 	importer, platforms, "./rlock_test/suite",
 }, core...)
 
-// computing are packages that compute for minutes and start no goroutine for it, but for try. The race
-// detector would find nothing in them, and take twice as long.
+// computing are packages that compute for minutes. Only try starts a goroutine for it. The race detector
+// would find nothing in the others, and would double their time.
 var computing = []string{"./generator/redislua", "./generator/...", oracle}
 
 // quickly are the packages of make quick.
@@ -108,13 +108,13 @@ var quickly = append([]string{
 	"./rlock_test/waiting", "./rlock_test/queue", "./rlock_test/shared",
 }, core...)
 
-// slow are the tests of them that make quick leaves to make test.
+// slow are the tests in quickly that make quick leaves to make test.
 var slow = append([]string{
 	// They compute for seconds, or build programs.
 	"TestCallsThatAreGivenUp", "TestBarging",
 	"TestInit", "TestWatch", "TestWatchWaitsForRest", "TestExitCodes", "TestTypesCompile",
 	"TestContributingExample", "FuzzGenerator",
-	// They wait for leases, timeouts or failovers: six seconds and more, or many times a few.
+	// They wait for leases, timeouts or failovers: six seconds and more, or often for a few seconds.
 	"TestExtendBesideARenewal", "TestRenewalsOfManyKinds", "TestEmbeddedFaultsAreThoseOfServers",
 	"TestScriptFlushIsInvisible",
 	"TestUnansweredReleaseWithMinHold", "TestAutoExtendOutlastsRefusals", "TestLossIsNoticedByTheExtension",
@@ -134,8 +134,8 @@ var slow = append([]string{
 	"TestPlaceAfterAMomentWithoutMemory", "TestSubscriptionComesBack", "TestSetAfterBarging",
 }, explored...)
 
-// unraced are packages whose tests show what scripts, programs and the tests' own tools do. There is little
-// in them that the race detector sees, so make ci does not run them again with it.
+// unraced are packages whose tests check scripts, programs and the tests' own tools. The race detector sees
+// little in them, so make ci does not run them again with it.
 var unraced = []string{
 	platforms, "./gen/...", "./rlock_test/generator", "./rlock_test/corpus/...", "./rlock_test/demo",
 	"./rlock_test/examples/...",
@@ -145,25 +145,25 @@ var unraced = []string{
 // explored are the tests of explorer and lines that compute for long and start no goroutine.
 var explored = []string{"TestExplore", "TestPlantedFlaws", "TestWalksOfProcesses"}
 
-// without returns the packages but some.
+// without returns packages without those in some.
 func without(packages, some []string) []string {
 	return slices.DeleteFunc(slices.Clone(packages), func(p string) bool { return slices.Contains(some, p) })
 }
 
-// prometheus unpacks a real Prometheus. It fails where there is none, unless all that the tests unpack must
-// be had: then the tests run all the same, and fail.
+// prometheus unpacks a real Prometheus. The command fails if there is none. But if the machine must have all
+// that the tests unpack, the command succeeds, and the tests run and fail.
 const prometheus = `RLOCK_SERVERS= sh ../engines.sh prometheus promtool >/dev/null || test "${RLOCK_ENGINES_REQUIRED:-}" = 1`
 
-// mongodb is whether there is a MongoDB to test with, beside the server that the tests embed.
+// mongodb checks that there is a real MongoDB to test with, in addition to the embedded server of the tests.
 const mongodb = `test -n "${RLOCK_MONGODB:-}" || { echo "RLOCK_MONGODB names no MongoDB" >&2; exit 1; }`
 
 // fuzzer is a fuzz test.
 type fuzzer struct {
 	name, pkg string
 
-	// cases is how many it tries in make test-all: about what two cores do in ten seconds. It
-	// is a number and not a time, because Go before 1.27 at times reports "context deadline
-	// exceeded" as a failure when the time is over (go.dev/issue/75804).
+	// cases is how many cases the fuzzer tries in make test-all: about ten seconds of work for two cores. It
+	// is a number and not a time, because of a flaw of Go before 1.27. When the time is over, go test
+	// sometimes reports "context deadline exceeded" as a failure (go.dev/issue/75804).
 	cases int
 }
 
@@ -197,7 +197,7 @@ func steps(o options) []step {
 	}
 }
 
-// quickSteps are what one runs after each edit.
+// quickSteps are the steps to run after each edit.
 func quickSteps() []step {
 	return []step{{name: "quick", short: true,
 		args: append([]string{"test", "-short", "-count=1", "-p=4", "-parallel=24",
@@ -206,7 +206,7 @@ func quickSteps() []step {
 			strings.Join(append(without(beside, quickly), alone...), " "), strings.Join(slow, ", "))}}
 }
 
-// changeSteps are what make test has not run, as far as there is time for it before a change is taken in.
+// changeSteps are the steps that make test has not run, as far as the time before a merge allows.
 func changeSteps(o options) []step {
 	steps := []step{{name: "race", short: true,
 		args: append([]string{"test", "-race", "-short", "-count=1", "-parallel=8", "-timeout=20m",
@@ -225,7 +225,7 @@ func changeSteps(o options) []step {
 	return steps
 }
 
-// moduleSteps test the modules beside that of rlock, and all of them as a stranger gets them.
+// moduleSteps test the modules beside the main module. They also test all modules as a stranger gets them.
 func moduleSteps() []step {
 	return []step{
 		{name: "stranger", args: []string{"test", "-count=1", importer}},
@@ -249,7 +249,7 @@ func moduleSteps() []step {
 	}
 }
 
-// chaosStep has histories under faults.
+// chaosStep runs histories under faults.
 func chaosStep(duration time.Duration, seed uint64) step {
 	return step{name: "chaos", dir: "rlock_test/chaos",
 		args: []string{"test", "-race", "-count=1", "-timeout=0", "./...",
@@ -262,7 +262,7 @@ func allSteps(o options) []step {
 			without(beside, slices.Concat(computing, []string{importer, platforms}))...)},
 		{name: "race, cost", args: []string{"test", "-race", "-count=1", "-timeout=20m", cost}},
 		{name: "race, crowds", args: []string{"test", "-race", "-count=1", "-timeout=20m", crowds}},
-		// What is counted in allocations and milliseconds is not itself under the race detector.
+		// Counts of allocations and milliseconds change under the race detector.
 		{
 			name: "budgets",
 			args: []string{"test", "-count=1", "-p=1", "-run=Budget|Schedules|TestLoad$", "./rlock/...", cost},
@@ -276,7 +276,8 @@ func allSteps(o options) []step {
 		{name: "oldest Go", env: []string{"GOTOOLCHAIN=" + oldestTested, "GOFLAGS=-trimpath"},
 			args: []string{"test", "-count=1", "./rlock/...", importer}},
 		{name: "generator", args: append([]string{"test", "-count=1", "-timeout=40m"}, computing...)},
-		// Every order of what can happen in the queue between processes, for more than a million worlds.
+		// The explorer tries every order of events in the queue between processes, in more than a million
+		// worlds.
 		{name: "explorer", args: []string{"test", "-count=1", "-timeout=30m", explorer, "-args", "-states=50000"}},
 		{name: "lines", args: []string{
 			"test", "-count=1", "-timeout=30m", lines, "-args", "-states=50000", "-walks=5000",
