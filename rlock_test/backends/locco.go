@@ -1,4 +1,5 @@
-// Package backends shows what works on every backend, with the sentences of a library that has several.
+// Package backends shows what works on every backend. It uses the claims of a library that has several
+// backends.
 package backends
 
 import (
@@ -14,14 +15,15 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// shown is what a row of the table works with: a Locker, and one of another process, which holds "taken".
+// shown is what a row of the table works with. The other Locker stands for another process, and holds
+// "taken".
 type shown struct {
 	locker, other *rlock.Locker
 	taken         *rlock.Lock
 }
 
-// rows have what npm @kontsedal/locco says that it does, whatever its backend: a sentence of its document, in
-// short, and how the same is said here.
+// rows are the claims of npm @kontsedal/locco about all its backends. Each row has a shortened sentence of
+// its document, and the same in rlock.
 var rows = []struct {
 	says string
 	show func(ctx context.Context, t *testing.T, s shown)
@@ -160,7 +162,8 @@ func free(ctx context.Context, t *testing.T, s shown, key string) {
 	require.False(t, state.Held)
 }
 
-// Locco shows each row. open returns a Locker; the two of a test have the same locks, and each test its own.
+// Locco shows each row. open returns a Locker. The two Lockers of one test share their locks, and different
+// tests share none.
 func Locco(t *testing.T, open func(t *testing.T) (locker, other *rlock.Locker)) {
 	for _, row := range rows {
 		t.Run(row.says, func(t *testing.T) {
@@ -172,7 +175,7 @@ func Locco(t *testing.T, open func(t *testing.T) (locker, other *rlock.Locker)) 
 	}
 }
 
-// Open returns a Locker of a backend, which is closed when the test ends.
+// Open returns a Locker of a backend. The Locker closes when the test ends.
 func Open(t *testing.T, b rlock.Backend, opts ...rlock.LockerOption) *rlock.Locker {
 	t.Helper()
 	l, err := rlock.NewWithBackend(b, opts...)
