@@ -1,5 +1,5 @@
-// Package runbook runs the commands of docs/RUNBOOK.md, each on a server that is in the state which its
-// section describes, and compares what they print with the page.
+// Package runbook runs the commands of docs/RUNBOOK.md, and compares their output with the page. Each command
+// runs on a server in the state that the command's section describes.
 package runbook
 
 import (
@@ -13,7 +13,7 @@ type section struct {
 	commands []command
 }
 
-// command is what stands behind a "$ " in a block of sh, and what it prints.
+// command is a line after "$ " in a block of sh, and the output that follows it.
 type command struct {
 	line   string
 	prints string
@@ -22,7 +22,7 @@ type command struct {
 // sections reads the page. hidden are outputs that stand before any command.
 func sections(page string) (list []section, hidden []string) {
 	list = []section{{}}
-	var fence string // of the block that has begun
+	var fence string // of the open block
 	for line := range strings.Lines(page) {
 		s := &list[len(list)-1]
 		switch {
@@ -48,8 +48,8 @@ func sections(page string) (list []section, hidden []string) {
 
 var spaces = regexp.MustCompile(`[ \t]+`)
 
-// pattern returns what matches an output of the page: "…" stands for any text of a line, and alone in a line
-// for any lines; spaces and tabs are alike.
+// pattern returns an expression for an output of the page. In a line, "…" stands for any text. Alone in a
+// line, "…" stands for any lines. Spaces and tabs match each other.
 func pattern(prints string) *regexp.Regexp {
 	var b strings.Builder
 	for line := range strings.Lines(prints) {
@@ -66,7 +66,7 @@ func pattern(prints string) *regexp.Regexp {
 
 // fits reports whether a command has printed what the page says.
 func fits(prints, printed string) bool {
-	printed = strings.ReplaceAll(printed, "\r\n", "\n") // as INFO has it
+	printed = strings.ReplaceAll(printed, "\r\n", "\n") // INFO ends its lines so
 	if printed != "" && !strings.HasSuffix(printed, "\n") {
 		printed += "\n"
 	}
