@@ -12,11 +12,12 @@ import (
 	"github.com/rlock-go/toolkit/rlock/rlockadmin"
 )
 
-// admins has the Admin of each Locker that was asked for one, until nobody has the Locker any more.
+// admins has the Admin of each Locker that a test has asked for one. An Admin stays until the Locker is
+// garbage.
 var admins sync.Map
 
-// Admin returns the Admin of the server of a Locker. Its keys are those of the server, with the prefix of the
-// Locker.
+// Admin returns the Admin of the server of a Locker. The keys of the Admin are those of the server, so they
+// include the prefix of the Locker.
 func Admin(l *rlock.Locker) *rlockadmin.Admin {
 	key := weak.Make(l)
 	if admin, is := admins.Load(key); is {
@@ -41,7 +42,8 @@ func Inspect(t testing.TB, l *rlock.Locker, key string) rlockadmin.State {
 	return state
 }
 
-// HolderOf asks the server of a Locker for the holder of a whole lock; the zero Holder if the lock is free.
+// HolderOf asks the server of a Locker for the holder of a whole lock. It returns the zero Holder if the lock
+// is free.
 func HolderOf(t testing.TB, l *rlock.Locker, key string) rlockadmin.Holder {
 	t.Helper()
 	state := Inspect(t, l, key)

@@ -19,8 +19,8 @@ type Clock struct {
 	file string
 }
 
-// StartWithClock is Start with a wall clock that the test can step. It needs
-// a C compiler, "cc" or what the environment variable CC names, and Linux.
+// StartWithClock is Start with a wall clock that the test can step. It needs Linux and a C compiler: "cc", or
+// the compiler in the environment variable CC.
 func (e Engine) StartWithClock(tb testing.TB, args ...string) (*Server, *Clock) {
 	tb.Helper()
 	dir := tb.TempDir()
@@ -42,11 +42,11 @@ func (e Engine) StartWithClock(tb testing.TB, args ...string) (*Server, *Clock) 
 	return e.Start(tb, args...), c
 }
 
-// Shift makes the server's clock differ by d from the machine's from now on;
-// a negative d puts it behind.
+// Shift sets the difference between the server's clock and the machine's clock to d. A negative d puts the
+// server's clock behind.
 func (c *Clock) Shift(d time.Duration) {
 	c.tb.Helper()
-	// Written in place, because the server has the file mapped.
+	// Write in place, because the server has mapped the file.
 	f, err := os.OpenFile(c.file, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		c.tb.Fatal(err)

@@ -19,17 +19,16 @@ const (
 
 // Cluster is a Redis Cluster of three primaries, with or without replicas.
 type Cluster struct {
-	// Nodes are the primaries in the order of the slots they own, a third
-	// each: 0 to 5460, 5461 to 10921 and 10922 to 16383.
+	// Nodes are the primaries in the order of their slots. Each owns a third: 0 to 5460, 5461 to 10921 and
+	// 10922 to 16383.
 	Nodes []*Server
-	// Replicas has the replica of each of Nodes, or nothing.
+	// Replicas has the replica of each of Nodes, or is empty.
 	Replicas []*Server
 }
 
-// StartCluster starts a cluster and returns it once every node reports it as
-// working. The nodes are servers like those of Engine.Start, and the cleanup
-// of tb kills them. A cluster that does not work within twenty seconds ends
-// the test with a failure.
+// StartCluster starts a cluster, and returns it when every node reports that the cluster works. The nodes are
+// servers as Engine.Start makes them. The cleanup of tb kills them. A cluster that does not work within
+// twenty seconds ends the test with a failure.
 func (e Engine) StartCluster(tb testing.TB) *Cluster {
 	tb.Helper()
 	c := &Cluster{Nodes: e.startNodes(tb)}
@@ -43,7 +42,7 @@ func (e Engine) StartCluster(tb testing.TB) *Cluster {
 func (e Engine) StartReplicatedCluster(tb testing.TB) *Cluster {
 	tb.Helper()
 	c := &Cluster{Nodes: e.startNodes(tb), Replicas: e.startNodes(tb)}
-	// Nodes talk as often as their timeout demands, and each must hear from each.
+	// The nodes must hear from each other, and a short timeout makes them talk often.
 	c.setTimeout(tb, "4000")
 	c.assignSlots(tb)
 	c.introduce(tb)
@@ -54,13 +53,13 @@ func (e Engine) StartReplicatedCluster(tb testing.TB) *Cluster {
 	for i, replica := range c.Replicas {
 		c.awaitReplica(tb, replica, c.Nodes[i])
 	}
-	// From here on nobody is in a hurry, lest a busy machine look like a dead primary.
+	// From here on the timeout is long, so that a primary on a busy machine does not look dead.
 	c.setTimeout(tb, "15000")
 	return c
 }
 
-// AddReplica starts a replica of the primary i, of which clients that are there already do not know,
-// and returns it once its data is that of the primary and each node has heard of it.
+// AddReplica starts a replica of the primary i, which existing clients do not know. It returns the replica
+// when the replica has the primary's data and each node has heard of the replica.
 func (e Engine) AddReplica(tb testing.TB, c *Cluster, i int) *Server {
 	tb.Helper()
 	replica := e.StartNode(tb)
@@ -81,8 +80,8 @@ func (c *Cluster) setTimeout(tb testing.TB, milliseconds string) {
 	}
 }
 
-// Failover kills the primary i and returns once its replica has taken its
-// place and every other node says so. It can be called once for each.
+// Failover kills the primary i. It returns when the replica has taken over and every other node says so. A
+// test can call Failover once for each primary.
 func (c *Cluster) Failover(tb testing.TB, i int) {
 	tb.Helper()
 	c.setTimeout(tb, "1000")
@@ -99,8 +98,7 @@ func (c *Cluster) Failover(tb testing.TB, i int) {
 	}
 }
 
-// Addrs returns the addresses of the nodes in the order of Nodes, and of
-// Replicas.
+// Addrs returns the addresses of Nodes and then of Replicas, in their order.
 func (c *Cluster) Addrs() []string {
 	addrs := make([]string, 0, len(c.Nodes))
 	for _, node := range c.servers() {
@@ -109,8 +107,8 @@ func (c *Cluster) Addrs() []string {
 	return addrs
 }
 
-// Client returns a new client of the cluster with the addresses of all nodes
-// and changed by opts in their order. The cleanup of tb closes the client.
+// Client returns a new client of the cluster with the addresses of all nodes. The opts change its options, in
+// their order. The cleanup of tb closes the client.
 func (c *Cluster) Client(tb testing.TB, opts ...func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
 	return newClient(tb, rueidis.ClientOption{InitAddress: c.Addrs()}, opts)
@@ -127,15 +125,14 @@ func (e Engine) startNodes(tb testing.TB) []*Server {
 	return nodes
 }
 
-// StartNode starts a server like those of Engine.Start that is a cluster of its own,
-// without slots.
+// StartNode starts a server as Engine.Start does. The server is a cluster of its own, without slots.
 func (e Engine) StartNode(tb testing.TB) *Server {
 	tb.Helper()
 	return e.start(tb, freeClusterPort, []string{
 		"--cluster-enabled", "yes",
 		"--cluster-config-file", "nodes.conf",
 		"--cluster-announce-ip", host,
-		// A replica whose first elections fail, as they do on a busy machine, tries again for ever.
+		// A replica may lose its first elections on a busy machine. With 0, the replica tries again for ever.
 		"--cluster-replica-validity-factor", "0",
 		"--repl-diskless-sync-delay", "0",
 	})
@@ -151,7 +148,7 @@ func (c *Cluster) replicate(tb testing.TB, replica, primary *Server) {
 	replica.Do(tb, "CLUSTER", "REPLICATE", text)
 }
 
-// A replica is ready once its primary's data is there and every node has heard of it.
+// A replica is ready when it has its primary's data and every node has heard of the replica.
 func (c *Cluster) awaitReplica(tb testing.TB, replica, primary *Server) {
 	tb.Helper()
 	host, port := split(tb, primary.Addr())
@@ -202,9 +199,9 @@ func ownsFrom(slots rueidis.RedisMessage, first int, port string) bool {
 	return false
 }
 
-// Nodes with the same epoch settle their conflict by a new one, which the others hear of later. A replica
-// that took over meanwhile with an older one would have to give its slots back. So each node begins with
-// an epoch of its own. Servers older than Redis 7 take slots only one by one.
+// Nodes with the same epoch settle their conflict with a new epoch, and the other nodes hear of it later. If
+// a replica takes over meanwhile with an older epoch, it must give its slots back. So each node begins with
+// its own epoch. Servers older than Redis 7 take slots only one by one.
 func (c *Cluster) assignSlots(tb testing.TB) {
 	tb.Helper()
 	for i, node := range c.servers() {
@@ -249,8 +246,8 @@ func (c *Cluster) await(tb testing.TB) {
 	}
 }
 
-// A node that knows only itself and its own slots is not enough: a client
-// that asks it would miss the others.
+// A node must know all other nodes. If a client asks a node that knows only itself, the client misses the
+// others.
 func (s *Server) seesCluster(tb testing.TB, known int) bool {
 	tb.Helper()
 	reply := s.Do(tb, "CLUSTER", "INFO")

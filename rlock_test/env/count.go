@@ -16,8 +16,7 @@ func (s *Server) ScriptCalls(t testing.TB) int64 {
 	return stats["evalsha"] + stats["eval"] + stats["evalsha_ro"] + stats["eval_ro"]
 }
 
-// ErrorCount returns how often the server has answered with an error of that kind, such
-// as "NOSCRIPT".
+// ErrorCount returns how often the server has answered with an error of this kind, such as "NOSCRIPT".
 func (s *Server) ErrorCount(t testing.TB, kind string) int {
 	t.Helper()
 	_, count, ok := strings.Cut(s.info(t, "errorstats"), "errorstat_"+kind+":count=")
@@ -30,7 +29,7 @@ func (s *Server) ErrorCount(t testing.TB, kind string) int {
 	return n
 }
 
-// Connections returns how many connections the server has from clients of that name.
+// Connections returns how many connections the server has from clients with this name.
 func (s *Server) Connections(t testing.TB, name string) int {
 	t.Helper()
 	reply := s.Do(t, "CLIENT", "LIST")
@@ -41,8 +40,7 @@ func (s *Server) Connections(t testing.TB, name string) int {
 
 var trackedLine = regexp.MustCompile(`tracking_total_keys:(\d+)`)
 
-// TrackedKeys returns of how many keys the server has to tell some client when they
-// change.
+// TrackedKeys returns how many keys the server tracks for invalidations.
 func (s *Server) TrackedKeys(t testing.TB) int {
 	t.Helper()
 	match := trackedLine.FindStringSubmatch(s.info(t, "stats"))

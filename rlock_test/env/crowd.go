@@ -15,13 +15,11 @@ import (
 	"github.com/rlock-go/toolkit/rlock"
 )
 
-// Accounts is how many keys there are of which OverlapSets takes sets: "account:0" and
-// so on.
+// Accounts is the number of keys that OverlapSets takes sets of: "account:0" and so on.
 const Accounts = 5
 
-// OverlapSets has workers take random sets of accounts, each worker with a Locker of its
-// own and as many times as rounds says. It checks that no account has two holders and
-// that its fences rise.
+// OverlapSets starts workers, each with its own Locker. Each worker takes random sets of accounts, rounds
+// times. OverlapSets checks that no account has two holders, and that the fences of each account rise.
 func OverlapSets(t testing.TB, client rueidis.Client, workers, rounds int, opts ...rlock.LockerOption) {
 	t.Helper()
 	var (
@@ -65,8 +63,8 @@ func OverlapSets(t testing.TB, client rueidis.Client, workers, rounds int, opts 
 	}))
 }
 
-// NextInLine has an acquisition of key wait, and returns the channel on which its lock arrives, or
-// nil when it fails. Meanwhile no other acquisition of the Locker may begin or end to wait.
+// NextInLine starts an acquisition of key that waits. The lock arrives on the channel that it returns, or nil
+// if the acquisition fails. Meanwhile no other acquisition of the Locker may begin or end to wait.
 func NextInLine(t testing.TB, locker *rlock.Locker, key string) <-chan *rlock.Lock {
 	t.Helper()
 	before := locker.Stats().Waiting
@@ -82,9 +80,9 @@ func NextInLine(t testing.TB, locker *rlock.Locker, key string) <-chan *rlock.Lo
 	return next
 }
 
-// Enqueue has an acquisition of key wait, and returns once one more stands in the queue of the
-// server than before. queued counts those who do. The lock arrives on the channel, or nil when the
-// acquisition fails.
+// Enqueue starts an acquisition of key that waits. It returns when the queue of the server has one more
+// waiter than before. queued counts the waiters. The lock arrives on the channel, or nil if the acquisition
+// fails.
 func Enqueue(t testing.TB, queued func() int, locker *rlock.Locker, key string,
 	opts ...rlock.Option) <-chan *rlock.Lock {
 	t.Helper()
@@ -101,9 +99,9 @@ func Enqueue(t testing.TB, queued func() int, locker *rlock.Locker, key string,
 	return got
 }
 
-// CollectsInOrder has set acquire two keys, which other uses in turn, until it takes them one after the
-// other: it has the first, and waits for the second. held is the lock of the second. queued counts who
-// waits for a key.
+// CollectsInOrder makes the acquisition of a set take its two keys one after the other. set starts the
+// acquisition. The Locker other takes the keys in turn, until set holds the first key and waits for the
+// second. CollectsInOrder returns other's lock of the second key. queued counts the waiters for a key.
 func CollectsInOrder(
 	t testing.TB, queued func(key string) int, set func(), other *rlock.Locker, first, second string,
 ) (held *rlock.Lock) {
@@ -118,9 +116,9 @@ func CollectsInOrder(
 	one, two := holds(first), holds(second)
 	go set()
 	Soon(t, func() bool { return queued(first) == 1 }, "the set waits for the first key")
-	passes(one, second) // which it has not waited for yet: it gives the first back
+	passes(one, second) // the set has not waited for second: it gives first back
 	one = holds(first)
-	passes(two, first) // which it has waited for: it goes on in order, and has nothing
+	passes(two, first) // the set has waited for first: it goes on in order, and holds nothing
 	two = holds(second)
 	passes(one, second)
 	return two
@@ -137,8 +135,8 @@ func Taken(t testing.TB, got <-chan *rlock.Lock) *rlock.Lock {
 	return lock
 }
 
-// PassOn has n acquisitions of key get the lock one after the other, with all of them
-// waiting before the first is released, and returns their locks in that order.
+// PassOn lets n acquisitions of key get the lock one after the other, and returns their locks in this order.
+// All of them wait before PassOn releases the first lock.
 func PassOn(t testing.TB, locker *rlock.Locker, key string, n int, opts ...rlock.Option) []*rlock.Lock {
 	t.Helper()
 	first, err := locker.Acquire(t.Context(), key, opts...)

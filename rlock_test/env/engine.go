@@ -25,11 +25,11 @@ var errNoServer = errors.New(
 	"no Redis server found: run `make setup`, which unpacks some beside the system, " +
 		"or name programs in RLOCK_SERVERS")
 
-// EngineAttr is the attribute by which a test says which Engine it has started.
+// EngineAttr is the attribute with which a test names the Engine that it has started.
 const EngineAttr = "engine"
 
-// unpacked are the names that rlock_test/engines.sh gives to the servers it unpacks. The
-// oldest is first, because what works there works with the others.
+// unpacked are the names that rlock_test/engines.sh gives to the servers that it unpacks. The oldest is
+// first, because what works with the oldest works with the others.
 var unpacked = []string{"redis7", "redis8", "valkey8"}
 
 // Engine is a server binary to test with.
@@ -41,15 +41,19 @@ type Engine struct {
 	Version string
 
 	config string   // file that a server starts from; see startSentinel
-	env    []string // further variables of a server's environment; see StartWithClock
+	env    []string // more variables of a server's environment; see StartWithClock
 }
 
-// Engines returns the servers to test with, at least one. The environment variable
-// RLOCK_SERVERS lists them, separated by os.PathListSeparator: as names that
-// rlock_test/engines.sh knows, or as binaries and wrapper scripts; "all" stands for all
-// that are unpacked. Without the variable it is one: the first that is unpacked, or
-// else a redis-server or valkey-server on PATH. Engines ends the test with a failure
-// when there is none or when one of them does not tell its version.
+// Engines returns the servers to test with, at least one. The environment variable RLOCK_SERVERS lists them,
+// separated by os.PathListSeparator. An entry is one of:
+//
+//   - a name that rlock_test/engines.sh knows,
+//   - a binary or a wrapper script,
+//   - "all", for all unpacked servers.
+//
+// Without the variable, Engines returns one server: the first unpacked one, or else a redis-server or
+// valkey-server on PATH. If there is no server, or a server does not tell its version, Engines ends the test
+// with a failure.
 func Engines(tb testing.TB) []Engine {
 	tb.Helper()
 	paths, err := serverPaths(os.Getenv("RLOCK_SERVERS"))
@@ -67,8 +71,8 @@ func Engines(tb testing.TB) []Engine {
 	return engines
 }
 
-// Each runs fn as a subtest for each of Engines. The subtest has the name of
-// the version with dashes for spaces, for example "redis-7.0.15".
+// Each runs fn as a subtest for each of Engines. The name of the subtest is the version with dashes for
+// spaces, for example "redis-7.0.15".
 func Each(t *testing.T, fn func(t *testing.T, e Engine)) {
 	t.Helper()
 	for _, e := range Engines(t) {
@@ -149,8 +153,7 @@ func unpackedDir() string {
 	return filepath.Join(cache, "rlock-engines")
 }
 
-// versions are what programs have said of themselves, by path: a package of tests asks
-// for them hundreds of times.
+// versions are the version texts of programs, by path. A package of tests asks for them hundreds of times.
 var versions sync.Map
 
 func serverVersion(path string) (string, error) {
@@ -185,8 +188,7 @@ func askVersion(path string) (string, error) {
 	return name + " " + string(match[2]), nil
 }
 
-// A server older than Redis 7 refuses to start with an option it does not
-// know, and allows DEBUG without it.
+// A server older than Redis 7 refuses to start with an unknown option, and allows DEBUG without it.
 func (e Engine) hasDebugOption() bool {
 	version, isRedis := strings.CutPrefix(e.Version, "redis ")
 	if !isRedis {

@@ -11,30 +11,28 @@ type hold struct {
 	released chan struct{}
 }
 
-// DropReply makes one request run without its client learning about it: the
-// first request chunk that satisfies match is the last that its connection
-// forwards, the reply is dropped, and the client's connection closes once the
-// server has answered. Later chunks, the same request sent again included,
-// pass. Each call drops one reply. match must not call the proxy.
+// DropReply lets the server run one request without a reply to the client. The first request chunk that
+// satisfies match is the last that its connection forwards. When the server has answered, the proxy drops the
+// reply and closes the client's connection. Later chunks pass, even the same request sent again. Each call
+// drops one reply. match must not call the proxy.
 func (p *Proxy) DropReply(match func(request []byte) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.drops = append(p.drops, match)
 }
 
-// Dropped returns how many replies DropReply has dropped so far. A client
-// that sees its connection closed finds its reply counted.
+// Dropped returns how many replies DropReply has dropped so far. When a client sees that its connection is
+// closed, Dropped has counted its reply.
 func (p *Proxy) Dropped() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.dropped
 }
 
-// Hold keeps each request chunk that satisfies match from the server, and
-// with it whatever follows on the same connection, until release is called.
-// The chunks then go on even when their client has closed the connection in
-// the meantime, like a request that the network has delayed. release may be
-// called again. match must not call the proxy.
+// Hold keeps each request chunk that satisfies match from the server, until the test calls release. It also
+// keeps everything that follows on the same connection. After release, the chunks go on even if their client
+// has closed the connection meanwhile, like a request that the network has delayed. The test may call release
+// again. match must not call the proxy.
 func (p *Proxy) Hold(match func(request []byte) bool) (release func()) {
 	h := &hold{match: match, released: make(chan struct{})}
 	p.mu.Lock()
@@ -48,24 +46,23 @@ func (p *Proxy) Hold(match func(request []byte) bool) (release func()) {
 	})
 }
 
-// Held returns how many request chunks Hold has held so far, the released
-// ones included.
+// Held returns how many request chunks Hold has held so far, including the released chunks.
 func (p *Proxy) Held() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.held
 }
 
-// Delay makes everything that the proxy receives from now on arrive d later,
-// in either direction: a round trip takes 2*d longer. Order is kept, and any
-// number of requests can be on their way at once.
+// Delay makes everything that the proxy receives from now on arrive d later, in either direction. A round
+// trip takes 2*d longer. The proxy keeps the order. Any number of requests can be on their way at once.
 func (p *Proxy) Delay(d time.Duration) { p.delay.Store(int64(d)) }
 
-// BlackHole swallows everything in both directions, from on until off, and
-// closes no connection; a connection that a peer closes meanwhile looks open
-// to the other. New connections are accepted. When it ends, connections that
-// have lost something are closed, because a stream with a gap would pair
-// requests with the replies of others; the rest work again.
+// BlackHole drops everything in both directions, from on until off, and closes no connection. If a peer
+// closes a connection meanwhile, the connection looks open to the other peer. The proxy accepts new
+// connections.
+//
+// When the black hole ends, the proxy closes the connections that have lost data, because a stream with a gap
+// would pair requests with wrong replies. The other connections work again.
 func (p *Proxy) BlackHole(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,8 +77,8 @@ func (p *Proxy) BlackHole(on bool) {
 	}
 }
 
-// Forget swallows everything on the connections that there are, for good and in both directions, and
-// closes none of them: what is between client and server has forgotten them. New ones work.
+// Forget drops everything on the existing connections, for good and in both directions. It closes none of
+// them, like a router that has forgotten them. New connections work.
 func (p *Proxy) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,8 +87,8 @@ func (p *Proxy) Forget() {
 	}
 }
 
-// Cut closes all connections of the proxy at once, with whatever is held or
-// on its way in them. New connections are accepted.
+// Cut closes all connections of the proxy at once, and drops the data in them. The proxy accepts new
+// connections.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

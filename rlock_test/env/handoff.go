@@ -11,7 +11,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock"
 )
 
-// Detach ends a handle whose lock stays on the server, for another to attach.
+// Detach ends a handle and leaves its lock on the server, so that another caller can attach the lock.
 func Detach(t testing.TB, lock *rlock.Lock) rlock.Handoff {
 	t.Helper()
 	h, err := lock.Detach()
@@ -19,15 +19,15 @@ func Detach(t testing.TB, lock *rlock.Lock) rlock.Handoff {
 	return h
 }
 
-// NewHandoff returns what Detach of a lock with these keys and that token would return.
+// NewHandoff returns the Handoff that Detach returns for a lock with these keys and this token.
 func NewHandoff(t testing.TB, token string, fence uint64, keys ...string) (h rlock.Handoff) {
 	t.Helper()
 	require.NoError(t, h.UnmarshalText(HandoffText(token, fence, keys...)))
 	return h
 }
 
-// HandoffText returns the text of a Handoff. It is written out here and not made by
-// rlock, because a Handoff that was stored must be readable by every later version.
+// HandoffText returns the text of a Handoff. It builds the text without rlock, because every later version
+// must be able to read a stored Handoff.
 func HandoffText(token string, fence uint64, keys ...string) []byte {
 	data := binary.AppendUvarint(nil, fence)
 	for _, list := range [][]string{keys, {token}} {
@@ -39,8 +39,7 @@ func HandoffText(token string, fence uint64, keys ...string) []byte {
 	return SealHandoff(data)
 }
 
-// SealHandoff makes the text of a Handoff of any bytes: with the prefix and the checksum
-// of a good one.
+// SealHandoff turns any bytes into the text of a Handoff, with the prefix and the checksum of a good one.
 func SealHandoff(data []byte) []byte {
 	data = binary.BigEndian.AppendUint32(data, crc32.ChecksumIEEE(data))
 	return []byte("rlock-handoff-1:" + base64.RawURLEncoding.EncodeToString(data))

@@ -6,11 +6,10 @@ import (
 	"testing"
 )
 
-// CommandStats returns how often the server has run each command since its
-// start or the last CONFIG RESETSTAT, by the command's name in lower case, a
-// subcommand after a bar: "evalsha", "config|resetstat". Commands that a
-// script runs count like any other, and so do those with which clients open
-// and check their connections, that of Server.Do included.
+// CommandStats returns how often the server has run each command since its start or the last CONFIG
+// RESETSTAT. The name of a command is in lower case, with a bar before a subcommand: "evalsha",
+// "config|resetstat". The counts include the commands that scripts run. They also include the commands with
+// which clients, and Server.Do, open and check their connections.
 func (s *Server) CommandStats(tb testing.TB) map[string]int64 {
 	tb.Helper()
 	reply := s.Do(tb, "INFO", "commandstats")

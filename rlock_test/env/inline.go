@@ -7,8 +7,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock"
 )
 
-// InLine returns a context and an option for an acquisition that is to stop at the Gate while it waits in
-// line. It sees nothing of what it is given before the Gate opens.
+// InLine returns a context and an option for an acquisition. The acquisition stops at the Gate while it waits
+// in line. Before the Gate opens, the acquisition sees nothing that arrives for it.
 func (g *Gate) InLine(parent context.Context) (context.Context, rlock.Option) {
 	c := &inLine{Context: parent, gate: g}
 	return c, rlock.WithObserver(rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
@@ -18,7 +18,7 @@ func (g *Gate) InLine(parent context.Context) (context.Context, rlock.Option) {
 	}))
 }
 
-// inLine is the context of an acquisition. Who waits asks it for Done first.
+// inLine is the context of an acquisition. A waiter asks the context for Done first.
 type inLine struct {
 	context.Context
 	gate  *Gate

@@ -12,16 +12,15 @@ const (
 	queueDepth = 1024
 )
 
-// chunk is what one read returned, or with nil data the end of a direction.
-// The end travels like data, so that a request that is still on its way when
-// its client gives up arrives nevertheless.
+// chunk is the result of one read. With nil data, it is the end of a direction. The end travels like data. So
+// a request that is on its way still arrives when its client gives up.
 type chunk struct {
 	data []byte
 	due  time.Time
 }
 
-// link is one connection through the proxy. Each direction has a reader and a
-// deliverer with a queue between them: a delay then costs latency only.
+// link is one connection through the proxy. Each direction has a reader and a deliverer with a queue between
+// them, so a delay costs only latency.
 type link struct {
 	proxy  *Proxy
 	client *net.TCPConn
@@ -30,8 +29,7 @@ type link struct {
 	done  chan struct{}
 	close func()
 
-	// lost tells that a black hole has swallowed a part of the stream. The
-	// proxy's mutex guards it.
+	// lost reports that a black hole has dropped a part of the stream. The proxy's mutex guards lost.
 	lost bool
 
 	dropMu   sync.Mutex
@@ -81,7 +79,7 @@ func (l *link) enqueue(queue chan<- chunk, data []byte) {
 	}
 }
 
-// deliver ends with the link or when pass reports that its direction is over.
+// deliver ends with the link, or when pass reports the end of its direction.
 func (l *link) deliver(queue <-chan chunk, pass func([]byte) bool) {
 	for {
 		select {
@@ -104,8 +102,8 @@ func (l *link) sleepUntil(due time.Time) bool {
 	}
 }
 
-// A failed write is left to the other direction, which sees the end of the
-// connection after whatever the peer has sent before it.
+// A failed write is left to the other direction. The other direction sees the end of the connection after
+// everything that the peer has sent.
 func (l *link) deliverRequest(data []byte) bool {
 	if !l.passHolds(data) {
 		return false
@@ -148,8 +146,8 @@ func (l *link) passHolds(data []byte) bool {
 	return true
 }
 
-// forwardLast locks keepReply out, which must not end the stream to the
-// server before the request is in it.
+// forwardLast locks keepReply out, because keepReply must not end the stream to the server before the request
+// is in the stream.
 func (l *link) forwardLast(data []byte) {
 	l.dropMu.Lock()
 	defer l.dropMu.Unlock()
@@ -157,11 +155,10 @@ func (l *link) forwardLast(data []byte) {
 	_, _ = l.server.Write(data)
 }
 
-// keepReply ends the stream to the server with the first reply it drops and
-// leaves the rest to the server, which runs what it has received before it
-// closes the connection. The first reply may belong to an earlier request of
-// the connection, and closing right away could keep the server from running
-// the one that was to lose its reply.
+// keepReply ends the stream to the server with the first reply that it drops. The server then runs what it
+// has received, and closes the connection. keepReply does not close the connection at once. The first reply
+// may belong to an earlier request of the connection. A close could then keep the server from running the
+// request that must lose its reply.
 func (l *link) keepReply() bool {
 	l.dropMu.Lock()
 	defer l.dropMu.Unlock()

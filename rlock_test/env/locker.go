@@ -13,8 +13,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock/rlocktest"
 )
 
-// OnEvery runs test on the embedded server of rlocktest and on each of Engines, in
-// parallel, with a client of an empty server.
+// OnEvery runs test on the embedded server of rlocktest and on each of Engines, in parallel. Each run gets a
+// client of an empty server.
 func OnEvery(t *testing.T, test func(t *testing.T, client rueidis.Client)) {
 	t.Helper()
 	t.Run("embedded", func(t *testing.T) {
@@ -27,8 +27,8 @@ func OnEvery(t *testing.T, test func(t *testing.T, client rueidis.Client)) {
 	})
 }
 
-// NewLocker returns a Locker of rlock.New on the client. Nothing tells it of changed
-// keys, unless the options have it told. The cleanup of t closes it.
+// NewLocker returns a Locker of rlock.New on the client. The Locker learns of changed keys only if the
+// options say so. The cleanup of t closes the Locker.
 func NewLocker(t testing.TB, client rueidis.Client, opts ...rlock.LockerOption) *rlock.Locker {
 	t.Helper()
 	locker, err := rlock.New(client, opts...)
@@ -37,8 +37,8 @@ func NewLocker(t testing.TB, client rueidis.Client, opts ...rlock.LockerOption) 
 	return locker
 }
 
-// OpenLocker returns a Locker of rlock.Open: on a client of its own, which tells it of
-// changed keys where the option and the server allow that. The cleanup of t closes it.
+// OpenLocker returns a Locker of rlock.Open, with its own client. The client tells the Locker of changed keys
+// if the option and the server allow that. The cleanup of t closes the Locker.
 func OpenLocker(t testing.TB, option rueidis.ClientOption, opts ...rlock.LockerOption) *rlock.Locker {
 	t.Helper()
 	locker, err := rlock.Open(option, opts...)
@@ -47,8 +47,8 @@ func OpenLocker(t testing.TB, option rueidis.ClientOption, opts ...rlock.LockerO
 	return locker
 }
 
-// OpenOn is OpenLocker for a server that then knows the scripts, so that the calls a
-// test makes can be counted: each is one EVALSHA.
+// OpenOn is OpenLocker for a server that knows the scripts. Each call of a script is then one EVALSHA, so a
+// test can count the calls.
 func OpenOn(t testing.TB, server *Server, opts ...rlock.LockerOption) *rlock.Locker {
 	t.Helper()
 	locker := OpenLocker(t, server.Option(), opts...)
@@ -56,14 +56,13 @@ func OpenOn(t testing.TB, server *Server, opts ...rlock.LockerOption) *rlock.Loc
 	return locker
 }
 
-// Do runs one command as a program that knows nothing of locks would.
+// Do runs one command, like a program that knows nothing of locks.
 func Do(t testing.TB, client rueidis.Client, words ...string) rueidis.RedisResult {
 	t.Helper()
 	return client.Do(t.Context(), client.B().Arbitrary(words...).Build())
 }
 
-// Get returns the value of a key, which for a lock is its token, or "" when there is no
-// such key.
+// Get returns the value of a key, or "" if the key does not exist. The value of a lock is its token.
 func Get(t testing.TB, client rueidis.Client, key string) string {
 	t.Helper()
 	value, err := Do(t, client, "GET", key).ToString()
@@ -73,8 +72,8 @@ func Get(t testing.TB, client rueidis.Client, key string) string {
 	return value
 }
 
-// TTL returns what PTTL says of a key: its remaining time, or -1ms when it has no end,
-// or -2ms when there is no such key.
+// TTL returns the reply of PTTL for a key: the remaining time, -1ms for a key without an end, or -2ms if the
+// key does not exist.
 func TTL(t testing.TB, client rueidis.Client, key string) time.Duration {
 	t.Helper()
 	n, err := Do(t, client, "PTTL", key).ToInt64()
@@ -91,7 +90,7 @@ func Keys(n int) []string {
 	return keys
 }
 
-// TakeEach acquires a lock of each key by TryAcquireEach. None of them may be held.
+// TakeEach acquires a lock of each key with TryAcquireEach. All keys must be free.
 func TakeEach(t testing.TB, locker *rlock.Locker, keys []string, opts ...rlock.Option) []*rlock.Lock {
 	t.Helper()
 	results, err := locker.TryAcquireEach(t.Context(), keys, opts...)
@@ -106,8 +105,8 @@ func TakeEach(t testing.TB, locker *rlock.Locker, keys []string, opts ...rlock.O
 	return locks
 }
 
-// MustLock returns a function that returns the lock of a call which must succeed. It may
-// be used in any goroutine of the test: an error makes the test fail, and does not end it.
+// MustLock returns a function that checks a call and returns its lock. Any goroutine of the test may use the
+// function. On an error the test fails, but goes on.
 func MustLock(t testing.TB) func(*rlock.Lock, error) *rlock.Lock {
 	return func(lock *rlock.Lock, err error) *rlock.Lock {
 		if err != nil {
@@ -117,11 +116,11 @@ func MustLock(t testing.TB) func(*rlock.Lock, error) *rlock.Lock {
 	}
 }
 
-// ErrorOf returns the error of a call, for calls whose result the test has no use for.
+// ErrorOf returns the error of a call whose result the test does not use.
 func ErrorOf(_ any, err error) error { return err }
 
-// SameLocks checks that got has the locks of want, in any order. An assertion that fails prints what
-// it compares: it would read locks that others change.
+// SameLocks checks that got has the locks of want, in any order. It does not use an assertion on the locks. A
+// failed assertion would print the locks, and so read them while other goroutines change them.
 func SameLocks(t testing.TB, want, got []*rlock.Lock, about ...any) {
 	t.Helper()
 	names := func(locks []*rlock.Lock) []string {

@@ -2,8 +2,7 @@ package env
 
 import "bytes"
 
-// Contains returns a matcher that is satisfied by a request that contains
-// each of s, in any order and in any case.
+// Contains returns a matcher of requests that contain each of s, in any order and in any case.
 func Contains(s ...string) func(request []byte) bool {
 	wanted := make([][]byte, 0, len(s))
 	for _, part := range s {

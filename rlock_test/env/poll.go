@@ -10,11 +10,11 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Servers that watch each other do nothing for a while after they stood still.
+// Servers that watch each other do nothing for a while after they have stood still.
 const pollTimeout = time.Minute
 
-// poll asks until the reply is as wanted. A server that becomes the primary closes
-// its connections, so no reply only means to ask again.
+// poll repeats the question until the reply is the wanted one. A server that becomes the primary closes its
+// connections, so poll asks again after no reply.
 func (s *Server) poll(tb testing.TB, complaint string, question []string,
 	wanted func(rueidis.RedisMessage) bool) {
 	tb.Helper()
@@ -32,7 +32,7 @@ func (s *Server) poll(tb testing.TB, complaint string, question []string,
 	}
 }
 
-// startsWith compares words and numbers.
+// startsWith reports whether the reply starts with these words. It compares words and numbers.
 func startsWith(reply rueidis.RedisMessage, words ...string) bool {
 	items, err := reply.ToArray()
 	if err != nil || len(items) < len(words) {

@@ -15,33 +15,32 @@ const (
 	busOffset = 10000
 	portTries = 200
 
-	// Ports below those that the system lends to outgoing connections: a server that is
-	// started again finds its port free, and a client that dials a dead one does not
-	// reach itself.
+	// These ports are below those that the system gives to outgoing connections. So a server that starts
+	// again finds its port free. A client that dials a dead server does not reach itself.
 	firstPort   = 10000
 	lastPort    = 32000
 	lastBusPort = lastPort - busOffset
 
-	// The tests of so many packages draw different ports at the same time. The offset of a bus is a
-	// multiple of it, so that a bus has a port of its process too.
+	// The tests of so many packages draw different ports at the same time. The offset of a bus is a multiple
+	// of processes, so the port of a bus belongs to the same process.
 	processes = 25
 
-	// A process listens on one of the ports from here to firstPort, which nobody dials: so it keeps its
-	// place among the processes to itself.
+	// A process listens on one of the ports from here to firstPort, and so keeps its place from other
+	// processes. No client dials these ports.
 	firstClaim = firstPort - processes
 )
 
-// drawn are the ports that this process has drawn, and the order in which it did. Those of dead servers
-// are not drawn again as long as there are others, and then the oldest first, nor by other processes: a
-// client that a test has left without its server must not reach that of another test.
+// drawn are the ports that this process has drawn, in their order. The process draws the ports of dead
+// servers again only when it finds no others, the oldest first. Other processes do not draw them. The reason
+// is a client that a test leaves behind: the client must not reach the server of another test.
 var drawn = struct {
 	sync.Mutex
 	ports map[int]bool
 	order []int
 }{ports: map[int]bool{}}
 
-// place is which of so many ports a process draws. Its listener keeps the place from other processes until
-// the process ends: a listener that nobody refers to would be closed.
+// place says which share of the ports a process draws. Its listener keeps the place from other processes
+// until the process ends. The runtime would close a listener without a reference.
 type place struct {
 	number   int
 	listener net.Listener
@@ -49,8 +48,8 @@ type place struct {
 
 var claimed = sync.OnceValue(claim)
 
-// claim returns a place that no other process has. Where more processes run than there are places, some
-// share theirs, and listener is nil.
+// claim returns a place that no other process has. If more processes run than there are places, some
+// processes share a place, and listener is nil.
 func claim() place {
 	for i := range processes {
 		number := (os.Getpid() + i) % processes
@@ -63,13 +62,12 @@ func claim() place {
 
 var errNoPort = errors.New("no free port on the loopback interface")
 
-// freePort returns a port that was free a moment ago. Another process may
-// take it first, so the caller has to be ready to try again.
+// freePort returns a port that was free a moment ago. Another process may take the port first, so the caller
+// must be ready to try again.
 func freePort() (int, error) { return drawPort(lastPort, 0) }
 
-// freeClusterPort is freePort for a cluster node, whose bus listens at a
-// fixed offset from its port unless the server is new enough to be told
-// otherwise.
+// freeClusterPort is freePort for a node of a cluster. The bus of the node listens at a fixed offset from its
+// port. Only newer servers can change the offset.
 func freeClusterPort() (int, error) { return drawPort(lastBusPort, 0, busOffset) }
 
 func drawPort(last int, offsets ...int) (int, error) {
@@ -89,7 +87,7 @@ func drawPort(last int, offsets ...int) (int, error) {
 				return port, nil
 			}
 		}
-		// Nearly all have been drawn. The servers of the older half have long been left by their clients.
+		// The process has drawn nearly all ports. Clients have long left the servers of the older half.
 		half := len(drawn.order) / 2
 		for _, port := range drawn.order[:half] {
 			delete(drawn.ports, port)

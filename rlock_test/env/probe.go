@@ -9,8 +9,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock"
 )
 
-// Worst returns the severities of a report's findings by name, and of several findings
-// of one name the worst.
+// Worst returns the severities of a report's findings by name. If several findings have one name, it returns
+// the worst severity.
 func Worst(t testing.TB, report rlock.ProbeReport) map[string]rlock.ProbeSeverity {
 	t.Helper()
 	got := map[string]rlock.ProbeSeverity{}
@@ -22,10 +22,10 @@ func Worst(t testing.TB, report rlock.ProbeReport) map[string]rlock.ProbeSeverit
 	return got
 }
 
-// NoFinding stands for the severity of a finding that there is not.
+// NoFinding stands for the severity of a missing finding.
 const NoFinding rlock.ProbeSeverity = -1
 
-// Severities returns what Worst of a healthy server without a replica is, with changes.
+// Severities returns the Worst of a healthy server without a replica, with these changes.
 func Severities(changes map[string]rlock.ProbeSeverity) map[string]rlock.ProbeSeverity {
 	all := map[string]rlock.ProbeSeverity{}
 	for _, name := range []string{"client", "locks", "queue", "held", "cache", "waiting", "shared", "version",
@@ -42,7 +42,7 @@ func Severities(changes map[string]rlock.ProbeSeverity) map[string]rlock.ProbeSe
 	return all
 }
 
-// NoPermission matches the errors by which servers refuse a user a command or a key, in a
-// script and outside.
+// NoPermission matches the errors with which servers refuse a user a command or a key, inside and outside a
+// script.
 var NoPermission = regexp.MustCompile(
 	"NOPERM|The user executing the script can't|ACL failure in script|can't access at least one of the keys")

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// process is a running child and, once exited is closed, a reaped one.
+// process is a running child. When exited is closed, the child is dead and reaped.
 type process struct {
 	cmd    *exec.Cmd
 	exited chan struct{}
@@ -35,8 +35,8 @@ func spawn(cmd *exec.Cmd) (*process, error) {
 	return p, <-started
 }
 
-// run keeps its OS thread until the child is gone, because a child that is to
-// die with its parent dies as soon as the thread that started it ends.
+// run keeps its OS thread until the child is gone. A child that dies with its parent also dies when the
+// thread that started it ends.
 func (p *process) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -45,7 +45,7 @@ func (p *process) run(started chan<- error) {
 	if err != nil {
 		return
 	}
-	// A killed process always exits with an error, which tells nothing.
+	// A killed process always exits with an error, so the error says nothing.
 	_ = p.cmd.Wait()
 	close(p.exited)
 }
@@ -54,8 +54,8 @@ func (p *process) pid() int { return p.cmd.Process.Pid }
 
 func (p *process) signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
 
-// stop suspends the process, and returns once none of its threads runs any more: the
-// signal takes a while to reach one that is running.
+// stop suspends the process, and returns when all its threads stand still. The signal takes a while to reach
+// a running thread.
 func (p *process) stop() error {
 	if err := p.signal(stopSignal); err != nil {
 		return err
@@ -66,11 +66,10 @@ func (p *process) stop() error {
 	return nil
 }
 
-// stopTimeout bounds the wait for a process that has died meanwhile.
+// stopTimeout limits the wait for a process that has died meanwhile.
 const stopTimeout = time.Second
 
-// kill may be called more than once. The only failure of the signal is a
-// process that has exited already.
+// The caller may call kill more than once. The signal fails only if the process has exited already.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.exited

@@ -7,5 +7,5 @@ import "syscall"
 // Only Linux can tie the life of a child to its parent.
 func dieWithParent() *syscall.SysProcAttr { return nil }
 
-// Only Linux tells.
+// Only Linux reports whether threads are stopped.
 func stands(int) bool { return true }

@@ -12,8 +12,8 @@ import (
 
 const lineTimeout = 10 * time.Second
 
-// Program is the test binary once more, or another program, as a process of its own. Its
-// methods that take no time may be called from several goroutines at once.
+// Program is the test binary, or another program, as a process of its own. Several goroutines may call the
+// methods that do not wait.
 type Program struct {
 	tb    testing.TB
 	proc  *process
@@ -21,17 +21,16 @@ type Program struct {
 	lines chan string
 }
 
-// Reexec starts the test binary again with variables "NAME=value" added to its environment, by
-// which its TestMain knows that it is to do something else than to test. What
-// it prints to standard error shows among the test's. The cleanup of tb kills it, and on Linux
-// it also dies with the test binary.
+// Reexec starts the test binary again, with variables "NAME=value" added to its environment. From a variable,
+// its TestMain knows which program to run in place of the tests. The program's standard error goes to that of
+// the test. The cleanup of tb kills the program. On Linux it also dies with the test binary.
 func Reexec(tb testing.TB, env ...string) *Program {
 	tb.Helper()
 	return Run(tb, exec.Command(os.Args[0]), env...)
 }
 
-// Run starts cmd with variables "NAME=value" added to the environment of the test binary. What
-// cmd prints, and how it ends, is as with Reexec, unless it has a Stderr of its own.
+// Run starts cmd with variables "NAME=value" added to the environment of the test binary. The output and the
+// end of cmd are as with Reexec, unless cmd has its own Stderr.
 func Run(tb testing.TB, cmd *exec.Cmd, env ...string) *Program {
 	tb.Helper()
 	cmd.Env = append(os.Environ(), env...)
@@ -67,12 +66,12 @@ func Run(tb testing.TB, cmd *exec.Cmd, env ...string) *Program {
 	return p
 }
 
-// Lines are what the program prints to standard output, line by line and
-// without the line's end. The channel is closed once the program has ended.
+// Lines are the lines of the program's standard output, without the line ends. The channel closes when the
+// program has ended.
 func (p *Program) Lines() <-chan string { return p.lines }
 
-// Line returns the next of Lines. A program that prints nothing for ten
-// seconds, or has ended, ends the test with a failure.
+// Line returns the next of Lines. If the program ends, or prints nothing for ten seconds, the test ends with
+// a failure.
 func (p *Program) Line() string {
 	p.tb.Helper()
 	select {
@@ -111,12 +110,11 @@ func (p *Program) Cont() {
 	}
 }
 
-// Kill ends the program with SIGKILL and returns once it is gone. It may be
-// called again.
+// Kill ends the program with SIGKILL, and returns when the program is gone. The caller may repeat Kill.
 func (p *Program) Kill() { p.proc.kill() }
 
-// Wait returns once the program has ended by itself. One that does not, or
-// that fails, ends the test with a failure.
+// Wait returns when the program has ended by itself. If the program fails or does not end, the test ends with
+// a failure.
 func (p *Program) Wait() {
 	p.tb.Helper()
 	select {

@@ -8,12 +8,10 @@ import (
 	"testing"
 )
 
-// Proxy is a TCP proxy in front of a server that passes bytes on unchanged
-// until a test asks for a fault. Faults apply to all its connections, the
-// present and the future ones, and several may be active at once. A request
-// chunk below is what one read from a client returns: usually one request, or
-// several that the client has pipelined. All methods may be called from
-// several goroutines at once.
+// Proxy is a TCP proxy in front of a server. It passes bytes on unchanged until a test asks for a fault. A
+// fault applies to all present and future connections, and several faults may be active at once. A request
+// chunk is the result of one read from a client: usually one request, or several pipelined requests. Several
+// goroutines may call all methods at once.
 type Proxy struct {
 	target   string
 	listener net.Listener
@@ -31,17 +29,16 @@ type Proxy struct {
 	held    int
 }
 
-// NewProxy starts a proxy in front of the address target. It connects to the
-// target anew for each connection of a client, and closes the client's when
-// it cannot. The cleanup of tb closes all connections and stops the proxy.
+// NewProxy starts a proxy in front of the address target. For each connection of a client, the proxy opens a
+// connection to the target. If that fails, the proxy closes the client's connection. The cleanup of tb closes
+// all connections and stops the proxy.
 func NewProxy(tb testing.TB, target string) *Proxy {
 	tb.Helper()
 	listener, err := net.Listen("tcp4", address(0))
 	if err != nil {
 		tb.Fatalf("proxy of %s: %v", target, err)
 	}
-	// The cleanup functions of a test may still connect, and by then the
-	// test's context is done.
+	// The cleanup functions of a test may still connect after the test's context has ended.
 	dialing, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	p := &Proxy{target: target, listener: listener, dialing: dialing, links: make(map[*link]struct{})}
 	p.running.Go(p.accept)

@@ -17,7 +17,7 @@ const (
 	sentinelSet    = "env" // name of the primary among the sentinels
 )
 
-// Sentinel is a primary with a replica, and three sentinels that watch them.
+// Sentinel is a primary with a replica, and three sentinels that watch both.
 type Sentinel struct {
 	Primary   *Server // at the start; after Failover it is dead
 	Replica   *Server // at the start; after Failover it is the primary
@@ -26,10 +26,9 @@ type Sentinel struct {
 	engine Engine
 }
 
-// StartSentinel starts a primary, a replica and their sentinels. It returns
-// them once the replica is in sync and every sentinel knows all the others. The
-// processes are like those of Engine.Start, and the cleanup of tb kills them.
-// What does not work within a minute ends the test with a failure.
+// StartSentinel starts a primary, a replica and their sentinels. It returns them when the replica is in sync
+// and every sentinel knows all others. The processes are as Engine.Start makes them. The cleanup of tb kills
+// them. What does not work within a minute ends the test with a failure.
 func (e Engine) StartSentinel(tb testing.TB) *Sentinel {
 	tb.Helper()
 	pair := e.StartPair(tb)
@@ -44,8 +43,7 @@ func (e Engine) StartSentinel(tb testing.TB) *Sentinel {
 	return s
 }
 
-// Option returns the options of a client that asks the sentinels for the
-// primary.
+// Option returns the options of a client that asks the sentinels for the primary.
 func (s *Sentinel) Option() rueidis.ClientOption {
 	option := rueidis.ClientOption{Sentinel: rueidis.SentinelOption{MasterSet: sentinelSet}}
 	for _, sentinel := range s.Sentinels {
@@ -54,18 +52,18 @@ func (s *Sentinel) Option() rueidis.ClientOption {
 	return option
 }
 
-// Client returns a new client with Option changed by opts in their order. The
-// cleanup of tb closes the client.
+// Client returns a new client with the options of Option. The opts change them, in their order. The cleanup
+// of tb closes the client.
 func (s *Sentinel) Client(tb testing.TB, opts ...func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
 	return newClient(tb, s.Option(), opts)
 }
 
-// Failover kills the primary and returns once the replica has taken its place
-// and all sentinels say so. To call it again, Replace the dead one first.
+// Failover kills the primary. It returns when the replica has taken over and all sentinels say so. Before
+// another call, Replace the dead primary.
 func (s *Sentinel) Failover(tb testing.TB) {
 	tb.Helper()
-	// Before and after nobody is in a hurry, lest a busy machine look like a dead primary.
+	// Before and after, the timeout is long, so that a primary on a busy machine does not look dead.
 	s.hurry(tb, 500*time.Millisecond)
 	defer s.hurry(tb, pollTimeout)
 	s.Primary.Kill()
@@ -80,8 +78,8 @@ func (s *Sentinel) Failover(tb testing.TB) {
 	}
 }
 
-// Switch has a sentinel promote the replica although the primary works, as an operator does before it is
-// replaced. It returns once they have changed places.
+// Switch makes a sentinel promote the replica although the primary works. An operator does the same before a
+// replacement of the primary. Switch returns when the two have changed places.
 func (s *Sentinel) Switch(tb testing.TB) {
 	tb.Helper()
 	s.Sentinels[0].Do(tb, "SENTINEL", "FAILOVER", sentinelSet)
@@ -95,7 +93,7 @@ func (s *Sentinel) Switch(tb testing.TB) {
 	s.Primary, s.Replica = s.Replica, s.Primary
 }
 
-// hurry sets after how long without a reply a server counts as dead.
+// hurry sets how long a server may give no reply before it counts as dead.
 func (s *Sentinel) hurry(tb testing.TB, after time.Duration) {
 	tb.Helper()
 	for _, sentinel := range s.Sentinels {
@@ -104,14 +102,14 @@ func (s *Sentinel) hurry(tb testing.TB, after time.Duration) {
 	}
 }
 
-// Replace follows Failover: what was the replica is Primary from now on, and has a
-// new Replica, which is in sync and known to all sentinels when it returns.
+// Replace follows Failover. The old replica becomes Primary and gets a new Replica. Replace returns when the
+// new Replica is in sync and all sentinels know it.
 func (s *Sentinel) Replace(tb testing.TB) {
 	tb.Helper()
 	s.Primary, s.Replica = s.Replica, s.engine.Start(tb, "--repl-diskless-sync-delay", "0")
 	s.Replica.Follow(tb, s.Primary)
 	for _, sentinel := range s.Sentinels {
-		// They ask a primary for its replicas every ten seconds.
+		// By default a sentinel asks a primary for its replicas every ten seconds.
 		sentinel.Do(tb, "SENTINEL", "DEBUG", "INFO-PERIOD", "500")
 		sentinel.poll(tb, "the sentinel does not know the new replica",
 			[]string{"SENTINEL", "REPLICAS", sentinelSet},
@@ -119,7 +117,7 @@ func (s *Sentinel) Replace(tb testing.TB) {
 	}
 }
 
-// lists reports whether a healthy replica is among a sentinel's.
+// lists reports whether the replicas that a sentinel lists include a healthy one at addr.
 func lists(reply rueidis.RedisMessage, addr string) bool {
 	replicas, err := reply.ToArray()
 	return err == nil && slices.ContainsFunc(replicas, func(replica rueidis.RedisMessage) bool {
@@ -139,9 +137,9 @@ func (e Engine) startSentinel(tb testing.TB, primary *Server) *Server {
 	sentinel := e.start(tb, freePort, []string{"--sentinel"})
 	host, port := split(tb, primary.Addr())
 	sentinel.Do(tb, "SENTINEL", "MONITOR", sentinelSet, host, port, strconv.Itoa(sentinelQuorum))
-	// After it has stood still for two seconds it does nothing for another thirty.
+	// After a sentinel has stood still for two seconds, it does nothing for another thirty by default.
 	sentinel.Do(tb, "SENTINEL", "DEBUG", "TILT-PERIOD", "1000")
-	// A vote without a winner is repeated after twice that.
+	// The sentinels repeat a vote without a winner after twice the timeout.
 	sentinel.Do(tb, "SENTINEL", "SET", sentinelSet, "failover-timeout", "2000")
 	return sentinel
 }

@@ -11,9 +11,8 @@ import (
 
 const commandTimeout = 10 * time.Second
 
-// Server is one server process, standalone or a node of a Cluster. Its
-// methods may be called from several goroutines at once, but those that take
-// a testing.TB only from a goroutine that may end that test.
+// Server is one server process, standalone or a node of a cluster. Several goroutines may call its methods at
+// once. A method that takes a testing.TB may run only in a goroutine that may end that test.
 type Server struct {
 	tb      testing.TB
 	addr    string
@@ -28,29 +27,25 @@ type Server struct {
 // Addr returns the address of the server, "127.0.0.1:port".
 func (s *Server) Addr() string { return s.addr }
 
-// Option returns the options of a client of this server, with nothing but its
-// address set.
+// Option returns the options of a client of this server. Only the address is set.
 func (s *Server) Option() rueidis.ClientOption {
 	return rueidis.ClientOption{InitAddress: []string{s.addr}}
 }
 
-// Client returns a new client of the server with Option changed by opts in
-// their order. A test that goes through a Proxy sets InitAddress there. A
-// client of a cluster's node serves the whole cluster. The cleanup of tb closes
-// the client.
+// Client returns a new client of the server with the options of Option. The opts change them, in their order.
+// A test with a Proxy sets InitAddress in opts. The client of a node serves the whole cluster. The cleanup of
+// tb closes the client.
 func (s *Server) Client(tb testing.TB, opts ...func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
 	return newClient(tb, s.Option(), opts)
 }
 
-// Do runs one command on a client of its own, which no Proxy and no
-// option of the test affects, and returns its reply as RESP2 has it. A nil
-// reply is a reply.
-// An error ends the test with a failure, and so does a server that does not
-// answer within ten seconds.
+// Do runs one command on its own client, which no Proxy and no option of the test affects. It returns the
+// reply in the form of RESP2, which may be nil. An error ends the test with a failure. No answer within ten
+// seconds does too.
 func (s *Server) Do(tb testing.TB, args ...string) rueidis.RedisMessage {
 	tb.Helper()
-	// A cleanup function may call Do, and by then the test's context is done.
+	// A cleanup function may call Do after the test's context has ended.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), commandTimeout)
 	defer cancel()
 	command := s.control.B().Arbitrary(args...).Build()
@@ -61,8 +56,8 @@ func (s *Server) Do(tb testing.TB, args ...string) rueidis.RedisMessage {
 	return reply
 }
 
-// Stop suspends the server with SIGSTOP: it keeps its connections and accepts
-// new ones, but answers nothing until Cont.
+// Stop suspends the server with SIGSTOP. Until Cont, the server keeps its connections and accepts new ones,
+// but answers nothing.
 func (s *Server) Stop() {
 	s.tb.Helper()
 	if err := s.process().stop(); err != nil {
@@ -70,8 +65,8 @@ func (s *Server) Stop() {
 	}
 }
 
-// Cont resumes a server that Stop has suspended. The server then runs the
-// requests that have arrived in the meantime.
+// Cont resumes a server that Stop has suspended. The server then runs the requests that have arrived
+// meanwhile.
 func (s *Server) Cont() {
 	s.tb.Helper()
 	if err := s.process().signal(continueSignal); err != nil {
@@ -79,13 +74,11 @@ func (s *Server) Cont() {
 	}
 }
 
-// Kill ends the server with SIGKILL and returns once the process is gone. It
-// may be called again.
+// Kill ends the server with SIGKILL, and returns when the process is gone. The caller may repeat Kill.
 func (s *Server) Kill() { s.process().kill() }
 
-// Restart starts a server that Kill has ended once more, at the same address
-// and with the same arguments and directory, and returns once it answers. It
-// has its data again if it was started with "--appendonly", "yes". A server
+// Restart starts a killed server again, and returns when the server answers. The address, the arguments and
+// the directory stay the same. The server has its data again if it runs with "--appendonly", "yes". A server
 // that does not answer within ten seconds ends the test with a failure.
 func (s *Server) Restart(tb testing.TB) {
 	tb.Helper()
@@ -101,7 +94,7 @@ func (s *Server) Restart(tb testing.TB) {
 		tb.Fatalf("restart %s: %v", s.addr, explain(err, s.logPath))
 	}
 	client.Close()
-	// Its own client may have noticed only now that its connection is gone.
+	// The server's own client may notice only now that its connection is gone.
 	s.poll(tb, "it does not answer after its restart", []string{"PING"},
 		func(rueidis.RedisMessage) bool { return true })
 }
@@ -121,8 +114,7 @@ func (s *Server) running() bool {
 	}
 }
 
-// A client that closes waits for its server, and a killed one keeps nobody
-// waiting.
+// A client that closes waits for its server. It does not wait for a killed server.
 func (s *Server) close() {
 	s.Kill()
 	s.control.Close()

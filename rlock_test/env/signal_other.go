@@ -2,8 +2,8 @@
 
 package env
 
-// missingSignal is a signal that os.Process refuses to send, so that a system
-// without job control fails the tests that need it and not the build.
+// missingSignal is a signal that os.Process refuses to send. On a system without job control, the tests that
+// need the signal fail, but the build works.
 type missingSignal string
 
 func (missingSignal) Signal() {}

@@ -12,16 +12,16 @@ import (
 	"github.com/rlock-go/toolkit/redislua"
 )
 
-// SlotMove is a slot on its way from one node of a cluster to another. Begin, Carry and
-// End are the three steps of the move, in this order.
+// SlotMove moves a slot from one node of a cluster to another. Begin, Carry and End are the three steps of
+// the move, in this order.
 type SlotMove struct {
 	Cluster  *Cluster
 	From, To *Server
-	Slot     string // its number
+	Slot     string // the number of the slot
 }
 
-// SplitSlot begins to move the slot of key, which must be one of the last node's, to the
-// first node, and moves the key itself. Until Carry the slot's keys are on two nodes.
+// SplitSlot begins to move the slot of key from the last node to the first node, and moves the key itself.
+// The last node must own the slot. Until Carry, the slot's keys are on two nodes.
 func SplitSlot(t testing.TB, c *Cluster, key string) *SlotMove {
 	t.Helper()
 	m := &SlotMove{Cluster: c, From: c.Nodes[2], To: c.Nodes[0], Slot: fmt.Sprint(redislua.Slot(key))}
@@ -31,15 +31,14 @@ func SplitSlot(t testing.TB, c *Cluster, key string) *SlotMove {
 	return m
 }
 
-// Begin has the old node send those who ask for keys that it does not have to the new
-// one.
+// Begin starts the move. The old node then sends a client that asks for a missing key to the new node.
 func (m *SlotMove) Begin(t testing.TB) {
 	t.Helper()
 	m.To.Do(t, "CLUSTER", "SETSLOT", m.Slot, "IMPORTING", nodeID(t, m.From))
 	m.From.Do(t, "CLUSTER", "SETSLOT", m.Slot, "MIGRATING", nodeID(t, m.To))
 }
 
-// Carry moves the keys that the old node still has, at least one.
+// Carry moves the keys that are left on the old node. There must be at least one.
 func (m *SlotMove) Carry(t testing.TB) {
 	t.Helper()
 	reply := m.From.Do(t, "CLUSTER", "GETKEYSINSLOT", m.Slot, "100")
@@ -50,8 +49,8 @@ func (m *SlotMove) Carry(t testing.TB) {
 	m.From.Do(t, append([]string{"MIGRATE", host, port, "", "0", "5000", "KEYS"}, keys...)...)
 }
 
-// CarryAll moves all keys of the slot, however many, also none. Scripts want all of their keys in one place,
-// so few come to the old node meanwhile; those that do are moved too.
+// CarryAll moves all keys of the slot, even if there are none. A script needs all its keys in one place, so
+// few keys come to the old node meanwhile. CarryAll moves these too.
 func (m *SlotMove) CarryAll(t testing.TB) {
 	t.Helper()
 	host, port := split(t, m.To.Addr())
@@ -66,9 +65,11 @@ func (m *SlotMove) CarryAll(t testing.TB) {
 	}
 }
 
-// End gives the slot to the new node, and returns when each node has heard with which epoch it owns it. A
-// node that had not, and that the slot came back to soon, would own it with an older epoch. It would then
-// give the slot up for a late message of the other, and delete its keys.
+// End gives the slot to the new node. It returns when each node knows the epoch with which the new node owns
+// the slot.
+//
+// A node that does not know the epoch is in danger if the slot soon moves back to it. The node then owns the
+// slot with an older epoch. On a late message of the other node it gives the slot up, and deletes its keys.
 func (m *SlotMove) End(t testing.TB) {
 	t.Helper()
 	id := nodeID(t, m.To)
@@ -88,8 +89,8 @@ func (m *SlotMove) End(t testing.TB) {
 	}
 }
 
-// epochIn reads the epoch of a node in CLUSTER NODES, of which a line has: id, address, flags, primary,
-// ping, pong, epoch … It returns 0 for none.
+// epochIn reads the epoch of a node in CLUSTER NODES. A line has: id, address, flags, primary, ping, pong,
+// epoch … It returns 0 if the node is missing.
 func epochIn(nodes, id string) int {
 	for line := range strings.Lines(nodes) {
 		if fields := strings.Fields(line); len(fields) > 6 && fields[0] == id {
@@ -100,7 +101,7 @@ func epochIn(nodes, id string) int {
 	return 0
 }
 
-// FirstOwner returns which of the nodes of a cluster that has just started owns the slot of a key.
+// FirstOwner returns which node of a new cluster owns the slot of a key.
 func FirstOwner(key string) int {
 	slot, i := int(redislua.Slot(key)), 0
 	for firstSlot(i+1) <= slot {

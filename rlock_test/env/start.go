@@ -26,19 +26,20 @@ var (
 	errExited    = errors.New("the server exited")
 )
 
-// Start starts a standalone server of the first of Engines, see Engine.Start.
+// Start starts a standalone server of the first of Engines. See Engine.Start.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
 	return Engines(tb)[0].Start(tb, args...)
 }
 
-// Start starts a standalone server and returns it once it answers. It listens
-// on a free port of 127.0.0.1, works in a temporary directory, persists
-// nothing and allows the DEBUG command. args are further server arguments,
-// for example "--maxmemory", "1mb", and win over those of Start; they must
-// leave the port and the access of the default user alone. The cleanup of tb
-// kills the server. A server that does not answer within ten seconds ends the
-// test with a failure that shows the server's log.
+// Start starts a standalone server, and returns it when the server answers. The server listens on a free port
+// of 127.0.0.1, works in a temporary directory, persists nothing and allows the DEBUG command.
+//
+// args are more server arguments, for example "--maxmemory", "1mb". They override those of Start. They must
+// not change the port or the access of the default user.
+//
+// The cleanup of tb kills the server. A server that does not answer within ten seconds ends the test with a
+// failure that shows the server's log.
 func (e Engine) Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
 	return e.start(tb, freePort, args)
@@ -93,7 +94,7 @@ func (e Engine) arguments(port int, dir string) []string {
 	return args
 }
 
-// await returns a client of the server once it answers.
+// await returns a client of the server when the server answers.
 func (s *Server) await() (rueidis.Client, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
@@ -112,9 +113,9 @@ func (s *Server) await() (rueidis.Client, error) {
 	}
 }
 
-// connect compares process ids because a server of another test may have
-// taken the port, and answers in place of the one that is about to fail. The
-// client speaks RESP2, in which INFO is plain text without a format prefix.
+// connect compares process ids, because the server of another test may have taken the port. That server would
+// answer in place of the server that fails to start. The client speaks RESP2, in which INFO is plain text
+// without a format prefix.
 func (s *Server) connect(ctx context.Context) (rueidis.Client, error) {
 	option := s.Option()
 	option.ForceSingleClient = true

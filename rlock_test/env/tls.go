@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// StartWithTLS starts a server as Start does. It returns the address at which the server speaks
-// TLS, and the file of the authority that has signed its certificate, which is for 127.0.0.1.
+// StartWithTLS starts a server as Start does. It returns the address for TLS, and the file of the authority
+// that has signed the server's certificate. The certificate is for 127.0.0.1.
 func (e Engine) StartWithTLS(tb testing.TB) (address, authority string) {
 	tb.Helper()
 	dir := tb.TempDir()
@@ -43,8 +43,8 @@ func (e Engine) StartWithTLS(tb testing.TB) (address, authority string) {
 	return "", ""
 }
 
-// Certificate makes a key pair for 127.0.0.1 with this name that issuer has signed, or without an
-// issuer an authority that has signed itself. It writes both into dir as PEM: name.crt and name.key.
+// Certificate makes a key pair with this name for 127.0.0.1, signed by issuer. Without an issuer, it makes an
+// authority that signs itself. Certificate writes name.crt and name.key into dir, as PEM.
 func Certificate(tb testing.TB, dir, name string, issuer *tls.Certificate) *tls.Certificate {
 	tb.Helper()
 	made, err := certificate(dir, name, issuer)

@@ -13,8 +13,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock"
 )
 
-// Soon waits for something that is about to happen, for ten seconds at most: longer than
-// a busy machine can take. what says what did not happen. It calls condition in the goroutine of its caller.
+// Soon waits until condition is true, for ten seconds at most. A busy machine needs less. what says what did
+// not happen. Soon calls condition in the goroutine of its caller.
 func Soon(t testing.TB, condition func() bool, what string) {
 	t.Helper()
 	for p := newPatience(10 * time.Second); !condition(); {
@@ -25,8 +25,8 @@ func Soon(t testing.TB, condition func() bool, what string) {
 	}
 }
 
-// longestPause is what a pause between two looks counts at most: a machine that takes longer for it stands
-// still, or has many times as much to do as it can. Such time is nobody's fault who is waited for.
+// longestPause limits what a pause between two looks counts. If a pause takes longer, the machine stands
+// still or is overloaded. This time is not the fault of the code under test.
 const longestPause = 100 * time.Millisecond
 
 // patience is how long a test still waits.
@@ -37,8 +37,8 @@ type patience struct {
 
 func newPatience(limit time.Duration) *patience { return &patience{limit, time.Now()} }
 
-// over notes the time since the last look, and reports whether that was enough. What is waited for is looked
-// at once more between the end of the time and this answer.
+// over counts the time since the last look, and reports whether the time is over. The caller looks once more
+// after the time has ended and before over returns true.
 func (p *patience) over() bool {
 	if p.left <= 0 {
 		return true
@@ -49,7 +49,7 @@ func (p *patience) over() bool {
 	return false
 }
 
-// arrives returns what comes on a channel, and false if nothing does within limit.
+// arrives returns what comes on a channel, or false if nothing comes within limit.
 func arrives[T any](from <-chan T, limit time.Duration) (v T, ok bool) {
 	look := time.NewTicker(longestPause / 2)
 	defer look.Stop()
@@ -65,8 +65,8 @@ func arrives[T any](from <-chan T, limit time.Duration) (v T, ok bool) {
 	}
 }
 
-// Deadline returns a context whose deadline is exceeded when the test calls exceed, at just the
-// moment that the test is about. A deadline by the clock may come before that on a busy machine.
+// Deadline returns a context whose deadline passes when the test calls exceed, at exactly the moment that the
+// test is about. On a busy machine, a deadline by the clock may pass before this moment.
 func Deadline(parent context.Context) (ctx context.Context, exceed func()) {
 	d := &deadline{Context: parent, done: make(chan struct{})}
 	return d, sync.OnceFunc(func() { close(d.done) })
@@ -77,10 +77,10 @@ type deadline struct {
 	done chan struct{}
 }
 
-// Done is that of context.Context.
+// Done is Done of context.Context.
 func (d *deadline) Done() <-chan struct{} { return d.done }
 
-// Err is that of context.Context.
+// Err is Err of context.Context.
 func (d *deadline) Err() error {
 	select {
 	case <-d.done:
@@ -90,7 +90,7 @@ func (d *deadline) Err() error {
 	}
 }
 
-// Together runs f(0) to f(n-1) at once and returns their errors joined.
+// Together runs f(0) to f(n-1) at the same time, and returns their errors joined.
 func Together(n int, f func(i int) error) error {
 	failed := make([]error, n)
 	var group sync.WaitGroup
@@ -101,21 +101,20 @@ func Together(n int, f func(i int) error) error {
 	return errors.Join(failed...)
 }
 
-// AwaitWaiting waits until n acquisitions of the Locker wait for a lock.
+// AwaitWaiting waits until n acquisitions of the Locker wait for locks.
 func AwaitWaiting(t testing.TB, locker *rlock.Locker, n int64) {
 	t.Helper()
 	Soon(t, func() bool { return locker.Stats().Waiting == n }, "they stand in line")
 }
 
-// WithoutTimes returns the counts of s, without what depends on how long something took.
+// WithoutTimes returns s without the counts that depend on how long something took.
 func WithoutTimes(s rlock.Stats) rlock.Stats {
 	s.Waited, s.OldestWait, s.Waits, s.Holds = 0, 0, rlock.Histogram{}, rlock.Histogram{}
 	return s
 }
 
-// AwaitEnd waits for the end of a lock, for ten seconds at most: the next extension of
-// the lock must be further away, so that the end is noticed without it. why is what the
-// cause of the lock's Context must match.
+// AwaitEnd waits for the end of a lock, for ten seconds at most. The next extension of the lock must be
+// further away, so that the end shows without it. The cause of the lock's Context must match why.
 func AwaitEnd(t testing.TB, lock *rlock.Lock, why error) {
 	t.Helper()
 	if _, ended := arrives(lock.Context().Done(), 10*time.Second); !ended {
@@ -125,8 +124,8 @@ func AwaitEnd(t testing.TB, lock *rlock.Lock, why error) {
 	require.Error(t, lock.Err())
 }
 
-// Expire makes the lease of a lock end soon and waits for its end. The answer to the extension may come
-// after that.
+// Expire makes the lease of a lock end soon, and waits for the end. The answer to the extension may come
+// after the end.
 func Expire(t testing.TB, lock *rlock.Lock) {
 	t.Helper()
 	if err := lock.Extend(t.Context(), 50*time.Millisecond); err != nil {
@@ -136,8 +135,7 @@ func Expire(t testing.TB, lock *rlock.Lock) {
 	AwaitEnd(t, lock, rlock.ErrExpired)
 }
 
-// AwaitCached waits until Check answers from the client's cache that somebody holds the
-// key.
+// AwaitCached waits until Check answers from the client's cache that the key has a holder.
 func AwaitCached(t testing.TB, locker *rlock.Locker, key string) {
 	t.Helper()
 	Soon(t, func() bool {
@@ -147,8 +145,8 @@ func AwaitCached(t testing.TB, locker *rlock.Locker, key string) {
 	}, "the cache knows the holder")
 }
 
-// Surfaces checks that call, which may wait for a lock for as long as its context lasts,
-// ends at once with the server's error of that text.
+// Surfaces checks that call ends at once with the server's error with this text. call may wait for a lock
+// until its context ends.
 func Surfaces(t testing.TB, text string, call func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -162,15 +160,15 @@ func Surfaces(t testing.TB, text string, call func(ctx context.Context) error) {
 	require.ErrorAs(t, err, &server)
 }
 
-// Receive returns what arrives on a channel, or the zero value if it is closed. What does not arrive within a
-// minute ends the test with a failure: a test that waits longer than that waits for what will not happen. It
-// is called in the goroutine of the test.
+// Receive returns what arrives on a channel, or the zero value if the channel is closed. If nothing arrives
+// within a minute, it ends the test with a failure. Call Receive in the goroutine of the test.
 func Receive[T any](t testing.TB, from <-chan T) (v T) {
 	t.Helper()
 	return ReceiveWithin(t, time.Minute, from)
 }
 
-// ReceiveWithin is Receive with another limit, for a test of something that comes later too, by other means.
+// ReceiveWithin is Receive with another limit, for a test in which the same thing also comes later by other
+// means.
 func ReceiveWithin[T any](t testing.TB, limit time.Duration, from <-chan T) (v T) {
 	t.Helper()
 	v, ok := arrives(from, limit)
@@ -180,13 +178,14 @@ func ReceiveWithin[T any](t testing.TB, limit time.Duration, from <-chan T) (v T
 	return v
 }
 
-// Gate stops another goroutine where the test wants it, such as a Fault before or after its command has run.
+// Gate stops another goroutine where the test wants it, such as a Fault before or after its command runs.
 type Gate struct {
 	reached, opened chan struct{}
 	reach, open     func()
 }
 
-// NewGate returns a closed Gate. The cleanup of t opens it, so that a test that fails stops nobody for good.
+// NewGate returns a closed Gate. The cleanup of t opens the Gate, so that a failed test leaves no goroutine
+// behind the Gate.
 func NewGate(t testing.TB) *Gate {
 	g := &Gate{reached: make(chan struct{}), opened: make(chan struct{})}
 	g.reach, g.open = sync.OnceFunc(func() { close(g.reached) }), sync.OnceFunc(func() { close(g.opened) })
@@ -200,15 +199,15 @@ func (g *Gate) Pass() {
 	<-g.opened
 }
 
-// Await returns when somebody stands before the Gate, or has passed it. If nobody comes within a minute, the
-// test ends with a failure.
+// Await returns when a goroutine stands before the Gate, or has passed it. If no goroutine comes within a
+// minute, the test ends with a failure.
 func (g *Gate) Await(t testing.TB) {
 	t.Helper()
 	Receive(t, g.reached)
 }
 
-// Reached is closed when somebody stands before the Gate, or has passed it.
+// Reached closes when a goroutine stands before the Gate, or has passed it.
 func (g *Gate) Reached() <-chan struct{} { return g.reached }
 
-// Open lets everybody pass. It may be called again.
+// Open lets all goroutines pass. The test may repeat Open.
 func (g *Gate) Open() { g.open() }

@@ -15,7 +15,7 @@ import (
 	"github.com/rlock-go/toolkit/gen"
 )
 
-// Words are the words of a script's call, in the order of the script's header.
+// Words are the words of a call of a script, in the order of the script's header.
 type Words struct {
 	Script     string // the method of gen.Scripts, such as Wait
 	SHA1       string
@@ -23,7 +23,7 @@ type Words struct {
 }
 
 // WordsOf returns the words that the bindings make of params, such as a gen.WaitParams. An argument that the
-// test does not name has its zero value. WordsOf sends nothing: the client only builds the command.
+// test does not name has its zero value. The client only builds the command, and sends nothing.
 func WordsOf(tb testing.TB, client rueidis.Client, params any) Words {
 	tb.Helper()
 	name, is := strings.CutSuffix(reflect.TypeOf(params).Name(), "Params")
@@ -62,7 +62,7 @@ func Decode[P, R any](
 	return call(context.Background(), &replayer{client, reply}, params)
 }
 
-// replayer is a client that has a reply already.
+// replayer is a client that already has a reply.
 type replayer struct {
 	rueidis.Client
 	reply rueidis.RedisResult
