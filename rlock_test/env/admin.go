@@ -12,12 +12,12 @@ import (
 	"github.com/rlock-go/toolkit/rlock/rlockadmin"
 )
 
-// admins has the Admin of each Locker that a test has asked for one. An Admin stays until the Locker is
-// garbage.
+// admins has the Admin of each Locker that a test has asked for one. An Admin stays until the garbage
+// collector removes the Locker.
 var admins sync.Map
 
-// Admin returns the Admin of the server of a Locker. The keys of the Admin are those of the server, so they
-// include the prefix of the Locker.
+// Admin returns the Admin of the server of a Locker. The Admin takes keys as the server has them, with the
+// prefix of the Locker.
 func Admin(l *rlock.Locker) *rlockadmin.Admin {
 	key := weak.Make(l)
 	if admin, is := admins.Load(key); is {

@@ -102,8 +102,8 @@ func (l *link) sleepUntil(due time.Time) bool {
 	}
 }
 
-// A failed write is left to the other direction. The other direction sees the end of the connection after
-// everything that the peer has sent.
+// deliverRequest leaves a failed write to the other direction. The other direction sees the end of the
+// connection after everything that the peer has sent.
 func (l *link) deliverRequest(data []byte) bool {
 	if !l.passHolds(data) {
 		return false

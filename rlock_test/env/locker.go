@@ -119,8 +119,9 @@ func MustLock(t testing.TB) func(*rlock.Lock, error) *rlock.Lock {
 // ErrorOf returns the error of a call whose result the test does not use.
 func ErrorOf(_ any, err error) error { return err }
 
-// SameLocks checks that got has the locks of want, in any order. It does not use an assertion on the locks. A
-// failed assertion would print the locks, and so read them while other goroutines change them.
+// SameLocks checks that got has the locks of want, in any order. It compares the keys and the addresses of
+// the locks. An assertion on the locks would print them on a failure, and so read them while other goroutines
+// change them.
 func SameLocks(t testing.TB, want, got []*rlock.Lock, about ...any) {
 	t.Helper()
 	names := func(locks []*rlock.Lock) []string {

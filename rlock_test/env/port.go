@@ -30,9 +30,10 @@ const (
 	firstClaim = firstPort - processes
 )
 
-// drawn are the ports that this process has drawn, in their order. The process draws the ports of dead
-// servers again only when it finds no others, the oldest first. Other processes do not draw them. The reason
-// is a client that a test leaves behind: the client must not reach the server of another test.
+// drawn are the ports that this process has drawn, in their order. A test may leave a client without its
+// server, and this client must not reach the server of another test. So the process draws the ports of dead
+// servers again only when it finds no others, the oldest first. A process with another place does not draw
+// them.
 var drawn = struct {
 	sync.Mutex
 	ports map[int]bool

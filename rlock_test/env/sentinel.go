@@ -60,7 +60,7 @@ func (s *Sentinel) Client(tb testing.TB, opts ...func(*rueidis.ClientOption)) ru
 }
 
 // Failover kills the primary. It returns when the replica has taken over and all sentinels say so. Before
-// another call, Replace the dead primary.
+// another Failover, call Replace.
 func (s *Sentinel) Failover(tb testing.TB) {
 	tb.Helper()
 	// Before and after, the timeout is long, so that a primary on a busy machine does not look dead.

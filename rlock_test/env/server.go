@@ -41,8 +41,8 @@ func (s *Server) Client(tb testing.TB, opts ...func(*rueidis.ClientOption)) ruei
 }
 
 // Do runs one command on its own client, which no Proxy and no option of the test affects. It returns the
-// reply in the form of RESP2, which may be nil. An error ends the test with a failure. No answer within ten
-// seconds does too.
+// reply in the form of RESP2. A nil reply is a reply. An error, or no answer within ten seconds, ends the
+// test with a failure.
 func (s *Server) Do(tb testing.TB, args ...string) rueidis.RedisMessage {
 	tb.Helper()
 	// A cleanup function may call Do after the test's context has ended.

@@ -13,8 +13,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock"
 )
 
-// Soon waits until condition is true, for ten seconds at most. A busy machine needs less. what says what did
-// not happen. Soon calls condition in the goroutine of its caller.
+// Soon waits until condition is true, for ten seconds at most. That is longer than a busy machine can take.
+// what says what did not happen. Soon calls condition in the goroutine of its caller.
 func Soon(t testing.TB, condition func() bool, what string) {
 	t.Helper()
 	for p := newPatience(10 * time.Second); !condition(); {
@@ -25,8 +25,8 @@ func Soon(t testing.TB, condition func() bool, what string) {
 	}
 }
 
-// longestPause limits what a pause between two looks counts. If a pause takes longer, the machine stands
-// still or is overloaded. This time is not the fault of the code under test.
+// longestPause limits how much of a pause between two looks counts. If a pause takes longer, the machine
+// stands still or is overloaded. This extra time is not the fault of the code under test.
 const longestPause = 100 * time.Millisecond
 
 // patience is how long a test still waits.
@@ -145,8 +145,8 @@ func AwaitCached(t testing.TB, locker *rlock.Locker, key string) {
 	}, "the cache knows the holder")
 }
 
-// Surfaces checks that call ends at once with the server's error with this text. call may wait for a lock
-// until its context ends.
+// Surfaces checks that call ends at once with an error of the server, and that the error contains text. call
+// may wait for a lock until its context ends.
 func Surfaces(t testing.TB, text string, call func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
