@@ -5,7 +5,8 @@
 //
 // The commands make quick, test, ci and test-all each run a set of steps.
 //
-//   - After a step that fails, the other steps still run. A test that fails shows at once.
+//   - After a step that fails, the other steps still run.
+//   - A test that fails shows at once.
 //   - A skipped test is a failure. The exception is a test that a smaller set leaves to make test-all, with
 //     env.Long.
 //   - A server in RLOCK_SERVERS that no test ran on is a failure.
@@ -13,21 +14,22 @@
 //
 // If a test fails while the machine stands still, the suite runs the test again, alone and at most twice. The
 // summary names the test. Leases end while the machine stands still, as they must, so the test sees what it
-// did not expect. A virtual machine stands still when its host has no processor for it. One virtual machine
-// lost half of an hour in this way, a second and more at a time. A test that fails while the machine runs
-// does not run again.
+// did not expect. Virtual machines stand still when their host has no processor for them. They have lost half
+// of an hour in this way, a second and more at a time. A test that fails while the machine runs does not run
+// again.
 //
 // A fuzzer takes no seed, so its findings are chance. Two things are not chance:
 //
 //   - Every committed case runs in the race step, as a test.
 //   - In make test-all, each fuzzer begins with the committed cases alone.
 //
-// By default go test also begins with the cases of earlier runs in the build cache of the machine. A change
+// By itself, go test would also begin with the cases that earlier runs have left in the build cache. A change
 // would then fail or pass for cases that the repository does not have. The cached cases would take the time
 // of new cases. Only make fuzz, for long runs, uses the cache.
 //
-// The suite prints a case that fails, because the file of the case may vanish with the machine. The case is a
-// defect of the tested code or of the test, whichever change caused it: fix the defect, and commit the case.
+// The suite prints a case that fails, because the file of the case may vanish with the machine. The case
+// shows a defect of the tested code or of the test, whichever change caused it. Fix the defect, and commit
+// the case.
 package main
 
 import (
