@@ -1,89 +1,117 @@
-// Package chaos looks for mistakes of rlock in long random histories: locks are
-// taken, held, extended, checked and released in several processes at once, while
-// servers, networks and processes fail.
+// Package chaos looks for mistakes of rlock in long random histories. Several processes
+// acquire, hold, extend, check and release locks at the same time. Meanwhile servers,
+// networks and processes fail.
 //
 //	make chaos DURATION=30m SEED=1
 //
 // # A run
 //
-// A run is a sequence of rounds, a quarter of a minute each. Every round is drawn from
-// the run's seed and its number; what it prints first is the command that repeats it
-// alone. The same seed draws the same faults and the same operations, but the machine
-// interleaves them anew each time, so a mistake may take some repetitions to show again.
+// A run is a sequence of rounds. A round takes a quarter of a minute. The run's seed and
+// the round's number decide the faults and the operations of a round. A round first
+// prints the command that repeats this round alone. The machine interleaves the
+// operations anew in each repetition, so a mistake may need several repetitions to show
+// again.
 //
-// A round starts servers of one engine in one topology, and three processes, which are
-// this test binary once more. In each, two lockers (they are told of changes by the
-// server, or poll, or never hand on a token) have five workers each. A worker draws
-// its operations: all ways to acquire one key or a set, for itself or with others (as a reader, or with
-// one or two permits), a lock that becomes a share, leases of 50 ms to 3 s, extended
-// automatically, by hand or not at all, writes to a resource that checks fences, checks,
-// and releases: at once, late, or never. What a worker does, it writes down as a line
-// for its parent, with readings of the machine's monotonic clock, which all processes
-// share.
+// A round starts servers of one engine in one topology, and three processes. Each process
+// is another run of this test binary and has two Lockers of different kinds:
 //
-// Some rounds have crowds besides: 64 more callers in each locker, all of whom take a lock at the
-// same moment, four times a second, and give it up. So their calls go together in one script, and what is
-// lost, refused or given up is that of many callers at once. TestCrowds has such rounds in any case, and
-// TestMixedUpAnswersAreFound shows that a combiner that mixes up two answers is found.
+//   - a Locker that the server tells of changes
+//   - a Locker that polls
+//   - a Locker that hands on no token
+//
+// Each Locker has five workers. A worker draws its operations:
+//
+//   - It acquires one key or a set. All ways to acquire occur.
+//   - It takes the whole lock, a reader's share, or one or two permits. A whole lock may
+//     become a share.
+//   - Its leases last 50 ms to 3 s. The Locker extends them, or the worker, or nobody.
+//   - It writes to a resource that checks fences, and it checks its lock.
+//   - It releases at once, late, or never.
+//
+// A worker writes a line to its parent for each operation. The line has readings of the
+// machine's monotonic clock, which all processes share.
+//
+// Some rounds also have crowds: 64 more callers in each Locker. Four times a second all
+// of them take a lock at the same moment and then give it up. rlock sends their calls
+// together in one script, so one fault or one refusal concerns many callers at once.
+// TestCrowds always has crowds. TestMixedUpAnswersAreFound shows that the checks find a
+// combiner that mixes up two answers.
 //
 // # Topologies and faults
 //
-// One server that persists everything before it answers: it is killed and restarted,
-// stopped, and paused, loses its scripts and its clients; the network of a process
-// is cut, slow or silent, drops replies or holds requests back. This keeps the data: all
-// that rlock promises must hold.
+// One server that persists every write before it answers. These faults keep the data, so
+// all promises of rlock must hold:
 //
-// A primary with sentinels, and a cluster: a primary is killed after its replica has
-// missed the last writes. A server that forgets: it is flushed and restarted without its
-// data, or its clock is stepped. This loses locks: holders of one key may overlap, which
-// is counted, but fences must still increase.
+//   - The server is killed and restarted, stopped, or paused.
+//   - The server loses its scripts or its clients.
+//   - The network of a process is cut, slow or silent, drops replies, or holds requests
+//     back.
 //
-// A cluster whose slots move: from primary to primary and back, under load, where a move stands still
-// before its keys have gone, or after. This keeps the data. (Slots move also where a primary is killed.)
+// A cluster whose slots move. Slots move from primary to primary and back, under load. A
+// move stands still for a while before or after its keys have gone. This keeps the data.
 //
-// In all of them, processes are stopped for longer than leases, or killed.
+// A primary with sentinels, and a cluster. A primary is killed after its replica has
+// missed the last writes. In the cluster, slots move too. This loses locks.
+//
+// A server that forgets. It is flushed and restarted without its data, or its clock is
+// stepped. This loses locks.
+//
+// Where locks are lost, holders of one key may overlap. The report counts the overlaps.
+// Fences must still increase.
+//
+// In all topologies, processes are killed, or stopped for longer than leases.
 //
 // # Checks
 //
-// After all rounds: fences of a key increase in the order of its grants, and no two are
-// equal; every locker soon has every key again; no key stays, or has a longer lease than
-// was asked for; no goroutine and no connection is left; the race detector has reported nothing in any of
-// the processes, the killed ones too.
+// After every round:
 //
-// Where the data was kept:
+//   - The fences of a key increase in the order of its grants. No two are equal.
+//   - Every Locker soon gets every key again.
+//   - No key stays. No lease is longer than its caller asked for.
+//   - No goroutine and no connection is left.
+//   - The race detector has reported nothing in any process, even in a killed one.
 //
-//   - two holders: no holder got a lock back from acquiring it while another one's
-//     Err was still nil.
-//   - valid write refused: the resource took every write of a holder that was valid
-//     before and after.
-//   - lost too early: nobody was told ErrLost before the Deadline.
-//   - no order: there is an order in which one server can have run all operations on
-//     a key, each between its call and its return. Leases end in it at times when they
-//     may. A grant needs a free key, an extension its own, ErrHeld somebody's; a
-//     refusal counts only where no acquisition of unknown outcome may have been that
-//     somebody. A key for which the search takes too long is counted as undecided.
+// Where the data was kept, these are violations:
 //
-// A lock passes from holder to holder within a process together with its token, so
-// holders are told apart by process and acquisition.
+//   - two holders: an acquisition returned a lock while the Err of another holder was
+//     still nil.
+//   - valid write refused: the resource refused a write of a holder that was valid before
+//     and after the write.
+//   - lost too early: a holder was told ErrLost before the Deadline.
+//   - no order: no order explains the operations on a key.
 //
-// Some keys are shared: by readers, or by holders of two or three permits, beside those who want the
-// whole lock, and a few callers who name another limit or share the key in another way. The checks know that:
+// The last check looks for an order in which one server can have run all operations on a
+// key, each between its call and its return:
 //
-//   - two holders: one who has the whole lock is alone, and readers and holders of permits exclude each other.
+//   - A lease ends at some time at which it may end.
+//   - A grant needs a free key. An extension needs a key of its own holder. ErrHeld needs
+//     another holder.
+//   - A refusal does not count where an acquisition of unknown outcome may have had the
+//     key.
+//   - A key counts as undecided if the search takes too long.
 //
-//   - too many permits: those that are valid at once are never more than the highest limit that one of them names.
+// Within a process, a lock passes from holder to holder together with its token. So the
+// checks tell holders apart by process and acquisition.
 //
-//   - fences: those who share a key in one phase have one fence, which is larger than that of every
-//     holder before the phase. Where data is lost, the server may have an earlier phase back: who shares
-//     the key then has the fence of that, but never that of one who had the whole lock.
+// Several callers share some keys, as readers or as holders of two or three permits. Other
+// callers want the whole lock of these keys. A few callers name another limit, or share
+// the key in another way. The checks of shared keys differ:
 //
-//   - no order: a share is granted while the key is free or shared in this way and enough permits are
-//     left by its own limit, and is refused only where nobody waits for the key, because one who waits stops those who
-//     come later.
+//   - two holders: a holder of the whole lock is alone. Readers and holders of permits
+//     exclude each other.
+//   - too many permits: the permits that are valid at once never exceed the highest limit
+//     that one of their holders names.
+//   - fences: the holders that share a key in one phase have one fence. The fence is
+//     larger than that of every holder before the phase. A server that loses data may
+//     return to an earlier phase and its fence. Even then the fence is never that of a
+//     holder of the whole lock.
+//   - no order: a share needs a key that is free, or shared in the same way with enough
+//     permits left by the share's own limit. The check judges a refused share only on
+//     keys for which nobody waits, because a waiter stops later callers.
 //
-// With make chaos TOPOLOGY=cluster, only rounds on clusters run.
-// With make chaos SHARING=90, nine of ten operations are about those keys, in place of three.
+// make chaos TOPOLOGY=cluster runs only rounds on clusters. make chaos SHARING=90 makes
+// nine of ten operations concern shared keys. Without SHARING, three of ten do.
 //
-// The checks have tests of their own: histories told by hand, and lock services of a
-// page's length that are right, or wrong in one of the usual ways.
+// The checks have tests of their own. Some tests tell a history by hand. Other tests run
+// lock services of a page's length that are right, or wrong in one of the usual ways.
 package chaos
