@@ -6,17 +6,18 @@ import (
 	"slices"
 )
 
-// checkFences finds grants whose fence is not larger than that of every grant of
-// the key that was returned before they were asked for. No two of a key are equal, but for those who
-// share it in one phase. Where data was lost, the server may have an earlier phase back, and who shares
-// the key then has the fence of that.
+// checkFences finds a grant whose fence is not larger than the fence of every earlier grant of the
+// key. An earlier grant returns before the acquisition of the later grant begins. Two grants of a
+// key have equal fences only if they share the key in one phase. A server that loses data may
+// return to an earlier phase. The grants that share the key then have the fence of the earlier
+// phase.
 func (h *history) checkFences(grants map[string][]*grant) (found []violation) {
 	for key, list := range grants {
 		byCall := slices.SortedFunc(slices.Values(list),
 			func(a, b *grant) int { return cmp.Compare(a.call, b.call) })
-		var largest *grant // of those that were returned already
+		var largest *grant // of the grants that have returned
 		seen := map[uint64][]*grant{}
-		next := 0 // in list, which is in the order of returns
+		next := 0 // index in list, which is in the order of returns
 		for _, g := range byCall {
 			for ; next < len(list) && list[next].from < g.call; next++ {
 				if largest == nil || list[next].fence > largest.fence {

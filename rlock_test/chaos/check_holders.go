@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// checkHolders finds holders of one key that were valid at the same time although one of them had the
-// whole lock, or they wanted it shared in different ways; and more permits than there are. It returns
-// how often that was. Only where the data was kept is it a violation.
+// checkHolders finds two kinds of overlaps of valid holders of one key. In the first kind, one
+// holder has the whole lock, or the holders share the key in different ways. In the second kind,
+// the holders have more permits than there are. checkHolders returns the number of overlaps. An
+// overlap is a violation only where the data was kept.
 func (h *history) checkHolders(grants map[string][]*grant) (overlaps int, found []violation) {
 	for key, list := range grants {
 		var valid []*grant
@@ -31,7 +32,7 @@ func (h *history) checkHolders(grants map[string][]*grant) (overlaps int, found 
 	return overlaps, found
 }
 
-// beside returns what is wrong when a grant begins while others are valid.
+// beside returns what is wrong when a grant begins while other grants are valid.
 func (g *grant) beside(others []*grant) (v violation) {
 	permits, limit, names := g.share.Permits, g.share.Limit, ""
 	for _, other := range others {
@@ -43,7 +44,8 @@ func (g *grant) beside(others []*grant) (v violation) {
 		permits, limit = permits+other.share.Permits, max(limit, other.share.Limit)
 		names += fmt.Sprintf(" %v (%d)", other.owner, other.share.Permits)
 	}
-	// The last of them who was let in saw no more than its own limit. Which one that is, nobody knows.
+	// The last holder let in saw no more permits than its own limit. Nobody knows which holder was
+	// last.
 	if g.share.Limit > 0 && permits > limit {
 		return violation{check: "too many permits",
 			text: fmt.Sprintf("%v got %d of %d permits at %d, beside%s", g.owner, g.share.Permits, g.share.Limit,
@@ -52,8 +54,8 @@ func (g *grant) beside(others []*grant) (v violation) {
 	return violation{}
 }
 
-// checkWrites finds writes to the fenced resource that were refused although their
-// writer was valid before and after.
+// checkWrites finds writes that the fenced resource refused although the writer was valid before
+// and after the write.
 func (h *history) checkWrites() (refused int, found []violation) {
 	for _, e := range h.events {
 		if e.Kind != wrote || e.Outcome != "" || e.Accepted {
@@ -68,8 +70,8 @@ func (h *history) checkWrites() (refused int, found []violation) {
 	return refused, found
 }
 
-// checkLosses finds locks that were called lost before their lease was over, and
-// returns how many losses were noticed.
+// checkLosses finds locks that were reported lost before their lease ended. It returns the number
+// of losses that holders noticed.
 func (h *history) checkLosses() (losses int, found []violation) {
 	for _, e := range h.events {
 		if e.Outcome != lost {
@@ -85,10 +87,10 @@ func (h *history) checkLosses() (losses int, found []violation) {
 	return losses, found
 }
 
-// checkProgress finds keys that a locker could not have, or only late, although the
-// faults were over and nobody can have had them. It returns the longest wait.
+// checkProgress finds keys that a locker could not get, or got late, after the faults and after the
+// last owner. It returns the longest wait.
 func (h *history) checkProgress(grants map[string][]*grant) (longest time.Duration, found []violation) {
-	free := map[string]instant{} // from when on a key must be
+	free := map[string]instant{} // from this instant the key must be free
 	for key, list := range grants {
 		for _, g := range list {
 			free[key] = max(free[key], g.gone)

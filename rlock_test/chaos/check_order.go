@@ -11,20 +11,20 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// A key is free, or one owner's, or some share it. The order in which the server ran the operations
-// is not known, only the time between call and return of each; porcupine looks for
-// an order that fits. A lease that ends is an operation too, of nobody's, at some
-// time when it may have.
+// A key is free, or has one owner, or several owners share it. The history does not tell in which
+// order the server ran the operations. It tells only when each operation was called and returned.
+// porcupine looks for an order that fits. The end of a lease is also an operation, at some time at
+// which the lease may end.
 
 type operation int
 
 const (
-	take      operation = iota // what the owner wants of the key was free, and is the owner's
-	keep                       // the key was the owner's, and stays so
-	free                       // the key was the owner's, and is so no more
-	miss                       // the key was not the owner's
-	refuse                     // what the owner wants of the key was somebody's
-	mayExpire                  // the key is the owner's no more, if it was
+	take      operation = iota // what the owner wants of the key was free; now the owner has it
+	keep                       // the owner had the key, and keeps it
+	free                       // the owner had the key, and no longer has it
+	miss                       // the owner did not have the key
+	refuse                     // another owner had what the owner wants of the key
+	mayExpire                  // the owner does not have the key from here on, if it did
 )
 
 func (o operation) String() string {
@@ -38,8 +38,8 @@ type step struct {
 	share share
 }
 
-// holders are who has a key. A text has those who share it, because states must be comparable: sorted,
-// so that the order in which they came makes no difference.
+// holders are the owners of a key. The owners that share a key are one text, because states must be
+// comparable. The text is sorted, so the order in which the owners came makes no difference.
 type holders struct {
 	whole   owner
 	reads   bool
@@ -47,12 +47,12 @@ type holders struct {
 	sharers string
 }
 
-// name is the entry of one who shares a key, as long as every other one.
+// name is the entry of an owner that shares a key. All entries have the same length.
 func (s step) name() string {
 	return fmt.Sprintf("%04d/%08d*%03d ", s.owner.process, s.owner.lock, s.share.Permits)
 }
 
-// fits reports whether what the step wants is free.
+// fits reports whether the part of the key that the step wants is free.
 func (s step) fits(h holders) bool {
 	if s.share.whole() {
 		return h == holders{}
@@ -125,10 +125,10 @@ var leases = porcupine.Model{
 // orderLimit bounds the search for the order of one key's operations.
 const orderLimit = 10 * time.Second
 
-// order is what was found out about the order of operations.
+// order is what checkOrder found out about the order of operations.
 type order struct {
-	operations int // that were checked
-	refusals   int // of those
+	operations int // that the search checked
+	refusals   int // of the checked operations
 	undecided  int // keys for which the search took too long
 }
 
@@ -167,7 +167,7 @@ func (h *history) steps(grants map[string][]*grant) map[string][]porcupine.Opera
 			add(key, step{take, g.owner, g.share}, g.call, g.from)
 			if !g.freed {
 				over := g.over
-				if over >= g.from { // not before it is taken; a lease may be over when its acquisition returns
+				if over >= g.from { // the lease may be over at the return, but the key is taken first
 					over = max(over, g.from+1)
 				}
 				add(key, step{mayExpire, g.owner, g.share}, over, max(over, g.gone))
@@ -195,13 +195,13 @@ func (h *history) steps(grants map[string][]*grant) map[string][]porcupine.Opera
 	return steps
 }
 
-// nobodyWaits reports whether no acquisition waits for a key. One who waits stops those who want a share
-// later, although it would be free.
+// nobodyWaits reports whether no acquisition waits for a key. A waiter stops callers who want a
+// share later, even where the share is free.
 func nobodyWaits(key string) bool {
 	return slices.Contains(sharedKeys[len(sharedKeys)-1], key)
 }
 
-// explain shows the operations up to the first that no order explains.
+// explain shows the operations up to the first operation that no order explains.
 func explain(list []porcupine.Operation) string {
 	list = slices.SortedFunc(slices.Values(list),
 		func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })

@@ -10,11 +10,12 @@ import (
 )
 
 const (
-	crowdCallers = 64                     // of a locker, in rounds that have crowds
-	crowdBeat    = 250 * time.Millisecond // how often all of them call at the same time
+	crowdCallers = 64                     // of each locker, in rounds that have crowds
+	crowdBeat    = 250 * time.Millisecond // how often all of these callers call at the same time
 )
 
-// crowdKeys are those that crowds want: fewer than callers, in the slots of the other keys.
+// crowdKeys are the keys that crowds want. There are fewer crowd keys than callers.
+// They are in the slots of the other keys.
 var crowdKeys = func() (list []string) {
 	for n := range 98 {
 		list = append(list, fmt.Sprintf("{%c}crowd%d", 'a'+n%len(keys), n))
@@ -28,8 +29,8 @@ func (p *process) newCaller(locker, n int) *worker {
 	return w
 }
 
-// crowd takes and gives up locks at the same moments as all other crowds do, so that the calls of a
-// process go together. Many give up before the answer.
+// crowd takes and gives up locks at the same moments as all other crowds, so the calls of a process
+// go together. Many callers give up before the answer.
 func (w *worker) crowd(ctx context.Context) {
 	for ctx.Err() == nil {
 		time.Sleep(crowdBeat - time.Duration(now())%crowdBeat)
@@ -54,8 +55,9 @@ func (w *worker) join(limit time.Duration, key string) {
 	}
 }
 
-// loseMany has the replies to scripts for many calls lost, once for each kind in each process. It makes
-// sure that a round with crowds has that; at other times it comes by chance.
+// loseMany drops the replies to scripts for many calls, once for each kind of script in each
+// process. So a round with crowds has this fault for certain. At other times the fault comes by
+// chance.
 func (r *round) loseMany(proxies [processes]*env.Proxy) fault {
 	return fault{kind: "replies to many dropped", target: "server", begin: func() {
 		for _, p := range proxies {
@@ -65,7 +67,7 @@ func (r *round) loseMany(proxies [processes]*env.Proxy) fault {
 	}}
 }
 
-// dropManyReplies has scripts for many calls of a process run whose callers do not learn it.
+// dropManyReplies lets scripts for many calls of a process run, and drops the replies.
 func (r *round) dropManyReplies(name string, p *env.Proxy) func() fault {
 	return func() fault {
 		sha, count := []string{gen.AcquireManySHA1, gen.ReleaseManySHA1}[r.random.IntN(2)], 1+r.random.IntN(3)
@@ -77,7 +79,7 @@ func (r *round) dropManyReplies(name string, p *env.Proxy) func() fault {
 	}
 }
 
-// dropMany drops the next reply to a script, and counts it.
+// dropMany drops the next reply to a script, and counts the drop.
 func (r *round) dropMany(p *env.Proxy, sha string) {
 	match := env.Contains(sha)
 	p.DropReply(func(request []byte) bool {

@@ -13,20 +13,20 @@ import (
 // fault is something that goes wrong for a while, or at one instant.
 type fault struct {
 	kind     string
-	target   string // two faults of one target are never on together
-	process  int    // whom it concerns; 0: all
-	harmless bool   // no reply is lost
-	late     bool   // commands can arrive after their callers have given up, or keep them from cleaning up
+	target   string // two faults of one target never overlap
+	process  int    // the process that the fault concerns; 0: all
+	harmless bool   // the fault loses no reply
+	late     bool   // commands may arrive after their callers gave up, or callers cannot clean up
 	lasts    time.Duration
 	begin    func()
-	end      func() // nil: it has no end of its own
+	end      func() // nil: the fault ends by itself
 }
 
-// disturbance is a fault that was on.
+// disturbance is a fault that has happened.
 type disturbance struct {
 	span
 	kind     string
-	process  int // whom it concerned; 0: all
+	process  int // the process that the fault concerned; 0: all
 	late     bool
 	harmless bool
 }
@@ -40,7 +40,7 @@ func (r *round) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(r.random.Int64N(int64(most-least)))
 }
 
-// serverFaults are those that keep the data of a server, which must persist it.
+// serverFaults are the faults that keep the data of a server. The server must persist its data.
 func (r *round) serverFaults(name string, s *env.Server) []func() fault {
 	command := func(kind string, harmless bool, args ...string) func() fault {
 		return func() fault {
@@ -66,7 +66,8 @@ func (r *round) serverFaults(name string, s *env.Server) []func() fault {
 				begin: func() { s.Do(r.t, "EVAL", deleteQueues, "0") }}
 		},
 		func() fault {
-			// Whoever is refused then works without the queue from then on, beside those who use it.
+			// A Locker that the server refuses works without the queue from then on, beside Lockers
+			// that use it.
 			return fault{kind: "rights withdrawn", target: name, harmless: true,
 				lasts: r.between(10*time.Millisecond, time.Second),
 				begin: func() { s.Do(r.t, "ACL", "SETUSER", "default", "resetchannels", "-spublish") },
@@ -81,15 +82,15 @@ func (r *round) serverFaults(name string, s *env.Server) []func() fault {
 	}
 }
 
-// deleteQueues has whoever waits join again.
+// deleteQueues makes every waiter join again.
 const deleteQueues = "for _, key in ipairs(redis.call('KEYS', 'rlock:queue:*')) do redis.call('DEL', key) " +
 	"end return 0"
 
-// slotMoves are moves of a slot of some keys from one of the primaries to another, where nodes is who
-// they are at the time. A move may stand still before or after its keys have gone.
+// slotMoves move the slot of some keys from one primary to another. nodes are the primaries, and
+// may change during the round. A move may stand still before or after its keys have gone.
 func (r *round) slotMoves(nodes []*env.Server) []func() fault {
 	groups := slices.Concat(keys, sharedKeys)
-	owners := make([]int, len(groups)) // of the slot of each group
+	owners := make([]int, len(groups)) // node of each group's slot
 	for i, group := range groups {
 		owners[i] = env.FirstOwner(group[0])
 	}
@@ -113,14 +114,14 @@ func (r *round) slotMoves(nodes []*env.Server) []func() fault {
 	return []func() fault{move}
 }
 
-// commands that a faulty network picks out.
+// commands are the commands that a faulty network may pick out.
 var commands = []string{
 	gen.AcquireSHA1, gen.AcquireManySHA1, gen.AcquireAllSHA1, gen.WaitSHA1, gen.ReleaseSHA1, gen.ReleaseManySHA1,
 	gen.RequeueSHA1,
 	gen.ExtendSHA1, gen.AttachSHA1, gen.HandOverSHA1, "SET", "EVALSHA",
 }
 
-// networkFaults are those of the network between one process and the server.
+// networkFaults are the faults of the network between one process and the server.
 func (r *round) networkFaults(place int, p *env.Proxy) []func() fault {
 	name := "network of " + r.processName(place)
 	some := func() func([]byte) bool { return env.Contains(commands[r.random.IntN(len(commands))]) }
@@ -148,7 +149,7 @@ func (r *round) networkFaults(place int, p *env.Proxy) []func() fault {
 	})
 }
 
-// dropReplies has commands run whose callers do not learn it.
+// dropReplies lets commands run, and drops the replies.
 func (r *round) dropReplies(name string, p *env.Proxy) func() fault {
 	return func() fault {
 		match, count := env.Contains(commands[r.random.IntN(len(commands))]), 1+r.random.IntN(5)
@@ -160,7 +161,7 @@ func (r *round) dropReplies(name string, p *env.Proxy) func() fault {
 	}
 }
 
-// processFaults are those of the process in a place.
+// processFaults are the faults of the process in a place.
 func (r *round) processFaults(place int) []func() fault {
 	name := r.processName(place)
 	return r.concerning(place, []func() fault{
@@ -175,7 +176,7 @@ func (r *round) processFaults(place int) []func() fault {
 	})
 }
 
-// concerning makes faults those of the process that is in a place when they begin.
+// concerning makes each fault concern the process that is in the place when the fault begins.
 func (r *round) concerning(place int, faults []func() fault) []func() fault {
 	for i, draw := range faults {
 		faults[i] = func() fault {

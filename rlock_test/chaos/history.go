@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// history is what the processes of a round have told, with the faults.
+// history is what the processes of a round have told, together with the faults.
 type history struct {
 	keeps        bool // all faults kept the data
 	events       []event
@@ -16,12 +16,12 @@ type history struct {
 	calm         instant // end of the last fault
 }
 
-// violation is something that must not be.
+// violation is something that must not happen.
 type violation struct{ check, key, text string }
 
 func (v violation) String() string { return fmt.Sprintf("%s: %s: %s", v.check, v.key, v.text) }
 
-// owner names an acquisition: a token may pass from one to the next, this does not.
+// owner names an acquisition. A token may pass from one acquisition to the next, an owner does not.
 type owner struct{ process, lock int }
 
 func (o owner) String() string { return fmt.Sprintf("%d/%d", o.process, o.lock) }
@@ -31,15 +31,15 @@ type grant struct {
 	owner
 	key      string
 	call     instant // of the acquisition
-	from     instant // its return: the holder is valid from here
-	until    instant // last instant at which it surely was
-	deadline instant // of the lease, as last confirmed
-	over     instant // from here on the key may be free: its lease may have ended, or a release has begun
-	gone     instant // from here on the server has nothing of it any more
+	from     instant // its return; the holder is valid from here
+	until    instant // last instant at which the holder was valid for certain
+	deadline instant // of the lease, as the server last confirmed it
+	over     instant // from here the key may be free: the lease may have ended, or a release has begun
+	gone     instant // from here the server has nothing of the grant
 	fence    uint64
 	ttl      time.Duration
-	released bool // a release said that it is free
-	freed    bool // and certainly did that
+	released bool // a release said that the key is free
+	freed    bool // and the release itself freed the key
 	share    share
 }
 
@@ -74,7 +74,7 @@ func (h *history) grants() map[string][]*grant {
 	return byKey
 }
 
-// follow takes what happens to a grant.
+// follow applies an event to a grant.
 func (h *history) follow(g *grant, e event) {
 	g.gone = max(g.gone, e.Return)
 	switch e.Kind {
@@ -90,17 +90,17 @@ func (h *history) follow(g *grant, e event) {
 	}
 }
 
-// freedAtOnce reports whether a release certainly did its work between its call and
-// its return. After a lost reply it is content if nothing is there any more.
+// freedAtOnce reports whether a release certainly freed the key between its call and its return.
+// After a lost reply, a release succeeds if the key is already free.
 func (h *history) freedAtOnce(e event) bool {
 	return e.Kind == released && e.Outcome == done && h.calmDuring(e.Process, span{e.Call, e.Return})
 }
 
-// finish fills in what was never told.
+// finish fills in what no event has told.
 func (h *history) finish(g *grant) {
 	if killed, ok := h.kills[g.process]; ok {
 		if g.until == never {
-			// It may have been about to shorten the lease.
+			// The process may have been about to shorten the lease.
 			g.until, g.over = min(g.gone, g.deadline), g.gone
 		}
 		g.gone = max(g.gone, killed.to)
@@ -112,12 +112,12 @@ func (h *history) finish(g *grant) {
 	g.gone = h.quietFrom(g.process, span{g.call, g.gone}).add(g.ttl)
 }
 
-// aftermath is how long the delayed commands of a fault may take to arrive, and its
-// broken connections to be noticed, once it is over.
+// aftermath is the time after a fault in which its delayed commands may still arrive. In the same
+// time, the processes notice its broken connections.
 const aftermath = time.Second
 
-// quietFrom returns when nothing can be under way any more of what a process did in
-// s: a fault may have kept it from the server until the fault ended.
+// quietFrom returns when nothing that a process did in s can be under way. A fault may keep
+// commands from the server until the fault ends.
 func (h *history) quietFrom(process int, s span) instant {
 	end := s.to
 	for _, d := range h.disturbances {
@@ -128,14 +128,14 @@ func (h *history) quietFrom(process int, s span) instant {
 	return end.add(aftermath)
 }
 
-// lateDuring reports whether a fault was on that can have delayed commands.
+// lateDuring reports whether a fault that can delay commands was on.
 func (h *history) lateDuring(process int, s span) bool {
 	return slices.ContainsFunc(h.disturbances,
 		func(d disturbance) bool { return d.late && d.concerns(process, s) })
 }
 
-// calmDuring reports whether no fault can have had a part in an operation: none was
-// on, or had just ended.
+// calmDuring reports whether no fault can have affected an operation. No fault was on, or had just
+// ended.
 func (h *history) calmDuring(process int, s span) bool {
 	return !slices.ContainsFunc(h.disturbances, func(d disturbance) bool {
 		return !d.harmless && d.concerns(process, span{s.from.add(-aftermath), s.to})

@@ -11,13 +11,13 @@ type holding struct {
 	lock   lock
 	number int
 	keys   []string
-	ttl    time.Duration // longest lease that was asked for
+	ttl    time.Duration // longest lease that the worker has asked for
 	extend bool
 
-	until instant // last instant at which the lock was seen valid
+	until instant // last instant at which the worker saw the lock valid
 }
 
-// valid asks the lock, and remembers the answer.
+// valid asks the lock whether it is valid, and remembers the answer.
 func (h *holding) valid() bool {
 	at := now()
 	if h.lock.Err() != nil {
@@ -46,8 +46,8 @@ func (h *holding) use() {
 	h.write()
 }
 
-// write writes to the fenced resource, as long as the lock seems to be held. A
-// process can be stopped between the two.
+// write writes to the fenced resource while the lock seems to be held. The process can stop between
+// the look at the lock and the write.
 func (h *holding) write() {
 	for _, key := range h.keys {
 		if !h.valid() {
@@ -87,15 +87,15 @@ func (h *holding) check() {
 	h.record(e)
 }
 
-// linger holds the lock for d, and notices when it ends.
+// linger holds the lock for d, and notices the end of the lock.
 func (h *holding) linger(d time.Duration) {
 	for end := now().add(d); now() < end && h.valid(); {
 		time.Sleep(min(end.sub(now()), 2*time.Millisecond))
 	}
 }
 
-// outlast holds the lock until its lease is over, and looks without a pause around
-// that time.
+// outlast holds the lock until its lease is over. Around this time it looks at the lock without a
+// pause.
 func (h *holding) outlast() {
 	const closely = 2 * time.Millisecond
 	for limit := now().add(2 * h.ttl); h.valid() && now() < limit; {
@@ -107,7 +107,7 @@ func (h *holding) outlast() {
 
 // give gives the lock up in one of several ways.
 func (h *holding) give() {
-	const most = 300 * time.Millisecond // nobody gets anything done while longer leases end
+	const most = 300 * time.Millisecond // while longer leases end, the other workers would get nothing done
 	switch draw := h.random.IntN(100); {
 	case draw < 10 && !h.extend && h.ttl <= most:
 		h.outlast()
@@ -121,8 +121,8 @@ func (h *holding) give() {
 	}
 }
 
-// end notes that the lock is used no more, and returns when. From then on its keys
-// may be free.
+// end notes that the holder uses the lock no more, and returns when. From then on the keys of the
+// lock may be free.
 func (h *holding) end(how outcome) instant {
 	at := now()
 	h.valid()

@@ -13,25 +13,24 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// patience bounds what a process may take to do as it is told, beyond the time that
-// its locks may take: a failover takes half a minute on a machine that was too busy
-// for the sentinels.
+// patience bounds the time in which a process must do what it is told, beyond the time that its
+// locks may take. A failover takes half a minute on a machine that is too busy for the sentinels.
 const patience = time.Minute
 
-// member is a process of a round, as its parent sees it.
+// member is a process of a round, from its parent's view.
 type member struct {
 	*env.Program
 	number int
 
 	errors  *printed
-	answers chan event    // those that say that an order was carried out
-	ended   chan struct{} // closed when all its events are here
+	answers chan event    // events that say that the process has carried out an order
+	ended   chan struct{} // closed when all events of the process are here
 
 	mu     sync.Mutex
 	events []event
 }
 
-// startMember starts a process, whose standard error goes on to a writer.
+// startMember starts a process, and copies the process's standard error to a writer.
 func startMember(t testing.TB, o orders, errors io.Writer) *member {
 	t.Helper()
 	text, err := json.Marshal(o)
@@ -51,8 +50,8 @@ func startMember(t testing.TB, o orders, errors io.Writer) *member {
 	return m
 }
 
-// raceOptions has the race detector report to standard error, and leave the exit code as it is: the reports
-// tell of a race in a process that is killed too, and the round goes on to its checks.
+// raceOptions makes the race detector report to standard error and keep the exit code unchanged. So
+// a killed process also reports its races, and the round goes on to its checks.
 func raceOptions() string { return "GORACE=" + os.Getenv("GORACE") + " log_path=stderr exitcode=0" }
 
 // printed keeps what a process has printed to standard error.
@@ -62,7 +61,7 @@ type printed struct {
 	text []byte
 }
 
-// mostPrinted bounds what is kept of a process that never stops complaining.
+// mostPrinted bounds what printed keeps of a process that never stops complaining.
 const mostPrinted = 1 << 20
 
 func (p *printed) Write(text []byte) (int, error) {
@@ -72,7 +71,7 @@ func (p *printed) Write(text []byte) (int, error) {
 	return p.to.Write(text)
 }
 
-// race returns the first report of the race detector in a process that has ended; "": there is none.
+// race returns the first report of the race detector in an ended process, or "" if there is none.
 func (m *member) race() string {
 	m.errors.mu.Lock()
 	defer m.errors.mu.Unlock()
@@ -87,7 +86,7 @@ func (m *member) collect() {
 	for line := range m.Lines() {
 		var e event
 		if json.NewDecoder(strings.NewReader(line)).Decode(&e) != nil {
-			continue // what the runtime of a test binary has to say
+			continue // a line from the runtime of the test binary
 		}
 		e.Process = m.number
 		m.mu.Lock()
@@ -107,7 +106,7 @@ func (m *member) history() []event {
 	return m.events[:len(m.events):len(m.events)]
 }
 
-// await waits until the process says that it has done what it was told.
+// await waits until the process says that it has done what the parent told it.
 func (m *member) await(t testing.TB, answer kind, limit time.Duration) event {
 	t.Helper()
 	select {

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// report is what a round has shown, or several.
+// report is what one round has shown, or several rounds.
 type report struct {
 	operations map[string]int // by method and outcome
 	faults     map[string]int // by kind
 	grants     int
-	handedOver uint64 // of those, by processes that were not killed
-	losses     int    // that were noticed
+	handedOver uint64 // grants by hand-over, in processes that were not killed
+	losses     int    // losses that holders noticed
 	overlaps   int    // of valid holders
 	refused    int    // writes that the resource refused
 	order      order

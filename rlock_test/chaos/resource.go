@@ -7,9 +7,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// resource is what the locks protect: a number for each key, on a server that no
-// fault touches. It remembers the largest fence that has written, and refuses
-// smaller ones.
+// resource is what the locks protect: a number for each key, on a server without faults. It
+// remembers the largest fence that has written, and refuses smaller fences.
 type resource struct{ client rueidis.Client }
 
 var writeFenced = rueidis.NewLuaScript(`

@@ -14,17 +14,17 @@ import (
 
 const (
 	processes = 3 // at a time
-	lockers   = 2 // of a process
-	workers   = 5 // of a locker
+	lockers   = 2 // of each process
+	workers   = 5 // of each locker
 
-	// recovery is how long a server, a client and a busy machine may take until
-	// everything is as before, once a fault has ended.
+	// recovery is the time after a fault in which a server, a client and a busy machine must be
+	// back to normal.
 	recovery = 5 * time.Second
 )
 
-// keys are those of all locks: what can be one set stands together. The first are
-// wanted most. Nobody waits for those of the last groups, so that it is known of most
-// refusals who had the key: a waiter that was refused may have had it at last.
+// keys are the keys of all locks. The keys of one group can form a set. Workers want the first
+// groups most. Nobody waits for the keys of the last groups. So the checks know for most refusals
+// there who had the key. A refused waiter, in contrast, may have had the key for a moment.
 var keys = [][]string{
 	{"{a}1", "{a}2", "{a}3"},
 	{"{b}1", "{b}2", "{b}3"},
@@ -37,18 +37,18 @@ var keys = [][]string{
 
 const unwaited = 2 // of the groups of keys
 
-// sharedKeys are those that are shared too. The last character of a name says how: see limitOf. Nobody
-// waits for those of the last group.
+// sharedKeys are the keys that workers also share. The last character of a name says how; see
+// limitOf. Nobody waits for the keys of the last group.
 var sharedKeys = [][]string{
 	{"{r}0", "{r}2", "{r}3"},
 	{"{s}0", "{s}2", "{s}3"},
 	{"{t}0", "{t}2", "{t}3"},
 }
 
-// limitOf returns how many permits there are of a key that is shared; 0: it has readers.
+// limitOf returns the number of permits of a shared key, or 0 if the key has readers.
 func limitOf(key string) int { return int(key[len(key)-1] - '0') }
 
-// plan is what a round is made of. All else that is random in it comes from the seed.
+// plan describes a round. The seed decides everything else that is random in the round.
 type plan struct {
 	seed     uint64
 	number   int // of the round in its run, from 1
@@ -57,10 +57,10 @@ type plan struct {
 	service  string
 	ttls     []time.Duration
 	load     time.Duration
-	sharing  int           // of a hundred operations, how many are about keys that are shared
+	sharing  int           // of a hundred operations, how many concern shared keys
 	crowd    int           // callers of each locker who call at the same time
 	patience time.Duration // longest wait for a key after the faults; 0: the longest lease, and recovery
-	errors   io.Writer     // what the processes print to standard error; nil: our own
+	errors   io.Writer     // for the processes' standard error; nil: this process's
 }
 
 // round is one arrangement of servers and processes, its faults and its history.
@@ -69,26 +69,26 @@ type round struct {
 	t      testing.TB
 	random *rand.Rand
 
-	// Filled in by the topology.
+	// The topology fills in these fields.
 	addresses [processes][]string
 	masterSet string
-	servers   func() []*env.Server // those that have data, now
+	servers   func() []*env.Server // the servers that have data now
 	faults    []func() fault
-	once      func() fault  // nil: none; a fault that comes once, in the middle
+	once      func() fault  // a fault that comes once, in the middle; nil: none
 	clockStep time.Duration // largest step of the server's clock
 
 	resource *env.Server
 	members  [processes]*member
-	all      []*member // the killed ones too
+	all      []*member // also the killed processes
 
 	disturbances []disturbance
-	kills        map[int]span // by the process' number
+	kills        map[int]span // by the number of the process
 	calm         instant      // end of the last fault
-	findings     []violation  // of the round's end
-	lostMany     atomic.Int64 // replies to scripts for many calls
+	findings     []violation  // of the end of the round
+	lostMany     atomic.Int64 // lost replies to scripts for many calls
 }
 
-// newRound starts what the plan says.
+// newRound starts the servers and processes of a plan.
 func newRound(t testing.TB, p plan) *round {
 	r := &round{plan: p, t: t, random: rand.New(rand.NewPCG(p.seed, uint64(p.number))), kills: map[int]span{}}
 	r.topology.start(r)
@@ -108,8 +108,8 @@ func newRound(t testing.TB, p plan) *round {
 	return r
 }
 
-// run has the processes work under faults and come to rest. It returns the history. A data race in one of
-// them fails the test, whatever the round is to show.
+// run lets the processes work under faults and then come to rest. It returns the history. A data
+// race in a process fails the test, whatever the round is meant to show.
 func (r *round) run() *history {
 	r.disturb()
 	r.settle()
@@ -126,7 +126,7 @@ func (r *round) run() *history {
 	return h
 }
 
-// races returns what the race detector has reported of the processes, the killed ones too.
+// races returns the reports of the race detector in all processes, also in the killed ones.
 func (r *round) races() (found []violation) {
 	for _, m := range r.all {
 		if report := m.race(); report != "" {
@@ -136,9 +136,9 @@ func (r *round) races() (found []violation) {
 	return found
 }
 
-// longest is the longest time that a lock can last which nobody extends.
+// longest is the longest time that a lock can last without an extension.
 func (r *round) longest() time.Duration {
-	longest := time.Second // of those that are taken at the end
+	longest := time.Second // of the locks that the processes take at the end
 	for _, ttl := range r.ttls {
 		longest = max(longest, ttl)
 	}
@@ -171,7 +171,7 @@ func (r *round) replace(place int) {
 	r.members[place] = r.startMember(place)
 }
 
-// disturb begins and ends faults, at most two at a time, for as long as the plan says.
+// disturb begins and ends faults, at most two at a time, for the load time of the plan.
 func (r *round) disturb() {
 	start := now()
 	end, middle := start.add(r.load), start.add(r.load*2/5)
@@ -184,7 +184,7 @@ func (r *round) disturb() {
 		case r.once != nil && now() > middle && len(on) == 0:
 			on = r.beginFault(on, r.once())
 			r.once = nil
-		case r.once != nil && now() > middle: // it comes alone
+		case r.once != nil && now() > middle: // the single fault comes alone
 		case now() > next && len(on) < 2 && len(r.faults) > 0:
 			on = r.beginFault(on, r.faults[r.random.IntN(len(r.faults))]())
 			next = now().add(r.pause())
@@ -194,8 +194,8 @@ func (r *round) disturb() {
 	r.calm = now()
 }
 
-// pause draws the time until the next fault. Some are long: what happens while all
-// is well can be checked best.
+// pause draws the time until the next fault. Some pauses are long, because the checks see most
+// where all is well.
 func (r *round) pause() time.Duration {
 	if r.random.IntN(4) == 0 {
 		return r.between(1500*time.Millisecond, 2500*time.Millisecond)
@@ -221,7 +221,7 @@ func (r *round) beginFault(on []ongoing, f fault) []ongoing {
 	return append(on, o)
 }
 
-// endFaults ends those whose time is over at an instant, and returns the others.
+// endFaults ends the faults whose time is over at an instant, and returns the other faults.
 func (r *round) endFaults(on []ongoing, at instant) (rest []ongoing) {
 	for _, o := range on {
 		if o.until > at {

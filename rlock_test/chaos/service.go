@@ -12,23 +12,23 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// lockService is what is tested. rlock is one; the others are broken on purpose,
+// lockService is what the round tests. rlock is one lock service. The others are broken on purpose,
 // to test the checks.
 type lockService interface {
 	// acquire takes one key, or a set of keys of one slot.
 	acquire(ctx context.Context, keys []string, w wish) (lock, error)
-	// acquireEach takes each key by itself, without waiting.
+	// acquireEach acquires each key independently, without waiting.
 	acquireEach(ctx context.Context, keys []string, w wish) []attempt
 	// do runs fn while it holds key.
 	do(ctx context.Context, key string, w wish, fn func(lock)) error
-	// look asks who holds key.
+	// look asks which holder has key.
 	look(ctx context.Context, key string, cached bool) error
-	// handedOver is how many locks went from one holder here straight to the next.
+	// handedOver is how many locks passed straight from one holder in this process to the next.
 	handedOver() uint64
 	close()
 }
 
-// lock is what *rlock.Lock has.
+// lock is the part of *rlock.Lock that a worker uses.
 type lock interface {
 	Fence() uint64
 	Token() string
@@ -39,22 +39,22 @@ type lock interface {
 	Release(ctx context.Context) error
 }
 
-// wish is how a lock is wanted.
+// wish describes the lock that a worker wants.
 type wish struct {
 	ttl    time.Duration
 	wait   bool // until the context ends
 	extend bool // automatically
-	worker int  // who asks, from 1, distinct in the whole run
-	share       // of one key; none: the whole lock
+	worker int  // the number of the worker, from 1, distinct in the whole run
+	share       // of one key; zero: the whole lock
 }
 
-// share is what of a lock is wanted, or held: none of it is the whole lock.
+// share is the part of a lock that a caller wants or holds. The zero share is the whole lock.
 type share struct {
 	Limit   int `json:"limit,omitempty"`   // of permits; 0: any number of readers
 	Permits int `json:"permits,omitempty"` // 0: the whole lock
 }
 
-// whole reports whether it is the whole lock.
+// whole reports whether the share is the whole lock.
 func (s share) whole() bool { return s.Permits == 0 }
 
 func (s share) String() string {
@@ -68,21 +68,21 @@ func (s share) String() string {
 	}
 }
 
-// together reports whether two may hold a key at once, unless there are too few permits.
+// together reports whether two owners may hold a key at once, if there are enough permits.
 func (s share) together(other share) bool {
 	return !s.whole() && !other.whole() && (s.Limit == 0) == (other.Limit == 0)
 }
 
-// attempt is a lock, or why there is none.
+// attempt is a lock, or the reason why there is none.
 type attempt struct {
 	lock lock
 	err  error
 }
 
-// services are the lock services by name. open makes number n of a process.
+// services are the lock services by name. Their functions make service number n of a process.
 var services = map[string]func(option rueidis.ClientOption, n int) (lockService, error){"rlock": openRlock}
 
-// rlockService is rlock with one of the ways to set it up.
+// rlockService is rlock in one of its configurations.
 type rlockService struct {
 	locker *rlock.Locker
 	client rueidis.Client // nil: the Locker owns it
@@ -90,17 +90,17 @@ type rlockService struct {
 
 func openRlock(option rueidis.ClientOption, n int) (lockService, error) {
 	switch n % 3 {
-	case 0: // the server tells of changes
+	case 0: // the server tells the Locker of changes
 		locker, err := rlock.Open(option)
 		return rlockService{locker: locker}, err
-	case 1: // it polls
+	case 1: // the Locker polls
 		client, err := rueidis.NewClient(option)
 		if err != nil {
 			return nil, err
 		}
 		locker, err := rlock.New(client)
 		return rlockService{locker, client}, err
-	default: // no token is handed on
+	default: // the Locker hands on no token
 		locker, err := rlock.Open(option, rlock.WithUniqueToken(true))
 		return rlockService{locker: locker}, err
 	}
@@ -108,7 +108,7 @@ func openRlock(option rueidis.ClientOption, n int) (lockService, error) {
 
 func (w wish) options() []rlock.Option {
 	opts := []rlock.Option{rlock.WithTTL(w.ttl), rlock.WithAutoExtend(w.extend)}
-	if w.extend && w.worker%4 == 0 { // its lock ends by itself, unless it is released before
+	if w.extend && w.worker%4 == 0 { // the lock ends by itself, unless the worker releases it before
 		opts = append(opts, rlock.WithMaxHold(2*w.ttl))
 	}
 	return opts

@@ -8,8 +8,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// settle brings the processes to rest after the last fault, and looks at what they
-// leave behind.
+// settle brings the processes to rest after the last fault, and checks what they leave behind.
 func (r *round) settle() {
 	limit := r.longest() + recovery + patience
 	r.order("stop", stopped, limit)
@@ -33,7 +32,7 @@ func (r *round) settle() {
 	}
 }
 
-// order tells all processes to do something, and returns what they say.
+// order tells all processes to do something, and returns their answers.
 func (r *round) order(line string, answer kind, limit time.Duration) []event {
 	for _, m := range r.members {
 		m.Send(line)
@@ -45,8 +44,9 @@ func (r *round) order(line string, answer kind, limit time.Duration) []event {
 	return said
 }
 
-// mayLeaveKeys reports whether a key may stay until its lease ends: where a holder
-// did not release it, or could not, or a command came late.
+// mayLeaveKeys reports whether a key may stay until its lease ends. A key may stay if a holder did
+// not or could not release it, or if a command came late. A topology that loses data also leaves
+// keys.
 func (r *round) mayLeaveKeys() bool {
 	since := r.calm.add(-r.longest())
 	for _, d := range r.disturbances {
@@ -64,7 +64,7 @@ func (r *round) mayLeaveKeys() bool {
 	return !r.topology.keeps
 }
 
-// inspectLeases finds locks that never expire, or later than any lease allows.
+// inspectLeases finds keys that never expire, or that expire later than any lease allows.
 func (r *round) inspectLeases() {
 	longest := r.longest()
 	for _, s := range r.servers() {
@@ -78,7 +78,7 @@ func (r *round) inspectLeases() {
 	}
 }
 
-// locks returns the keys that are not fence counters, and finds too many of those.
+// locks returns the keys that are not fence counters.
 func (r *round) locks() []string {
 	var names []string
 	for _, s := range r.servers() {
@@ -108,7 +108,7 @@ func (r *round) names(s *env.Server) []string {
 	return names
 }
 
-// connections returns those of the processes.
+// connections returns the connections of the processes.
 func (r *round) connections() []string {
 	var open []string
 	for _, s := range r.servers() {
@@ -126,7 +126,7 @@ func (r *round) connections() []string {
 	return open
 }
 
-// awaitNone finds what is still there after a while.
+// awaitNone reports what is still there after the limit.
 func (r *round) awaitNone(check string, limit time.Duration, list func() []string) {
 	start := time.Now()
 	for {

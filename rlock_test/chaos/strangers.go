@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// strangers are the times in which a key may have had an owner whom nobody knows:
-// an acquisition that failed can have taken it for a while, and the first try of one
-// that had to repeat it can come late.
+// strangers are the times in which a key may have had an owner that the history does not tell. An
+// acquisition that failed may have had the key for a while. The first try of a repeated acquisition
+// may come late.
 type strangers map[string][]span
 
 func (s strangers) meet(key string, during span) bool {
@@ -20,18 +20,18 @@ func (s strangers) meet(key string, during span) bool {
 }
 
 const (
-	// cleanup is how long it takes to free what a failed acquisition has taken, while
-	// nothing keeps it from doing so: the first tries may come before what they free.
+	// cleanup is the time that it takes to free what a failed acquisition has taken, while no fault
+	// prevents it. A first try may arrive before the command that frees its keys.
 	cleanup = 2 * time.Second
 
-	// inFlight is how long a command may be under way at the most, there and back, while
-	// all is well; on a busy machine as long as one was.
+	// inFlight is the longest time that a command is under way, there and back, while all is well.
+	// On a busy machine, longestFlight may be longer.
 	inFlight = 500 * time.Millisecond
 )
 
 func (h *history) strangers() strangers {
 	s, flight := strangers{}, h.longestFlight()
-	asked := map[owner]event{} // those of which nothing more was told, as their process was killed
+	asked := map[owner]event{} // acquisitions of which a killed process told no more
 	for _, e := range h.events {
 		switch who := (owner{e.Process, e.Lock}); e.Kind {
 		case asking:
@@ -48,7 +48,7 @@ func (h *history) strangers() strangers {
 	return s
 }
 
-// longestFlight is how long a command was under way while all was well.
+// longestFlight is the longest time that a command was under way while all was well.
 func (h *history) longestFlight() time.Duration {
 	longest := inFlight
 	for _, e := range h.events {
@@ -60,25 +60,25 @@ func (h *history) longestFlight() time.Duration {
 	return longest
 }
 
-// addStranger adds the time in which an acquisition may have had its keys other than
-// as it says.
+// addStranger adds the time in which an acquisition may have had its keys in another way than it
+// says.
 func (h *history) addStranger(s strangers, e event, flight time.Duration) {
 	during := span{e.Call, e.Return}
 	calm, collects := h.calmDuring(e.Process, during), len(e.Keys) > 1 && !strings.HasPrefix(e.Method, "Try")
 	var stay span
 	switch {
-	case h.lateDuring(e.Process, during): // a first try can come after the release of a second
+	case h.lateDuring(e.Process, during): // a first try can come after the release of a second try
 		stay = span{e.Call, h.quietFrom(e.Process, during).add(e.TTL)}
 	case e.Outcome == done && (collects || during.to.sub(during.from) > e.TTL):
-		stay = during // the lease of a first try can have ended before the second got the keys
+		stay = during // the lease of a first try can have ended before the second try got the keys
 	case e.Outcome == done || e.Outcome == held && calm:
 		return
-	case calm && !collects && e.Outcome != failed: // it can have been at its last attempt
+	case calm && !collects && e.Outcome != failed: // its last attempt may have had the keys
 		stay = span{e.Return.add(-flight), e.Return.add(flight)}
 	default:
 		stay = span{e.Call, e.Return.add(cleanup)}
 	}
-	// nobody frees what came late
+	// Nobody frees what came late.
 	if killed, ok := h.kills[e.Process]; ok && killed.from < e.Return.add(cleanup) {
 		stay.to = max(stay.to, killed.to.add(e.TTL))
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// topology is an arrangement of servers, with what can go wrong there.
+// topology is an arrangement of servers, with the faults that occur in it.
 type topology struct {
 	name  string
-	keeps bool // the data survives all faults: nothing that rlock promises may break
+	keeps bool // the data survives all faults, so all promises of rlock must hold
 
 	start func(r *round)
 }
@@ -24,7 +24,7 @@ var topologies = []topology{
 	{name: "cluster whose slots move", keeps: true, start: startMovingCluster},
 }
 
-// startServer has one server that persists everything before it answers.
+// startServer starts one server that persists everything before it answers.
 func startServer(r *round) {
 	s := r.engine.Start(r.t, "--appendonly", "yes", "--appendfsync", "always")
 	r.servers = func() []*env.Server { return []*env.Server{s} }
@@ -46,7 +46,7 @@ func startServer(r *round) {
 	}
 }
 
-// startSentinel has a primary that dies, and a replica that takes its place.
+// startSentinel starts a primary that dies, and a replica that takes its place.
 func startSentinel(r *round) {
 	s := r.engine.StartSentinel(r.t)
 	primary := s.Primary
@@ -63,15 +63,15 @@ func startSentinel(r *round) {
 	}
 }
 
-// sever keeps a primary from its replica for a moment, so that the replica misses
-// what the processes do meanwhile.
+// sever cuts a primary off from its replica for a moment, so the replica misses what the processes
+// do in that moment.
 func (r *round) sever(primary *env.Server) {
 	primary.Do(r.t, "ACL", "SETUSER", "default", "-psync", "-sync")
 	primary.Do(r.t, "CLIENT", "KILL", "TYPE", "replica")
 	time.Sleep(r.between(10*time.Millisecond, 300*time.Millisecond))
 }
 
-// startCluster has three primaries, each of which can die and leave a replica.
+// startCluster starts three primaries. Each primary can die and leave a replica.
 func startCluster(r *round) {
 	c := r.engine.StartReplicatedCluster(r.t)
 	primaries := slices.Clone(c.Nodes)
@@ -88,7 +88,8 @@ func startCluster(r *round) {
 	}
 }
 
-// startMovingCluster has three primaries that nothing befalls, and slots that move between them all the time.
+// startMovingCluster starts three primaries. Slots move between them all the time. The primaries have
+// no other faults.
 func startMovingCluster(r *round) {
 	c := r.engine.StartCluster(r.t)
 	r.servers = func() []*env.Server { return c.Nodes }
@@ -96,8 +97,8 @@ func startMovingCluster(r *round) {
 	r.faults = append(r.faults, slices.Repeat(r.slotMoves(c.Nodes), 4)...)
 }
 
-// startForgetful has one server that persists nothing and is flushed and restarted,
-// or one whose clock is stepped.
+// startForgetful starts one server that persists nothing. The server is flushed and restarted, or
+// its clock is stepped.
 func startForgetful(r *round) {
 	const farthest = 2 * time.Second
 	var s *env.Server
@@ -131,7 +132,7 @@ func (r *round) flush(s *env.Server) func() fault {
 	}
 }
 
-// everybody has all processes use the same addresses, and be disturbed.
+// everybody gives all processes the same addresses, and adds the faults of processes.
 func (r *round) everybody(addresses []string) {
 	for place := range processes {
 		r.addresses[place] = addresses

@@ -15,11 +15,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-// workerVariable is the environment variable that makes the test binary one of the
-// processes of a run. It has the orders.
+// workerVariable is the environment variable that makes the test binary a process of a run. Its
+// value has the orders.
 const workerVariable = "RLOCK_CHAOS_WORKER"
 
-const clientName = "chaos" // by which a server knows the connections of the processes
+const clientName = "chaos" // the name of the processes' connections on a server
 
 // orders tell a process what to do.
 type orders struct {
@@ -28,11 +28,11 @@ type orders struct {
 	Service   string
 	Lockers   int
 	Workers   int // of each locker
-	Crowd     int // callers of each locker beside them, who all call at the same time
+	Crowd     int // further callers of each locker, who all call at the same time
 	Keys      [][]string
 	CrowdKeys []string
-	Shared    [][]string // keys that are shared too
-	Sharing   int        // of a hundred operations, how many are about those
+	Shared    [][]string // keys that workers also share
+	Sharing   int        // of a hundred operations, how many concern shared keys
 	TTLs      []time.Duration
 	Patience  time.Duration // after the faults: longest wait for a key
 
@@ -50,9 +50,9 @@ func (o orders) client(addresses ...string) rueidis.ClientOption {
 	}
 }
 
-// work is the life of a process: load until it is told to stop; then, one line of
-// input each, every locker has every key once, all is closed, and the process ends.
-// A closed input ends it anywhere.
+// work is the life of a process. It runs load until the parent tells it to stop. Then each line of
+// input starts one step: every locker takes every key once, all lockers close, the process ends. A
+// closed input ends the process at any point.
 func work(text string, in io.Reader, out io.Writer) error {
 	var o orders
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
@@ -98,9 +98,9 @@ func work(text string, in io.Reader, out io.Writer) error {
 	return commands.Err()
 }
 
-// awaitGoroutines returns once no goroutine is left but the caller's, or says which.
-// A client of rueidis lets go of a node that has left the cluster five seconds later,
-// whether or not it was closed meanwhile.
+// awaitGoroutines returns once only the caller's goroutine is left, or says which others are left.
+// When a node leaves a cluster, a client of rueidis lets go of the node five seconds later, even if
+// the client is closed before.
 func awaitGoroutines() (err error) {
 	for start := time.Now(); time.Since(start) < 2*recovery; {
 		if err = goleak.Find(); err == nil {
@@ -138,7 +138,7 @@ func newProcess(o orders, r *recorder) (*process, error) {
 	return p, nil
 }
 
-// open waits out a fault that is on.
+// open repeats the attempt while a fault is on.
 func (p *process) open(n int) (s lockService, err error) {
 	option := p.client(p.Addresses...)
 	if p.MasterSet != "" {
@@ -169,7 +169,7 @@ func (p *process) newLock() int {
 	return p.locks
 }
 
-// reachAll has every locker take every key once, after the faults.
+// reachAll makes every locker take every key once, after the faults.
 func (p *process) reachAll() {
 	var running sync.WaitGroup
 	for i, s := range p.services {

@@ -7,12 +7,11 @@ import (
 )
 
 const (
-	operationLimit = 1500 * time.Millisecond // of what does not wait, where the network is silent
-	longestWait    = 3 * time.Second         // for a lock that is held
+	operationLimit = 1500 * time.Millisecond // of an operation without a wait, where the network is silent
+	longestWait    = 3 * time.Second         // for a lock that another caller holds
 )
 
-// worker is one goroutine that takes, uses and gives up locks, as its generator
-// says.
+// worker is one goroutine that takes, uses and gives up locks, as its generator says.
 type worker struct {
 	*process
 	service lockService
@@ -30,7 +29,7 @@ func (p *process) newWorker(locker, n int) *worker {
 	}
 }
 
-// load works until ctx ends. What is under way then is finished.
+// load works until ctx ends. It finishes the operation that is under way.
 func (w *worker) load(ctx context.Context) {
 	for ctx.Err() == nil {
 		if rushHour() {
@@ -74,7 +73,7 @@ func (w *worker) take(limit time.Duration, method string, keys []string, how wis
 	}
 }
 
-// share takes a key that is shared, in one of the ways that there are: for itself too.
+// share takes a shared key as a share in one of several ways, or as the whole lock.
 func (w *worker) share() {
 	wait := w.chance(45)
 	groups := w.Shared[:len(w.Shared)-1]
@@ -87,7 +86,7 @@ func (w *worker) share() {
 	if how.Limit > 1 && w.chance(25) {
 		how.Permits = 2
 	}
-	if w.chance(3) { // somebody who names another limit, or shares the key in another way
+	if w.chance(3) { // names another limit, or shares the key in another way
 		how.Limit = (how.Limit + 2) % 4
 		how.Permits = 1
 	}
@@ -125,7 +124,7 @@ func (w *worker) takeEach() {
 	}
 }
 
-// do holds a lock in a callback, at times for longer than its lease.
+// do holds a lock in a callback, sometimes for longer than the lease.
 func (w *worker) do() {
 	w.doWith(w.keys(1, true), share{}, func(h *holding) {
 		if h.use(); w.chance(10) {
@@ -134,8 +133,8 @@ func (w *worker) do() {
 	})
 }
 
-// rushHour is a time, the same in all processes, at which everybody wants one key
-// for a moment only. So it is handed over within a process, many times in a row.
+// rushHour is a time at which all workers want one key for a moment only. The time is the same in
+// all processes. So the lock is handed over within a process many times in a row.
 func rushHour() bool { return time.Duration(now())%(3*time.Second) < 300*time.Millisecond }
 
 func (w *worker) rush() {
@@ -177,7 +176,7 @@ func (w *worker) ask(method string, keys []string, how wish) event {
 	return e
 }
 
-// settle notes how it ended, and returns what is held.
+// settle notes how an acquisition ended, and returns the lock that the worker holds.
 func (w *worker) settle(e event, how wish, l lock, err error) *holding {
 	e.Return = now()
 	if e.Outcome, e.Error = outcomeOf(err); err != nil {
@@ -187,7 +186,7 @@ func (w *worker) settle(e event, how wish, l lock, err error) *holding {
 	e.Fence, e.Deadline = l.Fence(), instantOf(l.Deadline())
 	w.record(e)
 	if w.chance(20) {
-		l.Token() // whoever asks keeps it from the next holder
+		l.Token() // a holder that asks for the token keeps the token from the next holder
 	}
 	return &holding{worker: w, lock: l, number: e.Lock, keys: e.Keys, ttl: how.ttl, extend: how.extend,
 		until: e.Return}
@@ -211,7 +210,7 @@ func (w *worker) look() {
 	w.record(e)
 }
 
-// keys draws n keys of one group, in any order, to wait for or not.
+// keys draws n keys of one group, in any order, for a caller that waits or does not wait.
 func (w *worker) keys(n int, wait bool) []string {
 	groups := w.Keys[:len(w.Keys)-unwaited]
 	if !wait && w.chance(60) {
@@ -225,8 +224,8 @@ func (w *worker) keys(n int, wait bool) []string {
 	return keys
 }
 
-// extendedTTL is that of nearly all locks that are extended automatically: a lease is
-// inherited only by who wants the same.
+// extendedTTL is the TTL of nearly all locks with renewal. A waiter inherits a lease only
+// if it wants the same TTL.
 func (w *worker) extendedTTL() time.Duration {
 	if w.chance(10) {
 		return w.ttl()

@@ -1,63 +1,78 @@
-// Package oracle holds what the generator says of scripts against what real servers
-// see them do.
+// Package oracle compares what the generator says of scripts with what real servers see
+// the scripts do.
 //
 //	make oracle DURATION=1h SEED=1
 //
-// It writes random programs of the Lua that people write for Redis: commands whose
-// function, name, key and arguments go through locals, tables, closures, varargs,
-// metatables, methods and dispatch before they are used; functions that Lua's library calls,
-// and that it may not call; lists of any length, and lists that are stored to by index, with
-// and without gaps; options that stand in a list; channels; commands that the caller
-// chooses; fragments. Some of them have a mistake, and some of those a waiver for it.
-// The generator reads all of them. What it refuses is counted. What it accepts runs on
-// a server, several times with random arguments, as a user who has exactly the rights
-// that -audit prints for the script, on exactly the keys that the call names.
+// The oracle writes random programs of the Lua that people write for Redis:
 //
-// An accepted program is a hole in the generator when
+//   - commands whose function, name, key and arguments first go through locals, tables,
+//     closures, varargs, metatables, methods and dispatch
+//   - functions that Lua's library calls, and functions that it must not call
+//   - lists of any length, and lists that are stored to by index, with and without gaps
+//   - options that stand in a list
+//   - channels
+//   - commands that the caller chooses
+//   - fragments
 //
-//   - the server refuses a command or a key: the audit has not named it
-//   - a read script changes data, or EVAL_RO refuses it
-//   - a guarded script changes data for somebody whose token or fence is not good
-//   - its value is of another type than the header says. A copy of the script
+// Some programs have a mistake. Some of these programs also have a waiver for the mistake.
+//
+// The generator reads all programs. The oracle counts the programs that the generator
+// refuses. A program that the generator accepts runs on a server, several times, with
+// random arguments. Its user has exactly the rights that -audit prints for the script, on
+// exactly the keys that the call names.
+//
+// An accepted program is a hole in the generator when one of these holds:
+//
+//   - The server refuses a command or a key, so the audit has not named the command or
+//     the key.
+//   - A read script changes data, or EVAL_RO refuses the script.
+//   - A guarded script changes data for a caller whose token or fence is not good.
+//   - The script's value has another type than the header says. A copy of the script
 //     describes the value inside the server, before Redis cuts fractions off and drops
-//     what follows a nil
-//   - a command is given a table or a function
-//   - the server raises an error that the generator says it excludes: an unknown
-//     command, a wrong number of arguments, a global that is unknown or written
-//   - a cached script answers the same data in two ways
-//   - a duration that was passed for a lease lasts longer than it should
-//   - the text that runs is not what its files say, or the audit does not say what a
-//     waiver leaves open; what the waiver does not name must hold all the same
+//     the values after a nil.
+//   - The script gives a table or a function to a command.
+//   - The server raises an error that the generator says it excludes: an unknown command,
+//     a wrong number of arguments, a global that is unknown or written.
+//   - A cached script answers the same data in two ways.
+//   - A lease lasts longer than the duration that the call passed for it.
+//   - The text that runs differs from the text of the script's files.
+//   - The audit does not say what a waiver leaves open. A waiver lifts only the promises
+//     that it names.
 //
-// Some of the accepted programs also run through the bindings that the generator writes
-// for them, with values at the limits of their types. It is a hole when
+// Some accepted programs also run through the bindings that the generator writes for them,
+// with values at the limits of their types. A binding is a hole when one of these holds:
 //
-//   - a binding sends another word than its type says, or sends what its type refuses
-//   - an answer is not decoded, or to another value than came
-//   - the user whom the audit describes cannot make the call with a default client
+//   - The binding sends another word than its type says, or sends what its type refuses.
+//   - The binding does not decode an answer, or decodes it to another value.
+//   - The user whom the audit describes cannot make the call with a default client.
 //
-// It is a hole as well when all of many programs without a mistake that have something in
-// common are refused.
+// The oracle also looks at features that many programs without a mistake have in common. A
+// feature is a hole when the generator refuses all of these programs.
 //
 // # The same programs again
 //
-// The tests of the project try the same programs each time: -oracle.seed is a constant unless
-// it is given. They try 12,000 of them; a machine on which those take more than five minutes
-// tries as many as it does in that time, but no fewer than 2,000. make oracle draws a seed
-// from the clock. Each run prints its seed first, and each hole says how to run the 500
-// programs around it again, which takes seconds. Apart from the clock, one thing differs from
-// run to run: the order in which Redis 7.0 answers the members of a set.
+// The tests of the project try the same programs each time: -oracle.seed is a constant
+// unless the caller sets it. The tests try 12,000 programs. If that takes more than five
+// minutes, the tests stop after five minutes, but not before 2,000 programs.
 //
-// Time can cause some faults, on a busy machine above all: data changes without the program
-// when a key expires between two looks at it. Before each look, the server is made to take
-// away what has expired. A fault that is still of such a kind (changed data, two answers to
-// the same data, a lease that is too long) is a hole if it comes again with the same data, in
-// one of three repetitions. If it does not, the report shows it as seen once. Nothing else
-// depends on time: a script that is accepted must be right whatever has expired.
+// make oracle draws a seed from the clock unless SEED is set. Each run prints its seed
+// first. Each hole says how to run the 500 programs around it again, which takes seconds.
+// Apart from the clock, one thing differs from run to run: the order in which Redis 7.0
+// answers the members of a set.
 //
-// The generator is run as its users run it, as a program, so that the oracle depends on
-// nothing inside it. TestPlanted builds generators with a flaw in them, and must find
-// each: that is the test of the oracle. So that it takes minutes, it begins with a program
-// of which it knows that it shows the flaw, and in which the generator without the flaw has
-// no hole. Where that program shows nothing, it searches from the first.
+// Time can cause some faults, above all on a busy machine: a key expires between two looks
+// at the data, so the data changes without the program. Before each look, the oracle makes
+// the server remove all expired keys. Three faults may still come from time: changed data,
+// two answers to the same data, and a lease that is too long. The oracle repeats a run with
+// one of these faults three times on the same data. The fault is a hole if it comes again.
+// Else the report shows the fault as seen once. Nothing else depends on time: an accepted
+// script must be right whatever has expired.
+//
+// # The test of the oracle
+//
+// The oracle runs the generator as a program, as users do, so the oracle depends on nothing
+// inside the generator. TestPlanted builds generators with a flaw in them. The oracle must
+// find each flaw. To finish within minutes, each search begins with a program that is known
+// to show the flaw. The generator without the flaw has no hole in this program. If the
+// program shows nothing, the search starts again from the first program.
 package oracle
