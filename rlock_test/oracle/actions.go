@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// act writes a command, perhaps inside of something.
+// act writes a command, sometimes inside another construct.
 func (w *writer) act() {
 	switch w.IntN(100) {
 	case 0, 1, 2, 3, 4, 5, 6, 7, 8, 9:
@@ -59,7 +59,8 @@ func (w *writer) act() {
 	}
 }
 
-// inside writes the call into a function that has one of the arguments as a parameter.
+// inside writes the call into a function. One of the call's arguments is a parameter of the
+// function.
 func (w *writer) inside(args []string) {
 	n := w.IntN(len(args))
 	given := args[n]
@@ -143,7 +144,7 @@ func (w *writer) optional() {
 		form = "if"
 	}
 	switch form {
-	case "list": // of words, with the option on one way
+	case "list": // of words, with the option on one branch
 		w.note("option in a list")
 		w.program.Lease = true
 		t, option := w.name("t"), "'PX'"

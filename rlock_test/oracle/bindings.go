@@ -19,7 +19,7 @@ const (
 	sampled = 50  // accepted programs of a batch whose bindings are called
 )
 
-// bound is an accepted program whose binding is to be called.
+// bound is an accepted program whose binding the caller program calls.
 type bound struct {
 	program *Program
 	rule    rule
@@ -39,14 +39,14 @@ type step struct {
 	Returns replyType
 }
 
-// field is what a field of a binding's parameters is set to.
+// field is the value of one field of a binding's parameters.
 type field struct {
 	Field string
 	Many  bool
 	Texts [][]byte
 }
 
-// bindings calls the bindings of programs, and returns what is wrong with them by name.
+// bindings calls the bindings of programs. It returns the faults by the name of the program.
 func (s *server) bindings(ctx context.Context, g generator, programs []bound) (map[string]fault, error) {
 	dir, err := os.MkdirTemp("", "oracle")
 	if err != nil {
@@ -85,8 +85,8 @@ func (s *server) bindings(ctx context.Context, g generator, programs []bound) (m
 	return faults, nil
 }
 
-// bind builds the program that calls the bindings, in dir. To the compiler the bindings
-// are a package beside it.
+// bind builds the program that calls the bindings, in dir. The compiler sees the bindings as a
+// package beside this program.
 func (g generator) bind(ctx context.Context, dir string, programs []bound) error {
 	lua, out := filepath.Join(dir, "lua"), filepath.Join(dir, "bindings")
 	for _, b := range programs {
@@ -136,8 +136,8 @@ func (p *Program) write(dir string) error {
 	return nil
 }
 
-// steps returns calls of a program's binding: one as its first run was, and one with a
-// value that is at a limit, or that is refused.
+// steps returns two calls of a program's binding. One call is the same as in the program's first
+// run. The other call has a value at a limit, or a value that the binding refuses.
 func (s *server) steps(b bound) ([]step, error) {
 	var all []step
 	for n := range 2 {
@@ -174,8 +174,8 @@ func texts(words [][]byte) []string {
 	return list
 }
 
-// fill sets the fields of a call, and notes what must be sent for them. At a limit, one
-// of the values is none that a run draws.
+// fill sets the fields of a call, and notes what the binding must send for them. At a limit, a run
+// never draws one of the values.
 func (p *Program) fill(s *step, c call, r *rand.Rand, limit bool) {
 	at := -1
 	if limit {
@@ -234,13 +234,13 @@ func (p *Program) fill(s *step, c call, r *rand.Rand, limit bool) {
 	}
 }
 
-// typed is a value of Go as a text, and the word that must be sent for it.
+// typed is a Go value as a text, with the word that the binding must send for it.
 type typed struct {
 	text, word string
-	refused    bool // nothing may be sent
+	refused    bool // the binding must send nothing
 }
 
-// plain returns the value for which a word is sent.
+// plain returns the value for which the binding sends a word.
 func plain(kind, word string) typed {
 	if strings.TrimSuffix(kind, "?") != "duration" {
 		return typed{text: word, word: word}
@@ -270,14 +270,14 @@ var limits = map[string][]typed{
 	"enum":    {{text: "nosuch", refused: true}, {text: "", refused: true}},
 }
 
-// atLimit draws one of them.
+// atLimit draws one of the limits.
 func atLimit(kind string, r *rand.Rand) (typed, bool) {
 	base, optional := strings.CutSuffix(kind, "?")
 	if strings.HasPrefix(base, "enum(") {
 		base = "enum"
 	}
 	values := slices.Clone(limits[base])
-	if optional { // the zero value is absent
+	if optional { // the zero value means absent
 		values = slices.DeleteFunc(values,
 			func(v typed) bool { return v.refused && (v.text == "" || v.text == "0") })
 		values = append(values, typed{text: map[string]string{"duration": "0"}[base]})

@@ -99,8 +99,8 @@ func (w *writer) verb(s shape) string {
 	return name
 }
 
-// chosen returns an expression for the name of the command, or of one that is like it:
-// which one is the caller's choice.
+// chosen returns an expression for the name of the command, or of a similar command. The caller
+// chooses between these commands.
 func (w *writer) chosen(s shape, like func(shape) bool) string {
 	w.note("command by choice")
 	names := []string{strings.ToLower(s.name)}
@@ -127,7 +127,7 @@ func (w *writer) chosen(s shape, like func(shape) bool) string {
 	return a
 }
 
-// channel returns an expression for a channel, now and then one that is not declared.
+// channel returns an expression for a channel, sometimes for an undeclared channel.
 func (w *writer) channel() string {
 	if w.wrong("channel") {
 		return w.route(pick(w, w.argument("string"), w.key("string"), "'news:' .. "+w.argument("channel"),
@@ -141,8 +141,8 @@ func (w *writer) channel() string {
 	return w.route(good, pick(w, "'other news'", w.argument("channel")))
 }
 
-// callable returns function as something that may stand before a call's arguments in a
-// statement of its own.
+// callable returns function in a form that may stand before a call's arguments in a statement of
+// its own.
 func (w *writer) callable() string {
 	f := w.function()
 	if strings.HasPrefix(f, "(") {
@@ -153,8 +153,8 @@ func (w *writer) callable() string {
 	return f
 }
 
-// value returns an argument that a command takes as it is, now and then one that it does
-// not take.
+// value returns an argument that a command takes as it is. Sometimes the command does not take the
+// argument.
 func (w *writer) value() string {
 	if w.wrong("value") {
 		return w.route(pick(w, "nil", "true", "{}", "redis.call('GET', "+w.key("string")+")", "function() end"),
@@ -164,7 +164,7 @@ func (w *writer) value() string {
 		"redis.call('EXISTS', "+w.key("string")+")"), "'x'")
 }
 
-// keyed returns an expression for a key, now and then a wrong one.
+// keyed returns an expression for a key, sometimes for a wrong key.
 func (w *writer) keyed(kind string) string {
 	good := w.key(kind)
 	if !w.wrong("key") {

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// describer is a script that runs a body and describes what it returned as JSON, before
-// Redis makes a reply of it. Numbers are texts, since JSON has no NaN. It also tells of a
-// table or a function that the body gives to a command: the server answers both with the
-// error that it has for nil and false, which are no holes.
+// describer is a script that runs a body. It describes the body's value as JSON, before Redis makes
+// a reply of the value. Numbers are texts, because JSON has no NaN. The script also reports a table
+// or a function that the body gives to a command. The server answers both with the same error as
+// nil and false, and these are no holes.
 const describer = `
 local __read = {}
 local function __note(v)
@@ -74,7 +74,7 @@ if not __ended then error(__value) end
 return cjson.encode(__describe(__value, 0))
 `
 
-// described is a value of Lua as the describer tells it.
+// described is a Lua value as the describer describes it.
 type described struct {
 	Kind   string          `json:"kind"`
 	Text   string          `json:"text"`
@@ -100,14 +100,14 @@ func (d described) String() string {
 	return fmt.Sprintf("table %v and %d other fields", items, d.Others)
 }
 
-// fits returns why the value is not of the header's type, or "". Error replies fit all.
+// fits returns why the value is not of the header's type, or "". Error replies fit every type.
 func (d described) fits(t replyType) string {
 	absent := d.Kind == "nil" || d.Kind == "boolean" && d.Text == "false"
 	switch {
 	case d.Kind == "error", t.Name == "raw", t.Name == "none", absent && t.Optional:
 		return ""
 	case t.Optional && d.Kind == "string" && d.Text == "" && (t.Name == "duration" || t.Name == "time"):
-		return "" // an absent argument that is answered
+		return "" // the script answers an absent argument
 	case t.scalar():
 		if !d.fitsScalar(t.Name, absent) {
 			return fmt.Sprintf("%v is no %s", d, t.Name)
@@ -145,14 +145,14 @@ func (d described) fitsScalar(kind string, absent bool) bool {
 	isText := d.Kind == "string" || d.Kind == "status"
 	whole := err == nil && number == math.Trunc(number) && math.Abs(number) < 1<<62
 	if d.Read {
-		return true // what is stored is trusted to be what the header says
+		return true // stored data is trusted to be of the header's type
 	}
 	switch kind {
 	case "int", "duration", "time":
 		_, err := strconv.ParseInt(d.Text, 10, 64)
 		return d.Kind == "number" && whole || isText && err == nil
 	case "float":
-		return (isText || d.Kind == "double") && (err == nil || d.Text == "-nan") // of 0 / 0
+		return (isText || d.Kind == "double") && (err == nil || d.Text == "-nan") // the value of 0 / 0
 	case "string", "bytes":
 		return isText
 	case "bool":
@@ -166,7 +166,7 @@ func (d described) fitsScalar(kind string, absent bool) bool {
 	return false
 }
 
-// list checks a table that must be a list of n values, or of any number if n is -1.
+// list checks that a table is a list of n values, or of any number of values if n is -1.
 func (d described) list(n int, fits func(i int, item described) string) string {
 	items, err := d.items()
 	if err != nil || d.Kind != "table" || d.Others > 0 {

@@ -64,8 +64,8 @@
 // at the data, so the data changes without the program. Before each look, the oracle makes
 // the server remove all expired keys. Three faults may still come from time: changed data,
 // two answers to the same data, and a lease that is too long. The oracle repeats a run with
-// one of these faults three times on the same data. The fault is a hole if it comes again.
-// Else the report shows the fault as seen once. Nothing else depends on time: an accepted
+// one of these faults on the same data, up to three times. The fault is a hole if it comes
+// again. Else the report shows the fault as seen once. Nothing else depends on time: an accepted
 // script must be right whatever has expired.
 //
 // # The test of the oracle

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// files returns the program as the files of a directory, by name: the script, and the
-// fragments that it includes.
+// files returns the program as the files of a directory, by name. The files are the script and its
+// fragments.
 func (p *Program) files() map[string]string {
 	whole := map[string]string{p.Name + ".lua": p.Text()}
 	lines := strings.SplitAfter(p.Body, "\n")
-	lines = lines[:len(lines)-1] // the last is the empty rest
+	lines = lines[:len(lines)-1] // the last line is the empty rest
 	points := boundaries(lines)
 	if p.Cut == 0 || len(points) < 4 {
 		return whole
@@ -36,7 +36,7 @@ func (p *Program) files() map[string]string {
 		main = head + include(1) + tail
 		parts[1] = text(0, 1) + within(2) + text(2, 3)
 		parts[2] = text(1, 2)
-	case 2: // the third stands where the first has it
+	case 2: // the third fragment stays in its place
 		main = head + include(1) + include(2) + tail
 		parts[1] = within(3) + text(1, 2)
 		parts[2] = within(3) + text(2, 3)
@@ -49,12 +49,12 @@ func (p *Program) files() map[string]string {
 	return files
 }
 
-// opening is the first line of a statement that stands in no block.
+// opening is the first line of a statement outside all blocks.
 var opening = regexp.MustCompile(
 	`^(local|redis|if|for|while|repeat|do|pcall|function|table|rawset|assert|[a-zA-Z]\w*[.(:])`)
 
-// boundaries returns the lines before which a fragment may begin or end. The first line is
-// empty, which ends the header.
+// boundaries returns the lines before which a fragment may begin or end. The first line is empty,
+// and ends the header.
 func boundaries(lines []string) []int {
 	var points []int
 	for i, line := range lines {
@@ -67,8 +67,8 @@ func boundaries(lines []string) []int {
 
 var includeLine = regexp.MustCompile(`(?m)^-- include: (parts/)?p\d{6}\.\d\.lua\n`)
 
-// assembled returns what is wrong with the text that runs, as the audit shows it: without
-// its include lines it must be the program.
+// assembled returns what is wrong with the text that runs, as the audit shows it. Without its
+// include lines, this text must be the program.
 func (p *Program) assembled(r rule) *fault {
 	if text := includeLine.ReplaceAllString(r.Text, ""); text != p.Text() {
 		return &fault{kind: "text", why: fmt.Sprintf("the text that runs is not that of the files:\n%s", r.Text)}

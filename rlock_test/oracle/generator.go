@@ -18,17 +18,17 @@ type generator struct {
 	path string
 	root string // of the module
 
-	flawed map[string]string // by a file of the module, one that has a flaw: the bindings import some
+	flawed map[string]string // by file of the module, its flawed copy; the bindings import some
 }
 
-// overlay has the go command take other files for those that it names.
+// overlay makes the go command replace the files that it names.
 type overlay struct{ Replace map[string]string }
 
-// A flaw is a mistake to build into a generator.
+// A flaw is a mistake that a test builds into a generator.
 type flaw struct {
 	name     string
 	file     string // below the module's root
-	old, new string // text of the file, and what stands in its place
+	old, new string // text of the file, and its replacement
 }
 
 // build builds the generator, with flaws.
@@ -85,8 +85,8 @@ type rule struct {
 
 var findingLine = regexp.MustCompile(`(?m)^\S*?(p\d{6})[.0-9]*\.lua:\d+:\d+: (.*)$`)
 
-// judge has the generator read the programs. It returns the audits of those that it
-// accepts and the first finding of each of the others, by name.
+// judge makes the generator read the programs. It returns the audits of the accepted programs by
+// name. For each refused program it returns the first finding, also by name.
 func (g generator) judge(ctx context.Context, programs []*Program) (accepted map[string]rule,
 	refused map[string]string, err error) {
 	dir, err := os.MkdirTemp("", "oracle")

@@ -2,7 +2,8 @@ package oracle
 
 import "fmt"
 
-// held writes commands behind a comparison of the lock's value with the token, which may be no guard.
+// held writes commands behind a comparison of the lock's value with the token. The comparison may
+// fail to guard them.
 func (w *writer) held() {
 	p := w.program
 	p.Keys = append(p.Keys, Entry{Name: "lock", Kind: "token", Bound: true})
@@ -22,7 +23,7 @@ func (w *writer) held() {
 		"return redis.error_reply('NOT_HELD')", func() {})
 }
 
-// fenced writes commands behind a comparison of fences, which may be no guard.
+// fenced writes commands behind a comparison of fences. The comparison may fail to guard them.
 func (w *writer) fenced() {
 	p := w.program
 	p.Keys = append(p.Keys, Entry{Name: "data", Kind: "hash", Bound: true})
@@ -57,7 +58,7 @@ func (w *writer) fenced() {
 	}
 }
 
-// store writes the command that stores the fence, or one that does not.
+// store writes the command that stores the fence, or a command that does not store it.
 func (w *writer) store(field string) {
 	way := 5
 	if w.wrong("fence") {
@@ -86,7 +87,7 @@ func (w *writer) store(field string) {
 	}
 }
 
-// unless returns good, or bad if the program makes a mistake of the kind here.
+// unless returns good, or bad where the program makes a mistake of the kind.
 func (w *writer) unless(kind, good, bad string) string {
 	if w.wrong(kind) {
 		return bad
@@ -94,8 +95,8 @@ func (w *writer) unless(kind, good, bad string) string {
 	return good
 }
 
-// guard writes one way or another to let only those pass who are good, and behind it
-// first and some commands.
+// guard writes a guard that lets only good callers pass, in one of several forms. Behind the guard
+// it writes first and some commands.
 func (w *writer) guard(bad, good, refusal string, first func()) {
 	then := func() {
 		first()

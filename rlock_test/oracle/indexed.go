@@ -2,8 +2,8 @@ package oracle
 
 import "fmt"
 
-// A filling is a correct way to fill list %[1]s with %[2]s, of each of the elements %[3]s, by
-// index. The element and its index are x and i.
+// A filling is a correct way to fill list %[1]s by index. It stores %[2]s for each element of
+// %[3]s. The element and its index are x and i.
 type filling struct{ name, text string }
 
 var fillings = []filling{
@@ -28,8 +28,8 @@ var fillings = []filling{
 		"%[2]s) end"},
 }
 
-// indexed writes the return of a list that is stored to by index. With a mistake, it is
-// stored to by any index on any way, so that it may have a gap.
+// indexed writes the return of a list that is stored to by index. With a mistake, the program
+// stores to any index on any branch, so the list may have a gap.
 func (w *writer) indexed() {
 	p := w.program
 	kinds := map[string][]string{
@@ -44,7 +44,7 @@ func (w *writer) indexed() {
 		"redis.call('LRANGE', "+w.key("list")+", 0, -1)", "{'a', 'v', 'b'}", "ARGV")
 	t := w.name("t")
 	gap := w.wrong("gap")
-	if !gap { // so that half of them have one
+	if !gap { // half of the lists have a gap
 		gap = w.wrong("gap")
 	}
 	if !gap {
@@ -71,7 +71,7 @@ func (w *writer) indexed() {
 			"for i = 1, 4 do", "for i = 0, 3 do", "for i = 3, 1, -1 do", "for i = 1, #all, 2 do",
 			"for i = n + 1, n + 3 do", "do", "while count < 4 do", "for i, x in pairs(all) do")
 		w.block(open, func() {
-			if open == "while count < 4 do" { // each loop comes to an end, whatever stands in it
+			if open == "while count < 4 do" { // the counter ends each loop, whatever its body does
 				w.line("count = count + 1")
 			}
 			for range 1 + w.IntN(3) {
@@ -89,12 +89,12 @@ func (w *writer) indexed() {
 	w.line("return %s", pick(w, t, t, t, "{unpack("+t+")}"))
 }
 
-// wild writes stores to a list with no regard to what is there.
+// wild writes stores to a list without regard to the list's content.
 type wild struct {
 	*writer
 	name     string
 	elements []string
-	written  bool // there are functions that change lists
+	written  bool // the program has functions that change lists
 }
 
 func (l wild) element() string { return pick(l.writer, l.elements...) }

@@ -2,7 +2,7 @@ package oracle
 
 import "fmt"
 
-// allKeys writes a command for KEYS as a whole.
+// allKeys writes a command for the whole of KEYS.
 func (w *writer) allKeys() {
 	p := w.program
 	verb := pick(w, "EXISTS", "TYPE", "PTTL")
@@ -50,7 +50,7 @@ func (w *writer) allKeys() {
 	}
 }
 
-// restOfKeys writes a command that takes any number of keys behind the first ones.
+// restOfKeys writes a command that takes any number of keys after the first keys.
 func (w *writer) restOfKeys() {
 	p := w.program
 	w.note("rest of the keys")
@@ -85,8 +85,8 @@ func (w *writer) restOfKeys() {
 	w.line("redis.call(%s)", fmt.Sprintf(call, "unpack("+t+")"))
 }
 
-// open are commands that take any number of values, with the type of their key, and in
-// front of the values what else they take.
+// open are commands that take any number of values. Each has the type of its key, and the words
+// before the values.
 var open = []shape{
 	{"HMGET", "hash", false}, {"SMISMEMBER", "set", false}, {"ZMSCORE", "zset", false},
 	{"GEOHASH", "zset", false}, {"BITFIELD_RO", "string", false},
@@ -96,8 +96,8 @@ var open = []shape{
 	{"XADD", "stream MAXLEN 10 *", true}, {"SET", "string v", true}, {"XDEL", "stream", true},
 }
 
-// closed are commands for which a list of values that nobody knows is a mistake, since
-// some of them may be keys.
+// closed are commands for which a list of unknown values is a mistake, because some values may be
+// keys.
 var closed = []shape{
 	{"EXISTS", "string", false}, {"MGET", "", false}, {"SUNION", "set", false}, {"SORT_RO", "list", false},
 	{"XREAD", "COUNT 1 STREAMS", false}, {"XREAD", "COUNT 1", false},
@@ -111,8 +111,7 @@ var closed = []shape{
 	{"XREADGROUP", "GROUP", true}, {"GEOSEARCHSTORE", "zset", true},
 }
 
-// openList writes a command with a list of arguments of which nobody knows how many
-// there are.
+// openList writes a command with a list of arguments of unknown length.
 func (w *writer) openList() {
 	p := w.program
 	if p.Mode == "read cached" {

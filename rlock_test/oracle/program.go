@@ -13,26 +13,26 @@ import (
 type Entry struct {
 	Name  string
 	Kind  string // of a key: the type of its value, or channel; of an argument: its type in the header
-	Bound bool   // it has a meaning of its own, so that nothing else uses it
+	Bound bool   // it has a fixed meaning, so nothing else uses it
 }
 
-// Program is a script with what the runs need to know of it.
+// Program is a script, together with what its runs need to know.
 type Program struct {
 	Name     string
 	Mode     string
 	Keys     []Entry
-	Rest     string // the type of any number of keys that may follow Keys; "": none may
+	Rest     string // the type of further keys, any number, after Keys; "": there are none
 	Args     []Entry
-	More     string // the type of any number of arguments that may follow Args; "": none may
+	More     string // the type of further arguments, any number, after Args; "": there are none
 	Returns  string
 	Guard    string   // "held", "fenced" or ""
 	Waivers  []string // rules that the header waives
 	Body     string
-	Cut      uint64   // how the body is cut into fragments; 0: it is not
-	Features []string // what it is made of; a mistake begins with bad
-	Texts    bool     // string functions make texts of which the generator does not know what they are
-	Lease    bool     // its duration arguments become leases
-	Trusting bool     // a run has shown that its reply is of the declared type only if what is stored is
+	Cut      uint64   // decides the cut of the body into fragments; 0: no cut
+	Features []string // the features of the program; a mistake begins with bad
+	Texts    bool     // string functions make texts that the generator cannot type
+	Lease    bool     // the duration arguments become leases
+	Trusting bool     // a run has shown: the reply has the declared type only if the stored data has it
 }
 
 // unused is the name of a place of ARGV that the program does not use.
@@ -96,13 +96,13 @@ func (p *Program) waives(rules ...string) bool {
 	return slices.ContainsFunc(rules, func(rule string) bool { return slices.Contains(p.Waivers, rule) })
 }
 
-// waivers are the rules that let a mistake pass.
+// waivers are the rules that let a mistake pass, by the kind of mistake.
 var waivers = map[string]string{
 	"key": "undeclared-key", "keys": "undeclared-key", "list": "undeclared-key", "channel": "undeclared-channel",
 	"name": "dynamic-command", "enum": "dynamic-command", "strange": "unknown-command",
 }
 
-// Write returns the program of a seed and a number.
+// Write returns the program for a seed and a number.
 func Write(seed uint64, number int) *Program {
 	w := &writer{Rand: rand.New(rand.NewPCG(seed, uint64(number))),
 		program: &Program{Name: fmt.Sprintf("p%06d", number)}}
@@ -140,7 +140,7 @@ func Write(seed uint64, number int) *Program {
 	return p
 }
 
-// finish settles what only the whole body can tell.
+// finish settles what depends on the whole body.
 func (w *writer) finish() {
 	p := w.program
 	p.Body = w.body.String()
@@ -172,17 +172,17 @@ func (w *writer) finish() {
 	p.Features = slices.Compact(p.Features)
 }
 
-// Texts that stand for the index of the first key and the first argument of any number,
-// which is known when the whole body is.
+// Texts for the index of the first further key and the first further argument. The index is known
+// only when the whole body is known.
 const (
 	firstOfRest = "@KEYS@"
 	firstOfMore = "@ARGV@"
 )
 
-// wholeARGV finds ARGV where it is not indexed, so that each of its places is used.
+// wholeARGV finds uses of ARGV as a whole, which use each of its places.
 var wholeARGV = regexp.MustCompile(`ARGV(\)|$|\)\)|, [^@])`)
 
-// skip declares the places of ARGV that the body does not use as such.
+// skip keeps the unused places of ARGV in the header, under the name unused.
 func (w *writer) skip() {
 	p := w.program
 	for i := range p.Args {
@@ -193,8 +193,8 @@ func (w *writer) skip() {
 	}
 }
 
-// prune takes out the entries of KEYS or ARGV that the body does not use, since the
-// generator would refuse the program for them.
+// prune removes the entries of KEYS or ARGV that the body does not use. The generator would refuse
+// the program for them.
 func prune(body, array string, entries []Entry) (string, []Entry) {
 	var used []Entry
 	places := make([]string, 0, 2*len(entries))

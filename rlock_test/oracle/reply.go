@@ -95,7 +95,7 @@ func (w *writer) reply() {
 	w.line("return %s", value)
 }
 
-// misfit returns an expression for a value that is not of the type, or may not be.
+// misfit returns an expression for a value that is not of the type, or may be of another type.
 func (w *writer) misfit(kind string) string {
 	kind, _ = strings.CutSuffix(kind, "?")
 	if (kind == "int" || kind == "duration" || kind == "time") && w.chance(50) {
@@ -122,7 +122,7 @@ func (w *writer) misfit(kind string) string {
 // several writes the return of a struct.
 func (w *writer) several(kind, good, other string) {
 	w.note("several results")
-	absent := strings.NewReplacer("nil", "false") // which keeps its place
+	absent := strings.NewReplacer("nil", "false") // false keeps its place in the reply
 	a, b := w.route(absent.Replace(good), absent.Replace(other)), w.route("7", "8")
 	w.program.Returns = fmt.Sprintf("first %s, second int", kind)
 	if w.wrong("length") {
@@ -131,8 +131,8 @@ func (w *writer) several(kind, good, other string) {
 	w.line("return {%s, %s}", a, b)
 }
 
-// gathered writes the return of a list that is filled one by one. It reports false if the
-// type is none.
+// gathered writes the return of a list that the program fills element by element. It reports false
+// if the type is no list.
 func (w *writer) gathered(kind string) bool {
 	elements := map[string]string{
 		"[]string": "x", "[]int": "#x", "[][]string": "{x, x}", "([]string)?": "x", "[]string?": "x ~= 'v' and x",

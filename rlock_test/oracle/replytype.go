@@ -4,7 +4,7 @@ import "strings"
 
 // replyType is the type of a reply's value.
 type replyType struct {
-	Name     string      // of a scalar; else list, map or struct
+	Name     string      // name of a scalar type, or list, map, struct
 	Elem     *replyType  // of a list or a map
 	Fields   []replyType // of a struct
 	Optional bool
@@ -36,7 +36,7 @@ func parseType(text string) replyType {
 	return replyType{Name: rest, Optional: optional}
 }
 
-// outside splits text at separators that stand outside of parentheses.
+// outside splits text at the separators outside parentheses.
 func outside(text string, separator rune) []string {
 	var parts []string
 	depth, start := 0, 0

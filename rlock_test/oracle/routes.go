@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// route writes code through which value goes before it is used, and returns the
-// expression that has it afterwards. In some routes other may come out in its place.
+// route writes code that passes value on, and returns the expression that has the value afterwards.
+// In some routes, other may come out in its place.
 func (w *writer) route(value, other string) string {
 	for range w.IntN(3) {
 		r := routes[w.IntN(len(routes))]
-		if w.mistake == "earlier" && w.chance(40) { // which one route has, and no other
+		if w.mistake == "earlier" && w.chance(40) { // only one route has this mistake
 			r = routes[slices.IndexFunc(routes, func(r route) bool { return r.name == "answers of pcalls in a loop" })]
 		}
 		w.note("route " + r.name)
@@ -19,13 +19,13 @@ func (w *writer) route(value, other string) string {
 	return value
 }
 
-// A route is a way for a value through a program.
+// A route is a way of a value through a program.
 type route struct {
 	name  string
 	write func(w *writer, v, other string) string
 }
 
-// Each writes statements with the value v and returns the expression for it.
+// Each route writes statements with the value v and returns the expression for it.
 var routes = []route{
 	{"local", func(w *writer, v, _ string) string {
 		a := w.name("a")
@@ -404,7 +404,7 @@ var routes = []route{
 		return a
 	}},
 	{"coroutine", func(w *writer, v, _ string) string {
-		w.note("bad coroutine") // the documentation refuses them
+		w.note("bad coroutine") // the documentation refuses coroutines
 		return fmt.Sprintf("coroutine.wrap(function() coroutine.yield(%s) end)()", v)
 	}},
 	{"sorted", func(w *writer, v, other string) string {

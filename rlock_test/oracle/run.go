@@ -15,14 +15,14 @@ import (
 
 const (
 	batch = 500 // programs that the generator reads in one run
-	runs  = 6   // of an accepted program
+	runs  = 6   // runs of an accepted program
 	again = 3   // repetitions of a run with a fault that time may have caused
 )
 
-// hole is an accepted program of which the server shows that it should not have been, or
-// a kind of programs that are all refused without need.
+// hole is an accepted program that the generator should refuse, as the server shows. A hole may
+// also be a kind of programs that the generator refuses without need.
 type hole struct {
-	program *Program // nil: it is about many
+	program *Program // nil: the hole concerns many programs
 	engine  string
 	seed    uint64
 	fault   fault
@@ -38,7 +38,7 @@ func (h hole) String() string {
 		h.program.Text(), h.fault, h.program.Name, h.seed, h.engine, h.seed, first, batch)
 }
 
-// number is that of the program, or 0 if the hole is about many.
+// number is the number of the program, or 0 if the hole concerns many programs.
 func (h hole) number() int {
 	if h.program == nil {
 		return 0
@@ -49,25 +49,25 @@ func (h hole) number() int {
 // tally counts programs with a feature.
 type tally struct {
 	accepted, refused, holes int
-	right                    int    // accepted ones without a mistake
-	alarms                   int    // refused ones without a mistake
-	sample                   string // one of those
+	right                    int    // accepted programs without a mistake
+	alarms                   int    // refused programs without a mistake
+	sample                   string // one of these refused programs
 }
 
 // report is what a search has seen.
 type report struct {
 	seed              uint64
 	accepted, refused int
-	alarms            int // refused although they have no mistake
+	alarms            int // refused programs without a mistake
 	calls             int
 	holes             []hole
 	features          map[string]*tally
-	findings          map[string]int    // refused programs by the text of their first finding, without names
-	samples           map[string]string // the shortest of the refused programs without a mistake, by finding
+	findings          map[string]int    // refused programs by their first finding, without names
+	samples           map[string]string // by finding, the shortest refused program without a mistake
 	kinds             map[string]int    // holes
-	bindings          int               // that were called
-	barred            map[string]bool   // features of which no program is accepted
-	rules             map[string]*tally // programs of which a rule was asked, and those that it refused first
+	bindings          int               // bindings that were called
+	barred            map[string]bool   // features that no accepted program has
+	rules             map[string]*tally // programs that each rule judged, and programs that it refused first
 	passing           []hole            // faults that did not come again
 }
 
@@ -76,18 +76,18 @@ type hunt struct {
 	generator generator
 	servers   []*server
 	seed      uint64 // of the programs
-	first     int    // the number of the first one
-	shrinks   bool   // a hole is made as small as can be, so that a person sees what matters
+	first     int    // the number of the first program
+	shrinks   bool   // shrink each hole, so that a person sees what matters
 }
 
-// search writes programs until enough says so of what it has seen. It keeps the first hole of a
+// search writes programs until enough returns true for the report. It keeps the first hole of each
 // kind.
 func (h hunt) search(ctx context.Context, enough func(*report) bool) (*report, error) {
 	g, servers, seed := h.generator, h.servers, h.seed
 	found := &report{seed: seed, features: map[string]*tally{}, findings: map[string]int{},
 		samples: map[string]string{}, kinds: map[string]int{}, barred: map[string]bool{},
 		rules: map[string]*tally{}}
-	var waiting []bound // for their bindings to be called
+	var waiting []bound // programs whose bindings are not yet called
 	ctx, cancel := context.WithCancel(ctx)
 	next := g.judgement(ctx, seed, h.first)
 	defer func() {
@@ -96,7 +96,7 @@ func (h hunt) search(ctx context.Context, enough func(*report) bool) (*report, e
 	}()
 	for number := h.first; !enough(found); number += batch {
 		j := <-next
-		next = g.judgement(ctx, seed, number+batch) // beside the runs of these, which mostly wait for servers
+		next = g.judgement(ctx, seed, number+batch) // beside the runs, which mostly wait for servers
 		if j.err != nil {
 			return nil, j.err
 		}
@@ -157,7 +157,7 @@ func serverOf(servers []*server, p *Program) *server {
 	return servers[p.number()%len(servers)]
 }
 
-// drawn is the seed of what the runs of a program draw.
+// drawn is the seed for the random data of a program's runs.
 func drawn(seed uint64, p *Program) uint64 { return seed ^ uint64(p.number()) }
 
 // judgement is what the generator says of a batch of programs.
@@ -165,12 +165,12 @@ type judgement struct {
 	seed     uint64
 	programs []*Program
 	accepted map[string]rule   // by name
-	refused  map[string]string // the first finding
+	refused  map[string]string // the first finding, by name
 	err      error
 }
 
-// judgement has the generator judge a batch, of which first is the number of the first
-// program, and sends the judgement when it is there.
+// judgement makes the generator judge a batch. The batch begins with program number first. The
+// returned channel gets the judgement.
 func (g generator) judgement(ctx context.Context, seed uint64, first int) <-chan judgement {
 	made := make(chan judgement, 1)
 	go func() {
@@ -189,8 +189,8 @@ type result struct {
 	fault, passing *fault
 }
 
-// examine runs the accepted programs, those of each server one after the other. It returns a
-// result for each program.
+// examine runs the accepted programs. It runs the programs of one server one after the other. It
+// returns a result for each program.
 func (j judgement) examine(ctx context.Context, servers []*server) ([]result, error) {
 	results := make([]result, len(j.programs))
 	errs := make([]error, len(servers))
@@ -236,7 +236,7 @@ func (r *report) refusal(p *Program, finding string) {
 	})
 }
 
-// acceptance notes a program that the generator accepted and that was run.
+// acceptance notes an accepted program that has run.
 func (r *report) acceptance(p *Program, rule rule) {
 	r.accepted++
 	r.calls += runs
@@ -250,8 +250,8 @@ func (r *report) acceptance(p *Program, rule rule) {
 	})
 }
 
-// refusals finds features of which no program is accepted, though many have no mistake:
-// people who write such scripts could not use the generator at all.
+// refusals finds features that no accepted program has, although many programs with the feature
+// have no mistake. People who write such scripts could not use the generator.
 func (r *report) refusals() {
 	const many = 20
 	for _, name := range slices.Sorted(maps.Keys(r.features)) {
@@ -287,8 +287,8 @@ func (r *report) bind(ctx context.Context, g generator, s *server, programs []bo
 	return nil
 }
 
-// examine runs an accepted program several times. A fault that time can cause counts if it
-// comes again with the same data; otherwise it is passing.
+// examine runs an accepted program several times. A fault that time can cause counts only if it
+// comes again with the same data. Else the fault is passing.
 func examine(ctx context.Context, s *server, p *Program, r rule, seed uint64) (f, passing *fault, err error) {
 	for n := range runs {
 		run := func() (*fault, error) { return s.run(ctx, p, r, rand.New(rand.NewPCG(seed, uint64(n)))) }
@@ -308,13 +308,13 @@ func examine(ctx context.Context, s *server, p *Program, r rule, seed uint64) (f
 	return nil, passing, nil
 }
 
-// shrink takes lines out of a program for as long as the generator accepts it and it has
-// a fault of the same kind, so that a person sees what matters.
+// shrink removes lines from a program, so that a person sees what matters. The smaller program must
+// still be accepted and have a fault of the same kind.
 func shrink(ctx context.Context, g generator, s *server, small hole) (hole, error) {
 	for _, size := range []int{16, 8, 4, 2, 1, 3, 2, 1} {
 		for from := 0; ; {
 			lines := strings.SplitAfter(small.program.Body, "\n")
-			if from >= len(lines)-1 { // the last is the empty rest
+			if from >= len(lines)-1 { // the last line is the empty rest
 				break
 			}
 			if endsLoop(lines[from:min(from+size, len(lines)-1)]) {
@@ -345,8 +345,8 @@ func shrink(ctx context.Context, g generator, s *server, small hole) (hole, erro
 	return small, nil
 }
 
-// endsLoop reports whether one of the lines may be what ends a loop: without it, the
-// program would keep its server for ever.
+// endsLoop reports whether one of the lines may end a loop. Without this line, the program would
+// block its server for ever.
 func endsLoop(lines []string) bool {
 	return slices.ContainsFunc(lines, func(line string) bool {
 		return strings.Contains(line, "break") || strings.Contains(line, " + 1")
@@ -371,7 +371,7 @@ func (r *report) rule(name string) *tally {
 	return r.rules[name]
 }
 
-// ruleOf returns the name of the rule that stands behind a finding.
+// ruleOf returns the name of the rule that made a finding.
 func ruleOf(text string) string {
 	if i := strings.LastIndex(text, " ["); i >= 0 && strings.HasSuffix(text, "]") {
 		return text[i+2 : len(text)-1]
@@ -379,7 +379,7 @@ func ruleOf(text string) string {
 	return "the text of a script"
 }
 
-// shorten takes the names and numbers out of a finding, so that it can be counted.
+// shorten removes the names and numbers from a finding, so that equal findings count together.
 func shorten(text string) string {
 	var b strings.Builder
 	for _, word := range strings.Fields(text) {
@@ -394,7 +394,7 @@ func shorten(text string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// programs returns how many there were.
+// programs returns the number of accepted and refused programs.
 func (r *report) programs() int { return r.accepted + r.refused }
 
 func (r *report) String() string {
@@ -431,7 +431,7 @@ func (r *report) String() string {
 	return b.String()
 }
 
-// alarmed shows a program for each finding about programs without a mistake.
+// alarmed shows one program for each finding about programs without a mistake.
 func (r *report) alarmed() string {
 	var b strings.Builder
 	for _, text := range slices.Sorted(maps.Keys(r.samples)) {

@@ -20,7 +20,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// The users that run programs: as their text, and through their bindings.
+// The users that run programs, as text and through their bindings.
 const (
 	user   = "oracle"
 	binder = "binder"
@@ -31,14 +31,14 @@ type server struct {
 	engine  string
 	addr    string
 	admin   rueidis.Client
-	limited rueidis.Client // as the user whom the audit describes
+	limited rueidis.Client // the user whom the audit describes
 }
 
 func start(tb testing.TB, e env.Engine) *server {
 	tb.Helper()
 	process := e.Start(tb)
 	s := &server{engine: e.Version, addr: process.Addr(), admin: process.Client(tb, patient)}
-	// a script is slow where the machine is busy
+	// A script is slow on a busy machine.
 	process.Do(tb, "CONFIG", "SET", "busy-reply-threshold", "600000")
 	for _, name := range []string{user, binder} {
 		process.Do(tb, "ACL", "SETUSER", name, "on", "nopass", "~*", "&*", "+@all")
@@ -55,7 +55,7 @@ func start(tb testing.TB, e env.Engine) *server {
 	return s
 }
 
-// patient has a client wait where the machine is busy.
+// patient makes a client wait on a busy machine.
 func patient(option *rueidis.ClientOption) {
 	option.ConnWriteTimeout, option.Dialer.Timeout = 10*time.Minute, 10*time.Minute
 }
@@ -63,13 +63,13 @@ func patient(option *rueidis.ClientOption) {
 // call is one call of a program.
 type call struct {
 	keys, args []string
-	good       bool // the token is that of the lock
+	good       bool // the token is the lock's token
 	fence      int64
-	lease      int64 // milliseconds, the longest that was passed
+	lease      int64 // the longest that the call passed, in milliseconds
 }
 
-// dataset returns commands that store values of a type. When they expire is an instant, so
-// that the data is the same whenever it is stored again.
+// dataset returns commands that store values of a type. An expiry is an instant, so the data is the
+// same in each repetition.
 func dataset(r *rand.Rand, key, kind string) [][]string {
 	if r.IntN(6) == 0 {
 		return nil
@@ -84,7 +84,7 @@ func dataset(r *rand.Rand, key, kind string) [][]string {
 	case "list":
 		return [][]string{append([]string{"RPUSH", key},
 			either(key, []string{"3", "1", "2"}, "v", "a", "3", "v", "")...)}
-	case "set": // in any order: that of a set is another each time that Redis 7.0 starts
+	case "set": // in any order: Redis 7.0 orders the members anew each time it starts
 		return [][]string{append([]string{"SADD", key},
 			either(key, []string{"v", "w"}, "v", "w", "a", "b", "1", "2")...)}
 	case "zset":
@@ -95,11 +95,10 @@ func dataset(r *rand.Rand, key, kind string) [][]string {
 	return nil
 }
 
-// ofTheData is how many milliseconds data lives.
+// ofTheData is the TTL of the data in milliseconds.
 const ofTheData = 60_000
 
-// either returns what is usual, or some of the words, at least one, in any order, as a key has
-// it.
+// either returns the usual words, or at least one of words in any order. The key decides which.
 func either(key string, usual []string, words ...string) []string {
 	sum := fnv.New64a()
 	sum.Write([]byte(key))
@@ -123,7 +122,7 @@ func draw(p *Program, r *rand.Rand) (data [][]string, calls []call) {
 			continue
 		}
 		if p.Guard == "fenced" && k.Bound {
-			continue // its fence is written by the calls
+			continue // the calls write the fence of this key
 		}
 		data = append(data, dataset(r, keys[i], k.Kind)...)
 	}
@@ -184,43 +183,43 @@ func (c *call) draw(a Entry, r *rand.Rand) string {
 	if a.Bound && c.good {
 		return "the token"
 	}
-	if a.Name == "more" && r.IntN(2) == 0 { // words that commands look for, and keys that are not declared
+	if a.Name == "more" && r.IntN(2) == 0 { // words that commands look for, and undeclared keys
 		return []string{"outside", "STORE", "STREAMS", "BY", "GET", "7", "2"}[r.IntN(7)]
 	}
 	return []string{"a", "b", "1", "KEYS", "x"}[r.IntN(5)]
 }
 
-// forbidden is what Redis 7.0 and later servers say of a command or a key for which the
-// script's user has no right.
+// forbidden is the server's answer to a command or a key for which the script's user has no right,
+// from Redis 7.0 on.
 var forbidden = regexp.MustCompile(`NOPERM|ACL failure|The user executing the script can't`)
 
-// excluded are errors of the server that the generator says no accepted script has.
+// excluded are the server's errors that no accepted script has, as the generator says.
 var excluded = regexp.MustCompile(
 	`Unknown Redis command|Wrong number of args|nonexistent global|readonly table|` +
 		`Please specify at least one argument|not allowed from script|Write commands are not allowed`)
 
-// spread is what may bring a command fewer words than it takes, because nobody knows how many it brings.
+// spread is an expression that gives a command an unknown number of words, so perhaps too few.
 var spread = regexp.MustCompile(`unpack\(|\.\.\.|table\.remove\(`)
 
-// lacking are errors of the server for a command with too few words.
+// lacking are the server's errors for a command with too few words.
 var lacking = regexp.MustCompile(`Wrong number of args|Please specify at least one argument`)
 
 // fault is what is wrong with an accepted program.
 type fault struct {
-	kind  string // the promise that it breaks
+	kind  string // the broken promise
 	why   string
-	given string // data and arguments, of a run
+	given string // data and arguments of a run
 }
 
 func (f fault) String() string { return f.kind + ": " + f.why + f.given }
 
-// timed reports whether time may be the cause, and not the program: a key expires between
-// two looks at the data, where a busy machine lets one wait for long.
+// timed reports whether time may be the cause of the fault. A key may expire between two looks at
+// the data, and on a busy machine the time between them is long.
 func (f fault) timed() bool {
 	return slices.Contains([]string{"read only", "guard", "fence", "cached", "lease"}, f.kind)
 }
 
-// promised returns what is wrong with what the audit says of a program before it runs.
+// promised returns what is wrong with the audit of a program before the program runs.
 func promised(p *Program, r rule) *fault {
 	if waived := len(p.Waivers) > 0; waived != (len(r.Unproved) > 0) || waived == r.Whole {
 		return &fault{kind: "audit",
@@ -230,7 +229,7 @@ func promised(p *Program, r rule) *fault {
 	return p.assembled(r)
 }
 
-// run runs an accepted program on random data and returns what is wrong with it, or nil.
+// run runs an accepted program on random data. It returns what is wrong with the program, or nil.
 func (s *server) run(ctx context.Context, p *Program, r rule, seed *rand.Rand) (*fault, error) {
 	if f := promised(p, r); f != nil {
 		return f, nil
@@ -247,7 +246,7 @@ func (s *server) run(ctx context.Context, p *Program, r rule, seed *rand.Rand) (
 	return f, err
 }
 
-// calls makes calls of a program on data, and returns what is wrong with it.
+// calls makes calls of a program on data. It returns what is wrong with the program.
 func (s *server) calls(ctx context.Context, p *Program, r rule, data [][]string, calls []call) (*fault,
 	error) {
 	if err := s.prepare(ctx, data); err != nil {
@@ -256,7 +255,7 @@ func (s *server) calls(ctx context.Context, p *Program, r rule, data [][]string,
 	if err := s.restrict(ctx, p, r, calls); err != nil {
 		return nil, err
 	}
-	var largest int64 // of the fences with which the data was changed
+	var largest int64 // of the fences with which a call changed the data
 	for _, c := range calls {
 		before, err := s.digest(ctx)
 		if err != nil {
@@ -273,7 +272,7 @@ func (s *server) calls(ctx context.Context, p *Program, r rule, data [][]string,
 				nil
 		}
 		if spread.MatchString(p.Body) && lacking.MatchString(text) {
-			text = "" // nobody says how many values a list has
+			text = "" // the length of the list is unknown
 		}
 		if !p.waives("dynamic-command", "unknown-command") && excluded.MatchString(text) {
 			return &fault{kind: "error", why: fmt.Sprintf("the server says %q", text)}, nil
@@ -331,7 +330,7 @@ func (s *server) reply(ctx context.Context, p *Program, r rule, data [][]string,
 			if strings.Contains(text, "Write commands are not allowed") {
 				return &fault{kind: "read only", why: "EVAL_RO says " + text}, nil
 			}
-			return nil, nil // the program failed, as it may: WRONGTYPE, arithmetic on nil …
+			return nil, nil // a program may fail: WRONGTYPE, arithmetic on nil …
 		}
 		text, err = reply.ToString()
 		if err != nil {
@@ -345,7 +344,7 @@ func (s *server) reply(ctx context.Context, p *Program, r rule, data [][]string,
 			return &fault{kind: "argument", why: "a " + value.Text + " is the argument of a command"}, nil
 		}
 		if value.Kind == "string" && p.Texts {
-			continue // it is trusted to decode
+			continue // the generator trusts this text to decode
 		}
 		if why := value.fits(declared); why != "" {
 			return &fault{kind: "reply", why: fmt.Sprintf("the header says %s: %s", p.Returns, why)}, nil
@@ -378,7 +377,7 @@ func (s *server) leases(ctx context.Context, c call) (*fault, error) {
 	return nil, nil
 }
 
-// refusal is the text of an error of the server, or "".
+// refusal is the text of the server's error, or "".
 func refusal(reply rueidis.RedisResult) (string, error) {
 	err := reply.Error()
 	var server *rueidis.RedisError
@@ -409,7 +408,7 @@ func (s *server) prepare(ctx context.Context, data [][]string) error {
 
 var placeholder = regexp.MustCompile(`<(\w+)>`)
 
-// restrict gives the user the rights of the audit, and no others.
+// restrict gives the user the rights of the audit, and no other rights.
 func (s *server) restrict(ctx context.Context, p *Program, r rule, calls []call) error {
 	words, err := rights(user, p, r, calls)
 	if err != nil {
@@ -463,8 +462,8 @@ func rights(user string, p *Program, r rule, calls []call) ([]string, error) {
 	return rights, nil
 }
 
-// digest is a sum of all data, with what leases there are. What has expired is taken away
-// before: a command that comes across it would do so, which is no change of the program's.
+// digest is a sum of all data and its leases. Before the sum, the server removes expired keys. Else
+// a command would remove them, and the program would seem to change data.
 func (s *server) digest(ctx context.Context) (string, error) {
 	replies := s.admin.DoMulti(ctx, s.admin.B().Scan().Cursor(0).Count(1000).Build(),
 		s.admin.B().Arbitrary("DEBUG", "DIGEST").Build())

@@ -1,8 +1,8 @@
 package oracle
 
-// A shape is a command with what it takes: types of keys, and "v" for a value, "f" for
-// a field, "n" for a number, "d" for a duration argument in milliseconds; "channel" for a channel;
-// everything else stands for itself.
+// A shape is a command with the things that it takes. These are types of keys, or "channel" for a
+// channel. "v" is a value, "f" a field, "n" a number, "d" a duration argument in milliseconds.
+// Every other word stands for itself.
 type shape struct {
 	name  string
 	args  string
@@ -54,13 +54,13 @@ var shapes = []shape{
 	{"LMPOP", "c2 list list LEFT", true},
 }
 
-// lasting are commands that take a duration as something else than milliseconds.
+// lasting are commands that take a duration in another unit than milliseconds.
 var lasting = []shape{
 	{"EXPIRE", "string d", true}, {"SETEX", "string d v", true}, {"SET", "string v EX d", true},
 	{"GETEX", "string EX d", true}, {"EXPIRE", "hash d", true},
 }
 
-// strange are commands that no script may use without a waiver, or not at all.
+// strange are commands that a script may use only with a waiver, or not at all.
 var strange = []shape{
 	{"SELECT", "5", true}, {"SCAN", "0", false}, {"KEYS", "*", false}, {"FLUSHALL", "", true},
 	{"RANDOMKEY", "", false}, {"NOSUCHCOMMAND", "string", false},

@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// writer writes the body of one program, and notes what it uses on the way.
+// writer writes the body of one program, and notes the features that it uses.
 type writer struct {
 	*rand.Rand
 	program *Program
 	body    strings.Builder
 	depth   int    // of blocks
-	names   int    // that were given
-	mistake string // the one kind of mistake that the program may have, or ""
+	names   int    // names given until now
+	mistake string // the only kind of mistake that the program may have, or ""
 }
 
-// mistakes are the kinds. A program has one at most, so that nothing else can be why it
-// is refused.
+// mistakes are the kinds of mistakes. A program has at most one kind, so the generator can refuse
+// it for nothing else.
 var mistakes = []string{"key", "keys", "write", "name", "value", "strange", "guard", "fence", "reply", "type",
 	"length", "write", "key", "function", "unit", "unit", "cached", "list", "list", "channel", "enum", "gap",
 	"gap", "gap", "earlier"}
 
-// wrong reports whether to make a mistake of the kind here.
+// wrong decides whether the program makes a mistake of the kind at this point.
 func (w *writer) wrong(kind string) bool {
 	if w.mistake != kind || !w.chance(50) {
 		return false
@@ -38,7 +38,7 @@ func (w *writer) line(format string, args ...any) {
 	w.body.WriteByte('\n')
 }
 
-// block writes lines inside of a block.
+// block writes lines inside a block.
 func (w *writer) block(open string, lines func(), end string) {
 	w.line("%s", open)
 	w.depth++
@@ -73,10 +73,10 @@ func (w *writer) condition() string {
 	}
 }
 
-// argument declares an argument of the type, or takes one that is declared already,
-// and returns the expression for it.
+// argument declares an argument of the type, or takes a declared argument. It returns the
+// expression for the argument.
 func (w *writer) argument(kind string) string {
-	if w.program.Mode == "read cached" && len(w.program.Args) > 0 { // which takes one at most
+	if w.program.Mode == "read cached" && len(w.program.Args) > 0 { // it takes at most one argument
 		kind = w.program.Args[0].Kind
 	}
 	for i, a := range w.program.Args {
@@ -88,8 +88,8 @@ func (w *writer) argument(kind string) string {
 	return fmt.Sprintf("ARGV[%d]", len(w.program.Args))
 }
 
-// key declares a key that holds values of the type, or takes one that is declared
-// already, and returns the expression for it.
+// key declares a key that holds values of the type, or takes a declared key. It returns the
+// expression for the key.
 func (w *writer) key(kind string) string {
 	for i, k := range w.program.Keys {
 		if k.Kind == kind && !k.Bound && w.chance(70) {
@@ -103,5 +103,5 @@ func (w *writer) key(kind string) string {
 	return fmt.Sprintf("KEYS[%d]", len(w.program.Keys))
 }
 
-// note counts that the program has a feature.
+// note records that the program has a feature.
 func (w *writer) note(feature string) { w.program.Features = append(w.program.Features, feature) }

@@ -17,13 +17,13 @@ import (
 
 // replyType is the type of a reply's value.
 type replyType struct {
-	Name     string // of a scalar; else list, map or struct
+	Name     string // name of a scalar type, or list, map, struct
 	Elem     *replyType
 	Fields   []replyType
 	Optional bool
 }
 
-// answered returns what is wrong with what the binding makes of the answer.
+// answered returns what is wrong with the binding's result for the answer.
 func (s step) answered(reply rueidis.RedisResult, answer reflect.Value, err error) (kind, why string) {
 	message, failed := reply.ToMessage()
 	if failed != nil && !rueidis.IsRedisNil(failed) {
@@ -33,11 +33,11 @@ func (s step) answered(reply rueidis.RedisResult, answer reflect.Value, err erro
 		if code, ok := rueidis.IsRedisErr(failed); ok && rights.MatchString(code.Error()) {
 			return "rights", code.Error()
 		}
-		return "", "" // as a script may
+		return "", "" // a script may fail
 	}
 	if wrong := new(redislua.ReplyError); errors.As(err, &wrong) {
 		if repeats(message, s.Returns) {
-			return "", "" // which a binding refuses, rather than to lose one of the values
+			return "", "" // the binding refuses the answer, because it would lose a value
 		}
 		return "decode", fmt.Sprintf("%v of %v", err, message.String())
 	}
@@ -58,7 +58,7 @@ func (s step) answered(reply rueidis.RedisResult, answer reflect.Value, err erro
 	return "", ""
 }
 
-// repeats reports whether a list that is to be a map has a name twice.
+// repeats reports whether a list for a map has a name twice.
 func repeats(message rueidis.RedisMessage, t replyType) bool {
 	values, err := message.ToArray()
 	if err != nil {
@@ -80,7 +80,7 @@ func repeats(message rueidis.RedisMessage, t replyType) bool {
 	return false
 }
 
-// rights is what servers say of a command, a key or a channel for which a user has no right.
+// rights is the server's answer to a command, a key or a channel for which a user has no right.
 var rights = regexp.MustCompile(`NOPERM|ACL failure|The user executing the script can.t`)
 
 func text(v any) string {
@@ -91,7 +91,7 @@ func text(v any) string {
 	return string(b)
 }
 
-// read reads a message as a value of the type, by the words of the documentation.
+// read reads a message as a value of the type, as the documentation says.
 func read(m rueidis.RedisMessage, t replyType) (any, error) {
 	if m.IsNil() {
 		switch {
@@ -140,7 +140,7 @@ func read(m rueidis.RedisMessage, t replyType) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if s == "-nan" { // of 0 / 0
+		if s == "-nan" { // the value of 0 / 0
 			s = "nan"
 		}
 		f, err := strconv.ParseFloat(s, 64)
@@ -229,7 +229,7 @@ func readEach(items []rueidis.RedisMessage, types []replyType) (any, error) {
 	return all, nil
 }
 
-// plain returns what the binding answers as a value that can be compared.
+// plain returns the binding's result in a form that can be compared.
 func plain(v reflect.Value) any {
 	switch x := v.Interface().(type) {
 	case time.Duration:

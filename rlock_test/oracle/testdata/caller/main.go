@@ -1,5 +1,5 @@
-// Program caller calls generated bindings as the steps on its input say, and prints what
-// is wrong with what they send and with what they make of the answer.
+// Program caller calls generated bindings as the steps on its input say. It prints what is wrong
+// with the words that they send and with their results.
 package main
 
 import (
@@ -23,24 +23,24 @@ import (
 // step is one call of a binding.
 type step struct {
 	Program string
-	Data    [][]string // commands that come before
-	Rights  []string   // of the user who calls
+	Data    [][]string // commands that run before the call
+	Rights  []string   // rights of the user who calls
 	Form    string     // call, batch or cached
 	Values  []value
-	Refused bool     // one of the values is none that its type takes
-	Keys    [][]byte // what must be sent
+	Refused bool     // the type of one of the values refuses it
+	Keys    [][]byte // the keys that the binding must send
 	Args    [][]byte
 	Returns replyType
 }
 
-// value is what one field of the parameters is set to.
+// value is the value of one field of the parameters.
 type value struct {
 	Field string
 	Many  bool
-	Texts [][]byte // a number of nanoseconds or milliseconds for times; key, token and fence of a lock
+	Texts [][]byte // for times, a number of nanoseconds or milliseconds; for a lock, its key, token and fence
 }
 
-// fault is what is wrong.
+// fault is what is wrong with a binding.
 type fault struct{ Program, Kind, Why string }
 
 // lock stands for a lock in the parameters of a guarded script.
@@ -53,7 +53,7 @@ func (l lock) Key() string   { return l.key }
 func (l lock) Token() string { return l.token }
 func (l lock) Fence() uint64 { return l.fence }
 
-// recorder keeps what is sent, and the last answer.
+// recorder keeps what the binding sends, and the last answer.
 type recorder struct {
 	rueidis.Client
 	sent  [][]string
@@ -183,7 +183,7 @@ func results(form string, out []reflect.Value) (answer reflect.Value, err error)
 	return answer, err
 }
 
-// sent returns what is wrong with what was sent.
+// sent returns what is wrong with what the binding sent.
 func (s step) sent(client *recorder, err error) string {
 	refused := new(redislua.ParamError)
 	switch {
