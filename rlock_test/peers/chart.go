@@ -16,7 +16,7 @@ const (
 	nameHeight              = 17
 )
 
-// chartLine is how a library is drawn.
+// chartLine is the drawing of one library.
 type chartLine struct {
 	name, label, color, dash string
 }
@@ -31,11 +31,11 @@ var chartLines = []chartLine{
 	{bsmName, "bsm/redislock", "#762a83", ""},
 }
 
-// chart draws the throughput of each library against the number of callers, both on logarithmic
-// scales. Of a library with several settings the
-// fastest counts at each level, and of its rounds the fastest: what else the machine does makes them
-// slower only, and a single slow one would bend a line. It returns "" if fewer
-// than two levels were measured.
+// chart draws the throughput of each library against the number of callers. Both scales are
+// logarithmic. If a library has several settings, the fastest setting counts at each level. Of the
+// rounds of a setting, the fastest round counts: other work on the machine only makes rounds
+// slower, and one slow round would bend a line. chart returns "" if the results have fewer than two
+// levels.
 func (r *results) chart() string {
 	levels := r.all(workUncontended)
 	if len(levels) < 2 {
@@ -117,7 +117,7 @@ func (r *results) chart() string {
 		b.WriteString("\n")
 		ends = append(ends, end{line, last})
 	}
-	// Names stand at the ends of their lines, and where these are too close, below each other.
+	// Names stand at the ends of their lines. Where two ends are too close, one name moves down.
 	slices.SortFunc(ends, func(a, b end) int { return int(math.Copysign(1, a.y-b.y)) })
 	free := 0.0
 	for i := range ends {
@@ -144,12 +144,12 @@ func (o *outcome) fastest() float64 {
 	return best
 }
 
-// scale returns a logarithmic scale that has least at from, and most at to.
+// scale returns a logarithmic scale. It has least at from, and most at to.
 func scale(least, most, from, to float64) func(float64) float64 {
 	return func(v float64) float64 { return from + (to-from)*math.Log(v/least)/math.Log(most/least) }
 }
 
-// ticks are 1, 2 and 5 times powers of ten.
+// ticks are 1, 2 and 5 times the powers of ten.
 func ticks(least, most float64) (list []float64) {
 	for power := math.Pow(10, math.Floor(math.Log10(least))); power <= most; power *= 10 {
 		for _, n := range []float64{1, 2, 5} {

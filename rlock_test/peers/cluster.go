@@ -10,11 +10,11 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// there names a driver on a cluster of three, beside itself on one server.
+// there marks a driver on a cluster of three, which is compared with itself on one server.
 const there = ", on a cluster"
 
-// places are one server and a cluster for each driver in turn, with the meter of all nodes. The node that
-// has the key "job" is first.
+// places starts one server and one cluster for each driver in turn. Each meter reads all nodes of
+// its place. The node that has the key "job" comes first.
 func places(t *testing.T, e env.Engine, drivers ...driver) (outcomes []*outcome, meters []meter) {
 	if drivers == nil {
 		drivers = []driver{{name: rlockPlain, open: openRlock()}}
@@ -30,7 +30,7 @@ func places(t *testing.T, e env.Engine, drivers ...driver) (outcomes []*outcome,
 	return outcomes, meters
 }
 
-// alternateAt has each do its rounds at each place in turn, on servers without a key.
+// alternateAt runs the rounds of each outcome at its place in turn, on servers without a key.
 func (c comparison) alternateAt(meters []meter, rounds int, do func(n int) *sample) {
 	for round := range rounds {
 		for i := range meters {
@@ -47,7 +47,7 @@ func (c comparison) alternateAt(meters []meter, rounds int, do func(n int) *samp
 
 const workProcessesThere = "processes, on a cluster of three"
 
-// compareClusters has processes compete for one lock of one server, and of a cluster.
+// compareClusters makes processes compete for one lock, on one server and on a cluster.
 func compareClusters(t *testing.T, e env.Engine, processes int, p plan) comparison {
 	w := competing()
 	c := comparison{workload: workload{name: workProcessesThere, why: w.why, level: w.level}, level: processes}
@@ -71,7 +71,7 @@ const (
 	workDeathThere     = "wake-up after a holder's death, on a cluster of three"
 )
 
-// compareWakeUpsThere is compareWakeUps of one server and of a cluster.
+// compareWakeUpsThere is compareWakeUps on one server and on a cluster.
 func compareWakeUpsThere(t *testing.T, e env.Engine, p plan) comparison {
 	c := comparison{workload: workload{name: workWakeUpThere,
 		why:   "the latency is the time from the release on one client to the acquisition on another",
@@ -90,7 +90,7 @@ func compareWakeUpsThere(t *testing.T, e env.Engine, p plan) comparison {
 	return c
 }
 
-// compareDeathsThere is compareDeaths of one server and of a cluster.
+// compareDeathsThere is compareDeaths on one server and on a cluster.
 func compareDeathsThere(t *testing.T, e env.Engine, p plan) comparison {
 	c := comparison{workload: workload{name: workDeathThere,
 		why: "the latency is the time from the end of the " +
@@ -112,7 +112,7 @@ func compareDeathsThere(t *testing.T, e env.Engine, p plan) comparison {
 	return c
 }
 
-// compareCallersThere has callers of one process take locks of one server, and of a cluster.
+// compareCallersThere makes callers of one process take locks on one server, and on a cluster.
 func compareCallersThere(t *testing.T, e env.Engine, name string, w workload, callers int, p plan,
 	drivers ...driver) comparison {
 	c := comparison{workload: workload{name: name, why: w.why, level: w.level}, level: callers}
@@ -150,8 +150,8 @@ func (r *results) clusterGoals() (list []*goal) {
 		m.of(workDeathThere, "p50 ≤ 1.3 × one server", workDeathThere, later))
 }
 
-// aloneThere are the floors and rlock, as a cluster costs whoever calls it: each node's share of the calls
-// makes writes and reads of its own.
+// aloneThere are the floors and rlock, to show what a cluster costs their callers. Each node's
+// share of the calls makes writes and reads of its own.
 func aloneThere() []driver {
 	return slices.DeleteFunc(drivers(), func(d driver) bool {
 		return !slices.Contains([]string{floorName, floorInScripts, rlockPlain}, d.name)

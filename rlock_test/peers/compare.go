@@ -9,13 +9,13 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// outcome is what the rounds of a driver at a level have given.
+// outcome has the results of a driver's rounds at a level.
 type outcome struct {
 	driver
 	samples []*sample
 }
 
-// comparison is a workload at one level, by all drivers that can do it. The floor is
+// comparison is a workload at one level, by all drivers that can do the workload. The floor is
 // first.
 type comparison struct {
 	workload workload
@@ -23,7 +23,7 @@ type comparison struct {
 	outcomes []*outcome
 }
 
-// compare has all drivers do a workload at a level, in rounds that alternate.
+// compare makes all drivers do a workload at a level, in rounds that alternate.
 func compare(t *testing.T, e env.Engine, w workload, level int, p plan) comparison {
 	c := comparison{workload: w, level: level}
 	server := e.Start(t)
@@ -38,16 +38,16 @@ func compare(t *testing.T, e env.Engine, w workload, level int, p plan) comparis
 		lockers = append(lockers, l)
 		c.outcomes = append(c.outcomes, &outcome{driver: d})
 	}
-	for _, l := range lockers { // connections, scripts and pools are there from the start
+	for _, l := range lockers { // the rounds find connections, scripts and pools ready
 		w.run(m, l, min(level, 16), p.round/4)
 	}
 	c.alternate(m, p.rounds, func(n int) *sample { return w.run(m, lockers[n], level, p.round) })
 	return c
 }
 
-// alternate has each driver do its rounds, on a server without a key. Each round begins
-// with another driver, so that none always follows the same one. One that hung is left
-// out from then on.
+// alternate makes each driver do its rounds, on a server without a key. Each round begins with
+// another driver, so no driver always follows the same driver. A driver that hung takes no part
+// from then on.
 func (c comparison) alternate(m meter, rounds int, do func(n int) *sample) {
 	for round := range rounds {
 		for i := range c.outcomes {
@@ -60,13 +60,13 @@ func (c comparison) alternate(m meter, rounds int, do func(n int) *sample) {
 	}
 }
 
-// away returns the address at which a server can be reached from a distance.
+// away returns the address of a server behind a proxy that adds a delay.
 func away(tb testing.TB, server *env.Server, far time.Duration) string {
 	if far == 0 {
 		return server.Addr()
 	}
 	proxy := env.NewProxy(tb, server.Addr())
-	proxy.Delay(far / 2) // each way
+	proxy.Delay(far / 2) // in each direction
 	return proxy.Addr()
 }
 
@@ -83,8 +83,8 @@ func (o *outcome) median(figure func(*sample) float64) float64 {
 	return median(values)
 }
 
-// ratio returns the median of a figure's ratio to the same figure of another outcome,
-// round by round.
+// ratio divides a figure by the same figure of another outcome, round by round. It returns the
+// median of these ratios.
 func (o *outcome) ratio(other *outcome, figure func(*sample) float64) float64 {
 	values := make([]float64, 0, len(o.samples))
 	for i := range min(len(o.samples), len(other.samples)) {
@@ -104,7 +104,7 @@ func median(values []float64) float64 {
 	return (values[(n-1)/2] + values[n/2]) / 2
 }
 
-// best returns the peer with the highest rate, or nil.
+// best returns the other library with the highest rate, or nil.
 func (c comparison) best() *outcome {
 	var best *outcome
 	for _, o := range c.outcomes {

@@ -12,11 +12,11 @@ import (
 
 const workDeath = "wake-up after a holder's death"
 
-// shortLease is that of a holder that dies.
+// shortLease is the lease of a holder that dies.
 const shortLease = 500 * time.Millisecond
 
-// compareDeaths measures how long a lock stays idle whose holder was killed: from the end
-// of its lease on the server until a waiter in another process has it.
+// compareDeaths measures how long a lock stays idle after its holder was killed. The time runs from
+// the end of the lease on the server until a waiter in another process has the lock.
 func compareDeaths(t *testing.T, e env.Engine, name string, drivers []driver, p plan) comparison {
 	c := comparison{workload: workload{name: name, why: "the latency is the time from the end of the " +
 		"dead holder's lease until a waiter has the lock", level: "waiter"}, level: 1}
@@ -38,7 +38,7 @@ func compareDeaths(t *testing.T, e env.Engine, name string, drivers []driver, p 
 	return c
 }
 
-// outlive kills a holder while another waits, and times that.
+// outlive kills a holder while a waiter waits, and measures the time.
 func (m meter) outlive(holder *env.Program, waiter locker) *sample {
 	s := &sample{least: 1, most: 1}
 	ctx, cancel := context.WithTimeout(m.tb.Context(), 20*shortLease)
@@ -69,8 +69,8 @@ func (m meter) inherit(ctx context.Context, holder *env.Program, waiter locker, 
 
 var errNoLock = errors.New("there is no lock on the server")
 
-// freeAt returns when the lease of the only lock on the server ends. What rlock keeps beside a lock is
-// none.
+// freeAt returns when the lease of the only lock on the server ends. The other keys of rlock are
+// not locks.
 func (m meter) freeAt() (time.Time, error) {
 	reply := m.server.Do(m.tb, "KEYS", "*")
 	keys, err := reply.AsStrSlice()

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// lease is that of the locks that are measured: longer than any round, so that nothing
-// is extended unless that is measured.
+// lease is the lease of the measured locks. It is longer than any round, so no library extends a
+// lock unless the round measures extensions.
 const lease = 30 * time.Second
 
-// holding is a lock that is held. It is what the library returns, where that will do, so
-// that measuring costs no allocation.
+// holding is a held lock. It is the library's own value where possible, so the measurement
+// allocates nothing.
 type holding interface{ Release(context.Context) error }
 
 // locker is a library at work, on one client.
@@ -27,18 +27,18 @@ type setLocker interface {
 	acquireAll(ctx context.Context, keys []string) (holding, error)
 }
 
-// batchLocker takes several independent locks in one go, and frees them.
+// batchLocker takes several independent locks in one call, and frees them.
 type batchLocker interface {
 	cycleEach(ctx context.Context, keys []string) error
 }
 
-// checker tells whether a lock is held, from a client-side cache.
+// checker tells from a client-side cache whether a lock is held.
 type checker interface {
 	check(ctx context.Context, key string) (held bool, err error)
 }
 
-// asker tells whether a lock is held, as the server says: those who can only ask for a
-// lock of their own are given it.
+// asker tells whether a lock is held, as the server says. A library that can only ask about its own
+// lock gets such a lock.
 type asker interface {
 	ask(ctx context.Context, key string, own holding) (held bool, err error)
 }
@@ -46,9 +46,9 @@ type asker interface {
 // driver is a library, or the floor, in one of its settings.
 type driver struct {
 	name     string
-	settings string // what differs from the library's defaults, and why
+	settings string // the differences from the library's defaults, and the reasons
 	peer     bool   // another library
-	alone    bool   // it is of one process, also where others are of several
+	alone    bool   // it runs in one process, even where other drivers run in several
 	open     func(tb testing.TB, address string, lease time.Duration) locker
 }
 
@@ -65,7 +65,7 @@ const (
 	redsyncName     = "redsync"
 )
 
-// drivers are all that are compared, the floor first.
+// drivers are all compared drivers, the floor first.
 func drivers() []driver {
 	return slices.DeleteFunc([]driver{
 		{floorName, "bare rueidis: SET NX PX, then a compare-and-delete script", false, false, openFloor},
@@ -86,5 +86,5 @@ func drivers() []driver {
 	}, func(d driver) bool { return !wantedDrivers.MatchString(d.name) })
 }
 
-// wantedDrivers has all of them, unless a flag says otherwise.
+// wantedDrivers matches every driver, unless a flag says otherwise.
 var wantedDrivers = regexp.MustCompile("")

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// bsm polls; its documentation's strategy for waiting is a linear backoff.
+// bsm polls. The library's documentation recommends a linear backoff for a wait.
 type bsm struct {
 	client *redislock.Client
 	lease  time.Duration
@@ -42,7 +42,7 @@ func (b *bsm) ask(ctx context.Context, _ string, own holding) (bool, error) {
 	return left > 0, err
 }
 
-// goRedisClient has ten connections for each processor, as go-redis does by default.
+// goRedisClient has ten connections for each processor, which is the default of go-redis.
 func goRedisClient(tb testing.TB, address string) *redis.Client {
 	client := redis.NewClient(&redis.Options{Addr: address})
 	tb.Cleanup(func() { _ = client.Close() })

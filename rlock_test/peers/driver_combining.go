@@ -13,17 +13,18 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// combining is the floor of what sends the calls of many callers together: bare rueidis, two scripts
-// for many keys, and a combiner by hand, which shares no code with rlock's. Like the floor it has no
-// fence, no queue and no deadline, and it repeats nothing.
+// combining is the floor of libraries that send the calls of many callers together. It has bare
+// rueidis, two scripts for many keys, and a combiner written by hand. The combiner shares no code
+// with rlock's combiner. Like the floor, combining has no fence, no queue and no deadline, and
+// repeats nothing.
 type combining struct {
 	client       rueidis.Client
 	lease        string
 	takes, frees gathering
 }
 
-// Of each kind of call, so many scripts are under way at most, and a script is for so many locks at
-// most. TestTuneCombiningFloor has found them.
+// These are the most scripts under way for each kind of call, and the most locks of one script.
+// TestTuneCombiningFloor has found both numbers.
 const (
 	combiningScripts = 1
 	combiningLocks   = 256
@@ -36,7 +37,7 @@ for i = 1, #KEYS do
   taken[i] = redis.call('SET', KEYS[i], ARGV[i + 1], 'NX', 'PX', ARGV[1]) and 1 or 0
 end
 return taken`)
-	// Most often all tokens hold their locks, and one DEL frees them all.
+	// Usually all tokens hold their locks, and one DEL frees them all.
 	freeMany = rueidis.NewLuaScript(`
 local holders, freed, held = redis.call('MGET', unpack(KEYS)), {}, {}
 for i = 1, #KEYS do
@@ -51,7 +52,7 @@ end
 return freed`)
 )
 
-// openCombining returns what opens a combining floor with these settings.
+// openCombining returns a function that opens a combining floor with these settings.
 func openCombining(scripts, locks int) func(tb testing.TB, address string, lease time.Duration) locker {
 	return func(tb testing.TB, address string, lease time.Duration) locker {
 		c := &combining{client: rueidisClient(tb, address), lease: strconv.FormatInt(lease.Milliseconds(), 10)}
@@ -66,7 +67,7 @@ func openCombining(scripts, locks int) func(tb testing.TB, address string, lease
 	}
 }
 
-// combiningFloor takes part where many callers want locks of their own.
+// combiningFloor takes part where many callers each want a lock of their own.
 func combiningFloor() driver {
 	return driver{
 		floorCombining,
@@ -108,8 +109,8 @@ func (l *combinedLock) Release(ctx context.Context) error {
 	return err
 }
 
-// gathering is a combiner. A call goes at once while few scripts are under way, else with all others
-// that wait, as soon as one has its answer.
+// gathering is a combiner. A call goes at once while few scripts are under way. Else the call
+// waits, and goes together with all other waiting calls as soon as a script is answered.
 type gathering struct {
 	scripts, locks int
 	send           func(keys, tokens []string) ([]int64, error)
@@ -119,7 +120,7 @@ type gathering struct {
 	underway int
 }
 
-// wanted is a call that somebody waits for.
+// wanted is a call that a caller waits for.
 type wanted struct {
 	key, token string
 	done       bool
@@ -144,7 +145,7 @@ func (g *gathering) do(ctx context.Context, key, token string) (bool, error) {
 	}
 	select {
 	case <-w.answered:
-	case <-ctx.Done(): // as the floor does, it leaves what the call may have done
+	case <-ctx.Done(): // like the floor, it does not undo the call
 		return false, ctx.Err()
 	}
 	done, err := w.done, w.err
@@ -152,7 +153,7 @@ func (g *gathering) do(ctx context.Context, key, token string) (bool, error) {
 	return done, err
 }
 
-// next sends what waits, if anything does, in a goroutine of its own unless it has one.
+// next sends the waiting calls. It uses a goroutine of its own unless its caller already has one.
 func (g *gathering) next(own bool) {
 	for {
 		g.mu.Lock()
@@ -178,7 +179,7 @@ func (g *gathering) next(own bool) {
 	}
 }
 
-// exchange sends a script and tells those who wait for it.
+// exchange sends a script, and tells the callers that wait for it.
 func (g *gathering) exchange(batch []*wanted) {
 	keys, tokens := make([]string, len(batch)), make([]string, len(batch))
 	for i, w := range batch {

@@ -11,8 +11,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// floor is what a lock cannot do without: a token, SET NX PX, and a script that frees
-// what has the token. It does not wait for a push and has no fence.
+// floor has only what every lock needs: a token, SET NX PX, and a script that frees a lock with the
+// right token. It does not wait for a push and has no fence.
 type floor struct {
 	client rueidis.Client
 	lease  time.Duration
@@ -28,7 +28,7 @@ func openFloor(tb testing.TB, address string, lease time.Duration) locker {
 	return &floor{rueidisClient(tb, address), lease, nil}
 }
 
-// openFloorInScripts is the floor of what does in a script whatever it does.
+// openFloorInScripts opens the floor of libraries that take locks in a script.
 func openFloorInScripts(tb testing.TB, address string, lease time.Duration) locker {
 	return &floor{rueidisClient(tb, address), lease, setIfFree}
 }
@@ -89,7 +89,7 @@ func isHeld(reply rueidis.RedisResult) (bool, error) {
 	return err == nil, err
 }
 
-// rueidisClient is what the floor and the libraries on rueidis share.
+// rueidisClient is the client of the floor and of the libraries on rueidis.
 func rueidisClient(tb testing.TB, address string) rueidis.Client {
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}})
 	if err != nil {

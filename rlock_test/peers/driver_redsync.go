@@ -12,7 +12,7 @@ import (
 	"github.com/redis/rueidis/rueidiscompat"
 )
 
-// redSync polls every 50 to 250 ms, and by default gives up after 32 tries.
+// redSync polls every 50 to 250 ms. By default it gives up after 32 tries.
 type redSync struct {
 	sync  *redsync.Redsync
 	lease time.Duration

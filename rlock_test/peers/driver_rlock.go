@@ -38,8 +38,9 @@ func openRlock(opts ...rlock.LockerOption) func(tb testing.TB, address string, l
 	}
 }
 
-// barging is rlock as MIGRATION.md has it for the time in which processes of another library want the same
-// keys. redsync asks every 50 to 250 ms, the slowest of them; a turn lasts 10 ms.
+// barging is rlock as MIGRATION.md describes it for the time in which processes of another library
+// want the same keys. redsync is the slowest of these libraries: it asks every 50 to 250 ms. A turn
+// lasts 10 ms.
 func barging() driver {
 	return driver{"rlock, barging", "WithBarging(300ms)", false, false,
 		openRlock(rlock.WithBarging(300 * time.Millisecond))}

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 )
 
-// rueidisLock extends every lock by itself, and builds its own client.
+// rueidisLock extends every lock automatically, and builds its own client.
 type rueidisLock struct{ locker rueidislock.Locker }
 
 func openRueidislock(noLoop bool) func(tb testing.TB, address string, lease time.Duration) locker {

@@ -16,12 +16,12 @@ import (
 	"github.com/rlock-go/toolkit/rlock"
 )
 
-// crowd is how those who share a lock use it.
+// crowd describes how the callers that share a lock use it.
 type crowd struct {
-	limit   int           // of permits; 0: they are readers
+	limit   int           // of permits; 0: the callers are readers
 	callers int           // of each process
-	hold    time.Duration // for which each has its share
-	timed   bool          // the longest time for which a reader has it is measured
+	hold    time.Duration // how long each caller holds its share
+	timed   bool          // the round measures the longest time of a reader's share
 }
 
 var (
@@ -34,15 +34,15 @@ var (
 // crowdedProcesses is how many processes share a lock.
 const crowdedProcesses = 8
 
-// sharing is a locker whose locks are shared.
+// sharing is a locker whose locks several callers share.
 type sharing struct {
 	crowd
 	take    func(ctx context.Context, key string) (holding, error)
-	inside  atomic.Int64 // of this process
-	longest atomic.Int64 // of the reads that are timed, since it was read last
+	inside  atomic.Int64 // holders in this process
+	longest atomic.Int64 // of the timed reads since the last look
 }
 
-// timedRead is a share whose reader is timed, until its Release has returned.
+// timedRead is a reader's share with its begin. Its time ends when Release has returned.
 type timedRead struct {
 	holding
 	since time.Time
@@ -59,7 +59,7 @@ func (r *timedRead) Release(ctx context.Context) error {
 	}
 }
 
-// permit tells the resource when it is given back.
+// permit tells the resource when its holder gives it back.
 type permit struct {
 	holding
 	inside *atomic.Int64
@@ -70,7 +70,7 @@ func (p *permit) Release(ctx context.Context) error {
 	return p.holding.Release(ctx)
 }
 
-// acquire fails if there are more inside than may be, as the resource sees it.
+// acquire fails if the resource sees more holders than permits.
 func (s *sharing) acquire(ctx context.Context, key string) (holding, error) {
 	held, err := s.take(ctx, key)
 	if err == nil && s.timed {
@@ -100,7 +100,7 @@ func sharers(c crowd, of string) []driver {
 	return list
 }
 
-// sharingDrivers are those of all crowds.
+// sharingDrivers are the drivers of all crowds.
 func sharingDrivers() []driver {
 	return slices.Concat(sharers(asReaders, workReaders), sharers(asTimed, workTimed),
 		sharers(asHolders, workPermits), sharers(asOne, workOnePermit))
@@ -127,7 +127,7 @@ func openRlockSharing(c crowd) func(tb testing.TB, address string, lease time.Du
 	}
 }
 
-// enter is asynq's semaphore, with any number of holders if the limit is 0.
+// enter is the semaphore of asynq. A limit of 0 admits any number of holders.
 var enter = rueidis.NewLuaScript(`redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', tonumber(ARGV[1]) - 1)
 if ARGV[2] == '0' or redis.call('ZCARD', KEYS[1]) < tonumber(ARGV[2]) then
   redis.call('ZADD', KEYS[1], ARGV[3], ARGV[4])
@@ -137,7 +137,7 @@ return 0`)
 
 var leave = rueidis.NewLuaScript(`return redis.call('ZREM', KEYS[1], ARGV[1])`)
 
-// member is a floor's share.
+// member is a share of the floor.
 type member struct {
 	client     rueidis.Client
 	key, token string
@@ -178,7 +178,7 @@ func openFloorSharing(c crowd) func(tb testing.TB, address string, lease time.Du
 	}
 }
 
-// local is a semaphore without a server, and a permit of it.
+// local is a semaphore without a server, and also a permit of the semaphore.
 type local struct{ of *semaphore.Weighted }
 
 func (l local) acquire(ctx context.Context, _ string) (holding, error) {
@@ -197,8 +197,8 @@ func openLocal(c crowd) func(tb testing.TB, address string, lease time.Duration)
 	}
 }
 
-// withoutServer is a lock of one process, for what contended callers of one cost without any server: to wait
-// in a line that a context can end, and to be woken.
+// withoutServer is a lock of one process. It shows what contended callers of one process cost
+// without a server: they wait in a line that a context can end, and they wake up.
 func withoutServer() driver {
 	return driver{syncName, "a semaphore of one permit in one process, without a server, a lease or a fence",
 		false, true,

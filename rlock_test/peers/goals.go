@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// goal is what rlock is to reach beside the others, and what it has reached.
+// goal is what rlock must reach in comparison with the others, and what it has reached.
 type goal struct {
 	work     string
 	wanted   string
@@ -16,15 +16,15 @@ type goal struct {
 	reached  bool
 }
 
-// measure is a goal for a ratio at each of several levels, of which the worst counts.
+// measure is a goal for a ratio at each of several levels. The worst ratio counts.
 type measure struct {
 	r      *results
 	wanted float64
-	below  bool // the ratio is to be no larger than wanted, else no smaller
+	below  bool // the ratio must not be larger than wanted; else not smaller
 }
 
-// of makes a goal of the ratios that f finds at the levels of a workload. There f
-// returns 0 where it finds none.
+// of makes a goal of the ratios that f finds at the levels of a workload. f returns 0 where it
+// finds no ratio.
 func (m measure) of(work, wanted, workload string, f func(c *comparison) float64) *goal {
 	g := &goal{work: work, wanted: wanted, reached: true}
 	var parts []string
@@ -48,7 +48,7 @@ func (m measure) of(work, wanted, workload string, f func(c *comparison) float64
 func (r *results) atLeast(ratio float64) measure { return measure{r: r, wanted: ratio} }
 func (r *results) atMost(ratio float64) measure  { return measure{r: r, wanted: ratio, below: true} }
 
-// rate returns the ratio of the rates of one driver to another; see bestOf.
+// rate returns the ratio of one driver's rate to another driver's rate; see bestOf.
 func rate(name, other string) func(*comparison) float64 {
 	return func(c *comparison) float64 { return c.ratio(name, other, (*sample).rate) }
 }
@@ -63,8 +63,8 @@ func onlyAt(f func(*comparison) float64, levels ...int) func(*comparison) float6
 	}
 }
 
-// ratio returns the median of the ratios of a figure of one driver to another's, 0 where
-// one of them does not take part; see bestOf.
+// ratio returns the median of the ratios of one driver's figure to another driver's figure. It
+// returns 0 if one of the drivers does not take part; see bestOf.
 func (c *comparison) ratio(name, other string, figure func(*sample) float64) float64 {
 	mine, theirs := c.bestOf(name), c.bestOf(other)
 	if mine == nil || theirs == nil {
@@ -73,8 +73,8 @@ func (c *comparison) ratio(name, other string, figure func(*sample) float64) flo
 	return mine.ratio(theirs, figure)
 }
 
-// bestOf returns the outcome of the driver with that name or, if there is none, of the
-// fastest whose name begins so.
+// bestOf returns the outcome of the driver with the name. If there is none, it returns the fastest
+// outcome whose driver's name begins with the name.
 func (c *comparison) bestOf(name string) *outcome {
 	var best *outcome
 	for _, o := range c.outcomes {
@@ -89,8 +89,8 @@ func (c *comparison) bestOf(name string) *outcome {
 	return best
 }
 
-// fairShare returns the ratio of the longest waits of a driver to what they would be if all
-// callers had the lock in turn.
+// fairShare compares the longest waits of a driver with the waits of callers that get the lock in
+// turn. It returns the ratio.
 func fairShare(name string) func(*comparison) float64 {
 	return func(c *comparison) float64 {
 		return medianOf(name, func(s *sample) float64 {
@@ -99,7 +99,7 @@ func fairShare(name string) func(*comparison) float64 {
 	}
 }
 
-// medianOf returns a figure of a driver, 0 where it does not take part; see bestOf.
+// medianOf returns a figure of a driver, or 0 if the driver does not take part; see bestOf.
 func medianOf(name string, figure func(*sample) float64) func(*comparison) float64 {
 	return func(c *comparison) float64 {
 		if o := c.bestOf(name); o != nil {
@@ -109,7 +109,7 @@ func medianOf(name string, figure func(*sample) float64) func(*comparison) float
 	}
 }
 
-// Figures of a sample; those of an acquisition are averages.
+// Figures of a sample. A figure of an acquisition is an average.
 func p50(s *sample) float64         { return float64(s.latency.quantile(0.5)) }
 func p99(s *sample) float64         { return float64(s.latency.quantile(0.99)) }
 func commands(s *sample) float64    { return float64(s.commands) / float64(max(s.ops, 1)) }
@@ -219,7 +219,7 @@ func (r *results) idleGoals() (list []*goal) {
 	return list
 }
 
-// goalTable has a row for each goal, which says whether it is reached.
+// goalTable has a row for each goal. The row says whether rlock reaches the goal.
 func goalTable(goals []*goal) string {
 	rows := [][]string{{"work", "goal", "measured_by_level", "reached"}}
 	for _, g := range goals {
@@ -234,7 +234,7 @@ func goalTable(goals []*goal) string {
 	return b.String()
 }
 
-// figureOf writes what was measured for a goal.
+// figureOf writes the measured figure of a goal.
 func figureOf(f float64) string {
 	if f >= 1e4 {
 		rounded, _ := strconv.ParseFloat(plain(f), 64)

@@ -2,9 +2,9 @@ package peers
 
 import "fmt"
 
-// uncontendedGoals are those of callers who each want locks of their own, whose calls rlock sends
-// together. The floors that send each call by itself are what is beaten, the combining floor is what
-// can be reached.
+// uncontendedGoals are the goals for callers who each want locks of their own. rlock sends the
+// calls of these callers together. rlock must beat the floors that send each call separately. The
+// combining floor shows what rlock can reach.
 func (r *results) uncontendedGoals() (list []*goal) {
 	add := func(g *goal) { list = append(list, g) }
 	for _, setting := range []struct {
@@ -50,10 +50,10 @@ func (r *results) uncontendedGoals() (list []*goal) {
 	return list
 }
 
-// manyCallers are the levels at which calls go together.
+// manyCallers are the levels at which rlock sends calls together.
 var manyCallers = [4]int{64, 256, 1024, 4096}
 
-// atLeastEach makes a goal that is another number with 64, 256, 1,024 and 4,096 callers.
+// atLeastEach makes a goal with a different ratio at 64, 256, 1,024 and 4,096 callers.
 func (r *results) atLeastEach(each [4]float64, work, wanted string, f func(*comparison) float64) *goal {
 	g := r.atLeast(0).of(work, wanted, workUncontended, onlyAt(f, manyCallers[:]...))
 	if g == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// curve is how the cost of one operation of rlock grows with something.
+// curve shows how the cost of one operation of rlock grows with a size.
 type curve struct {
 	name   string // what grows
 	says   string // the complexity, and the reason
@@ -30,8 +30,8 @@ type point struct {
 	allocs    float64
 }
 
-// grow measures a curve, one size after the other. do makes ready for a size, calls begin,
-// makes a number of operations, and says how many.
+// grow measures a curve, one size after the other. do prepares a size, calls begin, makes a number
+// of operations, and returns this number.
 func grow(t *testing.T, e env.Engine, name, says string, first, last int,
 	do func(tb testing.TB, l *rlock.Locker, size int, begin func()) int) curve {
 	c := curve{name: name, says: says}
@@ -75,7 +75,7 @@ func (c curve) rows() (list []row) {
 
 func (c curve) about() (workload, why string) { return c.title(), c.says }
 
-// heldKeys is the cost of a lock among many that are held.
+// heldKeys measures the cost of a lock among many held locks.
 func heldKeys(t *testing.T, e env.Engine, p plan) curve {
 	const says = "the cost of each lock is constant: a key on the server, an entry of a map on the client. " +
 		"At the last size, processor caches and garbage collection add to the cost"
@@ -99,7 +99,7 @@ func heldKeys(t *testing.T, e env.Engine, p plan) curve {
 		})
 }
 
-// setSize is the cost of a key of a set.
+// setSize measures the cost of a key of a set.
 func setSize(t *testing.T, e env.Engine, p plan) curve {
 	const says = "the cost of each key is constant, and a set takes two scripts whatever its size. " +
 		"A small set pays for the round trip"
@@ -124,7 +124,7 @@ func setSize(t *testing.T, e env.Engine, p plan) curve {
 		})
 }
 
-// waiters is the cost of a hand-over while others wait.
+// waiters measures the cost of a hand-over while others wait.
 func waiters(t *testing.T, e env.Engine, p plan) curve {
 	const says = "the cost of each acquisition is constant, because a release wakes the next waiter only. " +
 		"The first waiters pay for scripts that the later waiters share"
@@ -160,9 +160,9 @@ func waiters(t *testing.T, e env.Engine, p plan) curve {
 		})
 }
 
-// lockers is the cost of an acquisition among Lockers that share a lock: each has a
-// client of its own, as a process would have. All of them run in one process here, so
-// that their number is not bounded by the machine.
+// lockers measures the cost of an acquisition among Lockers that share a lock. Each Locker has a
+// client of its own, like a process. All Lockers run in one process here, so the machine does not
+// bound their number.
 func lockers(t *testing.T, e env.Engine, p plan) curve {
 	const says = "each acquisition takes two scripts. One joins the queue, the other releases the lock and " +
 		"grants it to the first waiting process. Heartbeats of the other processes come on top"

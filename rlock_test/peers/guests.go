@@ -17,17 +17,17 @@ const (
 	workNewcomer = "rlock among processes of "
 )
 
-// guest is one caller who wants what processes of rlock want all the time.
+// guest is one caller who wants keys that other processes want all the time.
 type guest struct {
 	driver
-	keys []string // of the processes' callers, one for each in turn
+	keys []string // the keys of the processes' callers, one for each caller in turn
 	ask  func(ctx context.Context, l locker) (holding, error)
 }
 
-// nobody is the processes by themselves.
+// nobody is the name of the round in which the processes have no guest.
 const nobody = "nobody"
 
-// setGuests are a set of four keys of rlock's, and nobody.
+// setGuests are a guest that wants a set of four keys of rlock, and nobody.
 func setGuests() []guest {
 	keys := []string{"{set}a", "{set}b", "{set}c", "{set}d"}
 	return []guest{
@@ -39,7 +39,7 @@ func setGuests() []guest {
 	}
 }
 
-// peerDrivers are the other libraries.
+// peerDrivers are the drivers of the other libraries.
 func peerDrivers() []driver {
 	return slices.DeleteFunc(drivers(), func(d driver) bool { return !d.peer })
 }
@@ -52,7 +52,7 @@ func keyOf(d driver) string {
 	return "job"
 }
 
-// pollers are the other libraries, each beside rlock on its key, and nobody.
+// pollers are the other libraries, each as a guest of rlock on its own key, and nobody.
 func pollers() []guest {
 	list := []guest{{driver: driver{name: nobody}}}
 	for _, d := range peerDrivers() {
@@ -62,7 +62,7 @@ func pollers() []guest {
 	return list
 }
 
-// newcomers are rlock beside processes of another library, on its key, and nobody.
+// newcomers are rlock as a guest of another library, on that library's key, and nobody.
 func newcomers(host driver) []guest {
 	return []guest{{driver: driver{name: nobody}}, {
 		driver: driver{rlockPlain, "default settings", false, false, openRlock()},
@@ -70,9 +70,10 @@ func newcomers(host driver) []guest {
 	}}
 }
 
-// compareGuests measures how long a guest waits among processes, and what it costs them. The rate is that of
-// the processes, the latency the guest's. A wait that the round's end cuts off counts with its length until
-// then, so a guest who never gets the lock shows the length of the round. host is what the processes are.
+// compareGuests measures how long a guest waits among processes, and what the guest costs these
+// processes. The rate is the rate of the processes. The latency is the latency of the guest. If the
+// end of the round cuts a wait off, the wait counts with its length until then. So a guest that
+// never gets the lock shows the length of the round. host is the driver of the processes.
 func compareGuests(t *testing.T, e env.Engine, name, why string, guests []guest, host driver, processes int,
 	p plan) comparison {
 	c := comparison{workload: workload{name: name, why: why, level: "processes"}, level: processes}
@@ -107,13 +108,13 @@ func compareGuests(t *testing.T, e env.Engine, name, why string, guests []guest,
 	return c
 }
 
-// visit is what a guest had of a round.
+// visit is what a guest got in a round.
 type visit struct {
 	latency latencies
-	failed  int64 // although there was time left
+	failed  int64 // although the guest had time left
 }
 
-// visit has a guest take and free its lock until ctx ends, with pauses in which it wants none.
+// visit makes a guest take and free its lock until ctx ends. The guest pauses between its locks.
 func (g guest) visit(ctx context.Context, l locker) (v visit) {
 	for ctx.Err() == nil {
 		start := time.Now()
@@ -140,7 +141,8 @@ func (r *results) guestGoals() []*goal {
 		r.atLeast(0.8).of(set, "rate of the processes ≥ 0.8 × without the set", workSetGuest,
 			rate(rlockPlain, nobody)),
 	}
-	// each setting, because the fastest would be the one whose guest the processes hardly notice
+	// Each setting counts. The fastest setting would be the one whose guest the processes hardly
+	// notice.
 	for _, d := range peerDrivers() {
 		list = append(list, r.atMost(1).of(d.name+" "+poller, "longest wait ≤ 1 s", workPoller,
 			medianOf(d.name, longest)),

@@ -12,29 +12,29 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// idleLease is that of the locks that are held and extended: both libraries that extend
-// by themselves are given the same.
+// idleLease is the lease of the locks that are held and extended. Both libraries that extend
+// automatically get the same lease.
 const idleLease = 10 * time.Second
 
-// idleCost is what holding locks costs, all of them together.
+// idleCost is the cost of all held locks together.
 type idleCost struct {
 	name       string
-	locks      int     // that were held
+	locks      int     // number of held locks
 	clientCPU  float64 // share of one core
 	serverCPU  float64
 	scripts    float64 // a second
 	goroutines int
 	bytes      float64 // of each lock
-	hung       string  // when the library did so; "": it did not
+	hung       string  // the step in which the library hung; "": it did not hang
 }
 
-// idleness is what each library that extends by itself pays for holding locks.
+// idleness is what each library that extends automatically pays for held locks.
 type idleness struct {
 	locks int
 	costs []idleCost
 }
 
-// compareIdle has each library that extends by itself hold locks for a while.
+// compareIdle makes each library that extends automatically hold locks for a while.
 func compareIdle(t *testing.T, e env.Engine, locks int, d time.Duration) idleness {
 	all := idleness{locks: locks}
 	for _, dr := range drivers() {
@@ -80,14 +80,14 @@ func hold(t *testing.T, e env.Engine, dr driver, locks int, d time.Duration) idl
 	}()
 	select {
 	case <-released:
-	case <-time.After(hungAfter): // rueidislock without NOLOOP wakes all of its locks time and again
+	case <-time.After(hungAfter): // rueidislock without NOLOOP wakes all of its locks again and again
 		c.hung = "when they were released"
 	}
 	return c
 }
 
-// acquireMany acquires locks of that many free keys. They are fewer if the library hangs: that
-// of rueidislock with NOLOOP does at times.
+// acquireMany acquires that many free locks. It acquires fewer if the library hangs. rueidislock
+// with NOLOOP sometimes hangs here.
 func acquireMany(ctx context.Context, l locker, locks int) ([]holding, error) {
 	held := make([]holding, 0, locks)
 	for i := range locks {
@@ -104,7 +104,7 @@ func acquireMany(ctx context.Context, l locker, locks int) ([]holding, error) {
 	return held, nil
 }
 
-// heap returns what is in use once the garbage is gone.
+// heap returns the memory in use after a garbage collection.
 func heap() int64 {
 	var memory runtime.MemStats
 	runtime.GC()
@@ -118,7 +118,7 @@ func (i idleness) title() string {
 	return fmt.Sprintf("%s, %d locks held and extended", workIdle, i.locks)
 }
 
-// rows are what holding costs.
+// rows are the costs of held locks.
 func (i idleness) rows() (list []row) {
 	for _, c := range i.costs {
 		list = append(list, row{

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// latencies counts durations in buckets that are about 3 % wide, from 1 ns to hours. It
-// costs no allocation, so that measuring does not show in what is measured.
+// latencies counts durations in buckets that are about 3 % wide, from 1 ns to hours. It allocates
+// nothing, so a measurement does not affect its own result.
 type latencies struct {
 	count [60 * steps]int64
 	most  time.Duration
-	held  time.Duration // how long what was acquired was held then, in all; 0 where it is released at once
+	held  time.Duration // total time for which the locks were held; 0 if they are released at once
 }
 
 const steps = 32 // buckets for each doubling
@@ -30,7 +30,7 @@ func (l *latencies) merge(other *latencies) {
 	}
 }
 
-// quantile returns a duration that a share q of all did not exceed.
+// quantile returns a duration that a share q of all durations does not exceed.
 func (l *latencies) quantile(q float64) time.Duration {
 	var all int64
 	for _, n := range l.count {
@@ -45,7 +45,8 @@ func (l *latencies) quantile(q float64) time.Duration {
 	return l.most
 }
 
-// MarshalJSON writes the buckets that are not empty, the longest duration, and how long locks were held.
+// MarshalJSON writes the buckets that are not empty, the longest duration, and the total time for
+// which locks were held.
 func (l latencies) MarshalJSON() ([]byte, error) {
 	counts := map[int]int64{}
 	for i, n := range l.count {
@@ -69,7 +70,7 @@ func (l *latencies) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// sparse is how latencies are written.
+// sparse is the written form of latencies.
 type sparse struct {
 	Counts map[int]int64
 	Most   time.Duration

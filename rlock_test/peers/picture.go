@@ -14,8 +14,8 @@ const (
 	width      = labelWidth + barWidth + 90
 )
 
-// picture draws the README's figures as bars, with the floor beside them where it takes part. In each group
-// the fastest has the longest bar.
+// picture draws the README's figures as bars. The floor is beside them where it takes part. The
+// fastest of each group has the longest bar.
 func (s sheet) picture() string {
 	var body strings.Builder
 	y := 44

@@ -5,12 +5,12 @@ import "time"
 // plan is how much a run measures.
 type plan struct {
 	rounds   int           // of each driver at each level
-	round    time.Duration // how long one takes
-	most     int           // highest level
+	round    time.Duration // the length of a round
+	most     int           // the highest level
 	farthest time.Duration // from the server
-	idle     int           // locks that are held
+	idle     int           // the number of held locks
 	idleFor  time.Duration
-	largest  int // size of what grows
+	largest  int // the largest size of a curve
 }
 
 var (

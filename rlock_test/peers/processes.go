@@ -14,20 +14,20 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// competitor is the environment variable that makes the test binary one of the
-// processes that want a lock: the name of a driver, and the server's address.
+// competitor is the environment variable that makes the test binary a process that wants a lock.
+// Its value has the name of a driver and the server's address.
 const competitor = "RLOCK_PEERS_COMPETE"
 
-// callers of each process.
+// callersOfProcess is the number of callers in each process.
 const callersOfProcess = 4
 
-// keep is the line that has a process take the lock and keep it until it dies; any other
-// says for how long it is to acquire and release locks, and which: "job" if it names none, and
-// otherwise one for each of its callers in turn.
+// keep is the line that makes a process take the lock and keep it until the process dies. Any other
+// line says how long the process acquires and releases locks. It may also name keys, one for each
+// caller in turn. Without a name, the key is "job".
 const keep = "keep"
 
-// compete is the life of such a process: it does what each line of standard input says,
-// and answers what that cost, or "held".
+// compete is the life of such a process. It does what each line of standard input says. It answers
+// with the cost, or with "held".
 func compete(orders string) error {
 	name, address, _ := strings.Cut(orders, "@")
 	all := append(append(drivers(), barging()), sharingDrivers()...)
@@ -65,14 +65,14 @@ func compete(orders string) error {
 	return in.Err()
 }
 
-// share is what a process had of a round, and what it cost there.
+// share is what a process got in a round, and what the round cost there.
 type share struct {
 	Ops, Failed   int64
 	Latency       latencies
 	ClientCPU     time.Duration
 	Allocs, Bytes uint64
 	More          int
-	Read          time.Duration // the longest of those that are timed
+	Read          time.Duration // the longest of the timed reads
 }
 
 func competeFor(l locker, d time.Duration, keys []string) share {
@@ -89,14 +89,14 @@ func competeFor(l locker, d time.Duration, keys []string) share {
 		}
 		return 0
 	}
-	read() // of the round before
+	read() // discard the reads of the round before
 	s := m.run(d, how.callers, func(ctx context.Context, worker int, latency *latencies) error {
 		return cycle(ctx, l, keys[worker%len(keys)], how.hold, latency)
 	})
 	return share{s.ops, s.failed, s.latency, s.clientCPU, s.allocs, s.bytes, s.more, read()}
 }
 
-// program stands in for a testing.TB where there is no test.
+// program replaces a testing.TB where there is no test.
 type program struct {
 	testing.TB
 	done []func()
@@ -135,7 +135,7 @@ func competing() workload {
 	}
 }
 
-// compareProcesses has processes compete for one lock, driver by driver, in rounds that
+// compareProcesses makes processes compete for one lock, driver by driver, in rounds that
 // alternate.
 func compareProcesses(t *testing.T, e env.Engine, w workload, processes int, p plan) comparison {
 	c := comparison{workload: w, level: processes}
@@ -150,9 +150,9 @@ func compareProcesses(t *testing.T, e env.Engine, w workload, processes int, p p
 			}
 			crowds[i] = append(crowds[i], recruit(t, d, server.Addr()))
 		}
-		m.crowd(crowds[i], p.round/8) // connections and scripts are there from the start
+		m.crowd(crowds[i], p.round/8) // the rounds find connections and scripts ready
 	}
-	// A process has its turn a few dozen times in a round.
+	// A process gets a few dozen turns in a round.
 	c.alternate(m, min(p.rounds, 3), func(n int) *sample { return m.crowd(crowds[n], 4*p.round) })
 	return c
 }
@@ -182,7 +182,7 @@ func (m meter) crowd(crowd []*env.Program, d time.Duration, keys ...string) *sam
 			return s
 		}
 	}
-	of := *s // the clients' cost is the processes', not that of this one
+	of := *s // the clients are the processes, so this process's cost does not count
 	s.charge(from, m.read())
 	s.clientCPU, s.allocs, s.bytes = of.clientCPU, of.allocs, of.bytes
 	return s

@@ -17,7 +17,7 @@ type section interface {
 	rows() []row
 }
 
-// results are all that a run has measured.
+// results are everything that a run has measured.
 type results struct {
 	began    time.Time
 	server   string
@@ -30,7 +30,7 @@ func (r *results) add(s section) {
 	fmt.Printf("\n%s\n%s", s.title(), text(s.rows()))
 }
 
-// find returns a comparison, or nil if it was not made.
+// find returns a comparison, or nil if the run did not make it.
 func (r *results) find(workload string, level int) *comparison {
 	for _, s := range r.sections {
 		if c, ok := s.(comparison); ok && c.workload.name == workload && c.level == level {
@@ -50,7 +50,7 @@ func (r *results) all(workload string) (list []*comparison) {
 	return list
 }
 
-// circumstances say when, on what and with which versions the results were measured.
+// circumstances say when, on what machine and with which versions the run measured the results.
 func (r *results) circumstances() string {
 	return fmt.Sprintf("Measured on %s. Client and server share a machine of %d processors (%s). Versions: "+
 		"%s, "+
@@ -59,7 +59,7 @@ func (r *results) circumstances() string {
 		strings.Join(versions(), ", "), r.plan.rounds, r.plan.round)
 }
 
-// versions are those of the libraries, from go.mod; rueidislock is a part of rueidis.
+// versions are the versions of the libraries, from go.mod. rueidislock is a part of rueidis.
 func versions() (list []string) {
 	text, err := os.ReadFile("go.mod")
 	if err != nil {
@@ -79,7 +79,7 @@ func versions() (list []string) {
 	return list
 }
 
-// sheet is all results as data. Its first comment is their provenance.
+// sheet is all results as data. Its first comment is the provenance of the results.
 func (r *results) sheet(provenance string) sheet {
 	s := sheet{comments: []string{
 		provenance,
@@ -110,7 +110,7 @@ func (r *results) sheet(provenance string) sheet {
 	return s
 }
 
-// processor names what the machine computes with, where that can be told.
+// processor names the machine's processor, if the machine tells it.
 func processor() string {
 	file, err := os.Open("/proc/cpuinfo")
 	if err != nil {

@@ -13,34 +13,34 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// sample is what one round of a workload cost.
+// sample is the cost of one round of a workload.
 type sample struct {
 	ops       int64
 	elapsed   time.Duration
-	latency   latencies // of acquiring
-	commands  int64     // that the server ran, those inside scripts too
+	latency   latencies // of acquisitions
+	commands  int64     // commands that the server ran, also inside scripts
 	scripts   int64
 	serverCPU time.Duration
 	clientCPU time.Duration
 	allocs    uint64
 	bytes     uint64
-	more      int   // goroutines in the middle of it, beyond those before it
+	more      int   // goroutines in the middle of the round, beyond those before the round
 	least     int64 // operations of the unluckiest worker
-	most      int64 // and of the luckiest
+	most      int64 // operations of the luckiest worker
 	failed    int64
-	hung      bool // the watchdog ended it
+	hung      bool // the watchdog ended the round
 
-	// Of a writer among readers.
-	read      time.Duration // the longest of all
-	roundTrip time.Duration // of half of the PINGs meanwhile
+	// Only of a writer among readers.
+	read      time.Duration // the longest read of all readers
+	roundTrip time.Duration // median round trip of the PINGs meanwhile
 }
 
 func (s *sample) rate() float64 { return float64(s.ops) / s.elapsed.Seconds() }
 
-// holders is how many held what they had acquired, on average.
+// holders is the average number of workers that held what they had acquired.
 func (s *sample) holders() float64 { return s.latency.held.Seconds() / s.elapsed.Seconds() }
 
-// meter reads what a round costs, on both sides.
+// meter reads the cost of a round, in the client and on the server.
 type meter struct {
 	tb     testing.TB
 	server *env.Server
@@ -57,7 +57,7 @@ type reading struct {
 
 func (m meter) read() reading {
 	var r reading
-	if m.server != nil { // else somebody else asks it
+	if m.server != nil { // else another process reads the server
 		r.stats, r.serverCPU = m.server.CommandStats(m.tb), m.serverCPU(m.server)
 	}
 	for _, other := range m.others {
@@ -72,7 +72,7 @@ func (m meter) read() reading {
 	return r
 }
 
-// charge writes what has happened between two readings into s.
+// charge writes the difference between two readings into s.
 func (s *sample) charge(from, to reading) {
 	s.elapsed = to.at.Sub(from.at)
 	s.serverCPU = to.serverCPU - from.serverCPU
@@ -84,7 +84,7 @@ func (s *sample) charge(from, to reading) {
 		if strings.HasPrefix(name, "eval") {
 			s.scripts += n
 		}
-		if name != "info" { // which is the meter's own
+		if name != "info" { // the meter itself sends INFO
 			s.commands += n
 		}
 	}
@@ -118,8 +118,8 @@ func clientCPU(tb testing.TB) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// work is what a worker does over and over until ctx ends: one operation, whose acquiring
-// it times.
+// work is what a worker repeats until ctx ends. It does one operation, and measures the time of the
+// operation's acquisition.
 type work func(ctx context.Context, worker int, latency *latencies) error
 
 // run has workers work for a while.
@@ -129,7 +129,7 @@ func (m meter) run(d time.Duration, workers int, do work) *sample {
 		ops, failed int64
 		latency     latencies
 	}, workers)
-	// As the context of a request, it can be cancelled and has no deadline.
+	// Like the context of a request, this context can be cancelled and has no deadline.
 	ctx, cancel := context.WithCancel(m.tb.Context())
 	defer cancel()
 	ended := make(chan struct{}, workers)
@@ -177,5 +177,5 @@ func (m meter) run(d time.Duration, workers int, do work) *sample {
 
 var errWrong = errors.New("the answer is wrong")
 
-// hungAfter is how long after its end a round may still be busy with its last locks.
+// hungAfter is how long a round may work on its last locks after its end.
 const hungAfter = 10 * time.Second

@@ -17,7 +17,7 @@ const (
 	workWriter    = "a writer among readers"
 )
 
-// shared are the workloads of locks that several hold together.
+// shared are the workloads of locks that several callers hold together.
 func shared() []workload {
 	return []workload{
 		{
@@ -34,7 +34,7 @@ func shared() []workload {
 	}
 }
 
-// crowded is workProcesses for those who share a lock.
+// crowded is workProcesses for callers that share a lock.
 func crowded(c crowd, name string) workload {
 	w := workload{
 		name: name + ", " + workProcesses, level: "processes", more: sharers(c, name), fits: fits[*sharing],
@@ -48,12 +48,13 @@ func crowded(c crowd, name string) workload {
 	return w
 }
 
-// mostWait is for how long a writer should wait at most: the longest read, three round trips, and 10 ms, for
-// which readers of a process who come later share what the first has.
+// mostWait is the longest time that a writer should wait. It is the sum of the longest read, three
+// round trips, and 10 ms. For these 10 ms, later readers of a process share what the first reader
+// has.
 func mostWait(s *sample) time.Duration { return s.read + 3*s.roundTrip + 10*time.Millisecond }
 
-// compareWriters measures how long one who wants the whole lock waits among processes that read all the
-// time, with a reader in each caller.
+// compareWriters measures how long a caller waits for the whole lock among processes that read all
+// the time. Each caller of these processes is a reader.
 func compareWriters(t *testing.T, e env.Engine, processes int, p plan) comparison {
 	d := sharers(asReaders, workReaders)[1]
 	c := comparison{workload: workload{

@@ -11,8 +11,8 @@ import (
 	"text/tabwriter"
 )
 
-// row is one line of the results: a setting of a library in a workload at a level. Its keys are names of
-// columns; a figure that was not measured is absent.
+// row is one line of the results: a setting of a library in a workload at a level. Its keys are
+// names of columns. A figure that the run did not measure is absent.
 type row map[string]string
 
 // sheet is all results as data.
@@ -21,7 +21,7 @@ type sheet struct {
 	rows     []row
 }
 
-// Columns that are no figures of a comparison.
+// Columns without a figure of a comparison.
 const (
 	colWorkload  = "workload"
 	colLevel     = "level"
@@ -110,8 +110,8 @@ func parseSheet(text string) (s sheet, err error) {
 	return s, nil
 }
 
-// find returns the row of the setting with that name or, if there is none, of the fastest whose name begins
-// so; see bestOf. It returns nil if there is no row.
+// find returns the row of the setting with the name. If there is none, it returns the row of the
+// fastest setting whose name begins with the name; see bestOf. If there is no row, it returns nil.
 func (s sheet) find(workload string, level int, setting string) row {
 	var best row
 	for _, r := range s.rows {
@@ -129,13 +129,13 @@ func (s sheet) find(workload string, level int, setting string) row {
 	return best
 }
 
-// number returns a figure, 0 if it was not measured.
+// number returns a figure, or 0 if the run did not measure it.
 func (r row) number(column string) float64 {
 	f, _ := strconv.ParseFloat(r[column], 64)
 	return f
 }
 
-// text shows rows on a terminal, without the columns that all of them leave empty.
+// text shows rows on a terminal, without the columns that are empty in all rows.
 func text(rows []row) string {
 	var (
 		b    strings.Builder
@@ -153,7 +153,7 @@ func text(rows []row) string {
 	return b.String()
 }
 
-// plain writes a number with three digits, and more of them before the point if it is below 10,000.
+// plain writes a number with three digits. A number below 10,000 keeps all digits before its point.
 func plain(f float64) string {
 	if f >= 100 && f < 1e4 {
 		return strconv.FormatFloat(f, 'f', 0, 64)

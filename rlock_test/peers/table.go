@@ -2,7 +2,7 @@ package peers
 
 import "strconv"
 
-// column is one figure of a comparison. Its cell is empty if it was not measured.
+// column is one figure of a comparison. Its cell is empty if the run did not measure the figure.
 type column struct {
 	name string
 	cell func(c comparison, o *outcome) string
@@ -50,7 +50,7 @@ var columns = []column{
 func perOp(total func(*sample) float64) func(comparison, *outcome) string {
 	return func(_ comparison, o *outcome) string {
 		if o.median(func(s *sample) float64 { return float64(s.ops) }) == 0 {
-			return "" // most rounds have ended before the first acquisition
+			return "" // most rounds end before the first acquisition
 		}
 		return plain(o.median(func(s *sample) float64 { return total(s) / float64(max(s.ops, 1)) }))
 	}

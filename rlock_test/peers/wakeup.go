@@ -11,21 +11,21 @@ import (
 
 const workWakeUp = "wake-up after a remote release"
 
-// wakeUpLevel says what is waited for before the release.
+// wakeUpLevel is the unit of the pause before the release.
 const wakeUpLevel = "ms without a command"
 
-// idleBefore are how many milliseconds that is. The longer nobody uses a machine, the more its processors
-// forget, and the more a script costs for its length.
+// idleBefore are the lengths of this pause in milliseconds. In a longer pause the processors forget
+// more, and a script costs more for its length.
 var idleBefore = []int{1, 5}
 
-// pair is a library on two clients, for a lock that passes from one to the other.
+// pair is a library on two clients, for a lock that passes from one client to the other.
 type pair struct{ holder, waiter locker }
 
-// compareWakeUps measures how long after a release elsewhere a waiter has the lock: from
-// the call of the release on one client until the acquisition returns on another. The
-// floor's waiter is told by the holder without a message: what is left are the two round
-// trips, a release and then an acquisition, that nothing which asks a server can go below.
-// Before the release nobody uses the server for so many milliseconds.
+// compareWakeUps measures how soon a waiter gets a lock after a release in another client. The time
+// runs from the call of the release until the acquisition returns. The holder wakes the floor's
+// waiter directly, without a message. So the floor costs two round trips, a release and then an
+// acquisition. No library that asks a server can be faster. Before the release, nobody uses the
+// server for ms milliseconds.
 func compareWakeUps(t *testing.T, e env.Engine, far time.Duration, ms int, p plan) comparison {
 	c := comparison{workload: workload{name: workWakeUp,
 		why:   "the latency is the time from the release on one client to the acquisition on another",
@@ -72,7 +72,7 @@ func await(ctx context.Context, waiter locker, key string) <-chan waited {
 	return ended
 }
 
-// settle notes how long after since the wait ended, and frees the lock.
+// settle notes the time from since to the end of the wait, and frees the lock.
 func (w waited) settle(since time.Time, latency *latencies) error {
 	if w.err != nil {
 		return w.err
@@ -81,8 +81,7 @@ func (w waited) settle(since time.Time, latency *latencies) error {
 	return w.held.Release(context.Background())
 }
 
-// wakeUp leaves the waiter alone until it has settled, so that it waits as its library
-// does.
+// wakeUp leaves the waiter alone until it has settled. So the waiter waits as its library does.
 func (p pair) wakeUp(ctx context.Context, settled time.Duration, latency *latencies) error {
 	held, err := p.holder.acquire(ctx, "job")
 	if err != nil {
@@ -97,7 +96,7 @@ func (p pair) wakeUp(ctx context.Context, settled time.Duration, latency *latenc
 	return (<-ended).settle(start, latency)
 }
 
-// takeTurns is wakeUp where the waiter asks only when it knows that the lock is free.
+// takeTurns is wakeUp for a waiter that asks only when it knows that the lock is free.
 func (p pair) takeTurns(ctx context.Context, settled time.Duration, latency *latencies) error {
 	held, err := p.holder.acquire(ctx, "job")
 	if err != nil {

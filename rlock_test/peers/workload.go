@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// workload is a job that locks are used for.
+// workload is a job for which callers use locks.
 type workload struct {
 	name   string
-	why    string // what it shows, for the reader of the tables
+	why    string // what the workload shows, for the reader of the tables
 	levels []int  // how many callers, keys or the like
-	level  string // what a level counts
+	level  string // the unit of a level
 	fits   func(locker) bool
 	run    func(m meter, l locker, level int, d time.Duration) *sample
-	more   []driver      // who takes part beside all the others
+	more   []driver      // drivers that take part beside all other drivers
 	far    time.Duration // what a proxy adds to each round trip; 0: there is none
 }
 
 func anyLocker(locker) bool { return true }
 
-// workloads are all that are measured on one server and in one process: side by side
-// with the server, then some of them from farther away.
+// workloads are all workloads of one server and one process. Callers on the server's machine do all
+// workloads. Callers at a distance do some of them.
 func workloads() []workload {
 	list := append(near(), shared()...)
 	for _, far := range distances {
@@ -38,7 +38,7 @@ func workloads() []workload {
 // distances are round trips through a proxy.
 var distances = []time.Duration{time.Millisecond, 30 * time.Millisecond}
 
-// levelsFar are the levels that are measured from a distance, by workload.
+// levelsFar are the levels that the run measures from a distance, by workload.
 var levelsFar = map[string][]int{
 	workUncontended: {64},
 	workContended:   {16},
@@ -115,7 +115,7 @@ func cycle(ctx context.Context, l locker, key string, hold time.Duration, latenc
 	latency.add(time.Since(start))
 	if hold > 0 {
 		begin := time.Now()
-		time.Sleep(hold) // which takes longer the more the process reads from connections
+		time.Sleep(hold) // the sleep takes longer if the process reads more from connections
 		latency.held += time.Since(begin)
 	}
 	return held.Release(context.Background())
@@ -162,7 +162,7 @@ func sets(callers int) func(meter, locker, int, time.Duration) *sample {
 	}
 }
 
-// batches takes locks one by one where a library cannot do it together.
+// batches takes locks one by one if a library cannot take them together.
 func batches(m meter, l locker, size int, d time.Duration) *sample {
 	keys := make([]string, size)
 	for i := range keys {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Where the results are written, seen from this directory.
+// Paths of the results, from this directory.
 const (
 	resultsFile = "results.csv"
 	pictureFile = "../../docs/results.svg"
@@ -15,13 +15,13 @@ const (
 	readmeFile  = "../../README.md"
 )
 
-// What the figures of the README stand between.
+// Marks around the figures of the README.
 const (
 	readmeBegin = "<!-- figures of make bench -->\n"
 	writtenEnd  = "<!-- end of them -->\n"
 )
 
-// write writes the results as data, and from these what the documentation shows of them.
+// write writes the results as data. From the data it writes the figures of the documentation.
 func (r *results) write() error {
 	s := r.sheet(r.provenance())
 	if err := os.WriteFile(resultsFile, []byte(s.csv()), 0o644); err != nil {
@@ -39,7 +39,7 @@ func (r *results) write() error {
 	return replaceIn(readmeFile, readmeBegin, s.figures())
 }
 
-// writeChart writes the chart of throughput, if enough was measured for it.
+// writeChart writes the chart of throughput, if the run measured enough for it.
 func (r *results) writeChart() error {
 	chart := r.chart()
 	if chart == "" {
@@ -48,7 +48,7 @@ func (r *results) writeChart() error {
 	return os.WriteFile(chartFile, []byte(chart), 0o644)
 }
 
-// replaceIn replaces what stands in a file between begin and writtenEnd.
+// replaceIn replaces the text of a file between begin and writtenEnd.
 func replaceIn(file, begin, text string) error {
 	page, err := os.ReadFile(file)
 	if err != nil {
@@ -61,7 +61,7 @@ func replaceIn(file, begin, text string) error {
 	return os.WriteFile(file, []byte(before+begin+text+writtenEnd+after), 0o644)
 }
 
-// cut returns what a page has before begin, between that and writtenEnd, and after it.
+// cut returns the parts of a page before begin, between begin and writtenEnd, and after writtenEnd.
 func cut(page, begin string) (before, between, after string, err error) {
 	before, rest, found := strings.Cut(page, begin)
 	between, after, closed := strings.Cut(rest, writtenEnd)
@@ -71,14 +71,14 @@ func cut(page, begin string) (before, between, after string, err error) {
 	return before, between, after, nil
 }
 
-// figure is one of the few that the README shows.
+// figure is one of the few figures that the README shows.
 type figure struct {
 	what     string
 	workload string
 	level    int
 }
 
-// figuresShown begin with those in which another library is faster.
+// figuresShown begin with the figures in which another library is faster.
 var figuresShown = []figure{
 	{"16 callers, each takes its own free key", workUncontended, 16},
 	{"1 caller takes sets of 128 keys", workSets, 128},
@@ -89,7 +89,8 @@ var figuresShown = []figure{
 	{"8 processes of 4 callers want one key", workProcesses, 8},
 }
 
-// shown are the libraries in the README and the picture; of those with several settings, the fastest counts.
+// shown are the libraries in the README and the picture. If a library has several settings, the
+// fastest counts.
 var shown = []string{rlockPlain, rueidisLockName, bsmName, redsyncName}
 
 // figures are the table of the README.
