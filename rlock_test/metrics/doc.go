@@ -1,9 +1,10 @@
-// Package metrics tests what a real Prometheus makes of rlockprom, and the alert rules; and what rlockotel
-// sends to a collector through OpenTelemetry's own SDK and exporters; and the dashboard, which package
-// dashboard makes. TestPictures, behind the build tag pictures, draws it for the documents with the Chromium
-// that RLOCK_PICTURES names.
+// Package metrics has three kinds of tests. The first run a real Prometheus on rlockprom and on the
+// alert rules. The second collect what rlockotel sends through OpenTelemetry's own SDK and
+// exporters. The third check the dashboard that package dashboard makes. TestPictures, behind the
+// build tag pictures, draws the dashboard for the documents. It uses the Chromium that
+// RLOCK_PICTURES names.
 //
-// Prometheus is that of Debian bookworm, which engines.sh unpacks as it does the servers. Where it cannot,
-// the tests fail. The collector is a server of the tests, which reads OTLP. It is a module of its own,
-// because it requires the clients of both.
+// The Prometheus is the one of Debian bookworm. engines.sh unpacks it, as it unpacks the servers.
+// The tests fail where engines.sh cannot unpack it. The collector is a server of the tests that
+// reads OTLP. The package is a module of its own, because it requires the clients of both systems.
 package metrics

@@ -1,5 +1,5 @@
-// Command dashboard writes rlock/rlockprom/dashboard.json, for Grafana, from the panels in panels.go. It uses
-// Grafana's own types, which refuse what its schema does not have.
+// Command dashboard writes rlock/rlockprom/dashboard.json, for Grafana, from the panels in
+// panels.go. It uses Grafana's own types, which refuse a field that Grafana's schema does not have.
 package main
 
 //lint:file-ignore SA1019 The older of two schemas, which every Grafana from 10 on loads.
@@ -21,10 +21,10 @@ import (
 
 //go:generate go run .
 
-// file is what is written.
+// file is the file that the command writes.
 const file = "../../../rlock/rlockprom/dashboard.json"
 
-// runbook is what panels lead to.
+// runbook is the page that panels link to.
 const runbook = "https://github.com/rlock-go/toolkit/blob/main/docs/RUNBOOK.md"
 
 func main() {
@@ -58,7 +58,7 @@ func render() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, p := range built.Panels { // links to a panel need them
+	for i, p := range built.Panels { // links to a panel need the panel's id
 		if id := cog.ToPtr(uint32(i + 1)); p.Panel != nil {
 			p.Panel.Id = id
 		} else {
@@ -121,13 +121,14 @@ func build(p panel, source common.DataSourceRef) cog.Builder[dashboard.Panel] {
 	return b
 }
 
-// target is a query; the i-th of a panel has the i-th letter.
+// target is a query. The letter of the i-th query of a panel is the i-th letter.
 func target(i int, q query) *prometheus.DataqueryBuilder {
 	return prometheus.NewDataqueryBuilder().RefId(string(rune('A' + i))).Expr(chosen(q.expr)).
 		LegendFormat(q.legend).Range()
 }
 
-// chosen has a query look at what the variables choose: {} stands for that, {x} for that and x.
+// chosen makes a query look at the values that the variables choose. {} becomes these values, {x}
+// becomes these values and x.
 func chosen(expr string) string {
 	return strings.NewReplacer("{}", `{job=~"$job",instance=~"$instance"}`,
 		"{", `{job=~"$job",instance=~"$instance",`).

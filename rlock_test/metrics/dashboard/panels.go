@@ -1,32 +1,32 @@
 package main
 
-// query is one of a panel. In expr, {…} gets the variables; see chosen.
+// query is one query of a panel. {…} in expr gets the variables; see chosen.
 type query struct{ expr, legend string }
 
-// panel is a number, if single, or graphs.
+// panel shows a number if single is set, and graphs otherwise.
 type panel struct {
 	title, means string
 	section      string // of the runbook
-	width        uint32 // of 24
+	width        uint32 // of 24 columns
 	single       bool
-	limits       []float64 // of a number: from the last one on it is red, before that orange
-	unit, none   string    // none: what stands there if there is no value
+	limits       []float64 // of a number: red from the last limit on, orange from the first
+	unit, none   string    // none: the text without a value
 	queries      []query
 }
 
-// number makes a panel that shows how it is now.
+// number makes a panel that shows a value of now.
 func number(title string, width uint32, unit, none string, limits []float64, section, means,
 	expr string) panel {
 	return panel{title, means, section, width, true, limits, unit, none, []query{{expr, ""}}}
 }
 
-// graphs makes a panel that shows how it was.
+// graphs makes a panel that shows values over time.
 func graphs(title string, width uint32, unit, section, means string, queries ...query) panel {
 	return panel{title, means, section, width, false, nil, unit, "", queries}
 }
 
-// rows are the dashboard, from what wakes somebody to what explains it. The limits and windows of the numbers
-// are those of alerts.yml.
+// rows are the dashboard. The first panels show what wakes an operator, the last panels show what
+// explains it. The numbers have the limits and windows of alerts.yml.
 var rows = []struct {
 	title  string
 	panels []panel
