@@ -87,8 +87,8 @@ func (h *history) checkLosses() (losses int, found []violation) {
 	return losses, found
 }
 
-// checkProgress finds keys that a locker could not get, or got late, after the faults and after the
-// last owner. It returns the longest wait.
+// checkProgress finds keys that a locker could not get, or got late, although the faults were over
+// and the key had no owner. It returns the longest wait.
 func (h *history) checkProgress(grants map[string][]*grant) (longest time.Duration, found []violation) {
 	free := map[string]instant{} // from this instant the key must be free
 	for key, list := range grants {

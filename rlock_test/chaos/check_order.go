@@ -24,7 +24,7 @@ const (
 	free                       // the owner had the key, and no longer has it
 	miss                       // the owner did not have the key
 	refuse                     // another owner had what the owner wants of the key
-	mayExpire                  // the owner does not have the key from here on, if it did
+	mayExpire                  // the owner loses the key, if it has the key
 )
 
 func (o operation) String() string {

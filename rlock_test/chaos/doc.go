@@ -48,13 +48,13 @@
 //     back.
 //
 // A cluster whose slots move. Slots move from primary to primary and back, under load. A
-// move stands still for a while before or after its keys have gone. This keeps the data.
+// move stands still for a while before or after its keys have gone. Moves keep the data.
 //
 // A primary with sentinels, and a cluster. A primary is killed after its replica has
-// missed the last writes. In the cluster, slots move too. This loses locks.
+// missed the last writes. In the cluster, slots move too. The death of the primary loses locks.
 //
 // A server that forgets. It is flushed and restarted without its data, or its clock is
-// stepped. This loses locks.
+// stepped. These faults lose locks.
 //
 // Where locks are lost, holders of one key may overlap. The report counts the overlaps.
 // Fences must still increase.

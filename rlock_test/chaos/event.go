@@ -15,7 +15,7 @@ const (
 	acquired kind = "acquired" // an acquisition has ended, with a lock or without
 	extended kind = "extended" // an extension has ended
 	checked  kind = "checked"  // Lock.Verify has ended
-	ending   kind = "ending"   // a holder stops using its lock; a release comes after this event
+	ending   kind = "ending"   // a holder stops using its lock, before its release if there is one
 	released kind = "released" // a release has ended
 	wrote    kind = "wrote"    // a holder has written to the fenced resource
 	looked   kind = "looked"   // Locker.Check or Inspect has ended

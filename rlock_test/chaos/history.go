@@ -90,8 +90,8 @@ func (h *history) follow(g *grant, e event) {
 	}
 }
 
-// freedAtOnce reports whether a release certainly freed the key between its call and its return.
-// After a lost reply, a release succeeds if the key is already free.
+// freedAtOnce reports whether a release certainly freed the key between its call and its return. A
+// release whose reply was lost also succeeds if the key is already free.
 func (h *history) freedAtOnce(e event) bool {
 	return e.Kind == released && e.Outcome == done && h.calmDuring(e.Process, span{e.Call, e.Return})
 }
@@ -134,8 +134,8 @@ func (h *history) lateDuring(process int, s span) bool {
 		func(d disturbance) bool { return d.late && d.concerns(process, s) })
 }
 
-// calmDuring reports whether no fault can have affected an operation. No fault was on, or had just
-// ended.
+// calmDuring reports whether no fault can have affected an operation. Then no fault is on, and no
+// fault has just ended.
 func (h *history) calmDuring(process int, s span) bool {
 	return !slices.ContainsFunc(h.disturbances, func(d disturbance) bool {
 		return !d.harmless && d.concerns(process, span{s.from.add(-aftermath), s.to})

@@ -23,8 +23,8 @@ const (
 )
 
 // keys are the keys of all locks. The keys of one group can form a set. Workers want the first
-// groups most. Nobody waits for the keys of the last groups. So the checks know for most refusals
-// there who had the key. A refused waiter, in contrast, may have had the key for a moment.
+// groups most. A refused waiter may have got the key in its last attempt. Nobody waits for the keys
+// of the last groups, so the checks know the owner at most refusals there.
 var keys = [][]string{
 	{"{a}1", "{a}2", "{a}3"},
 	{"{b}1", "{b}2", "{b}3"},

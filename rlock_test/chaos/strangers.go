@@ -21,7 +21,7 @@ func (s strangers) meet(key string, during span) bool {
 
 const (
 	// cleanup is the time that it takes to free what a failed acquisition has taken, while no fault
-	// prevents it. A first try may arrive before the command that frees its keys.
+	// prevents it. The first attempts to free may arrive before the acquisition that they undo.
 	cleanup = 2 * time.Second
 
 	// inFlight is the longest time that a command is under way, there and back, while all is well.

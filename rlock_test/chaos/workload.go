@@ -86,7 +86,7 @@ func (w *worker) share() {
 	if how.Limit > 1 && w.chance(25) {
 		how.Permits = 2
 	}
-	if w.chance(3) { // names another limit, or shares the key in another way
+	if w.chance(3) { // this caller names another limit, or shares the key in another way
 		how.Limit = (how.Limit + 2) % 4
 		how.Permits = 1
 	}

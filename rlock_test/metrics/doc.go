@@ -4,7 +4,7 @@
 // build tag pictures, draws the dashboard for the documents. It uses the Chromium that
 // RLOCK_PICTURES names.
 //
-// The Prometheus is the one of Debian bookworm. engines.sh unpacks it, as it unpacks the servers.
-// The tests fail where engines.sh cannot unpack it. The collector is a server of the tests that
-// reads OTLP. The package is a module of its own, because it requires the clients of both systems.
+// The Prometheus is the one of Debian bookworm. engines.sh unpacks it like the servers. The tests
+// fail where engines.sh cannot unpack it. The collector is a server of the tests that reads OTLP.
+// The package is a module of its own, because it requires the clients of both systems.
 package metrics

@@ -30,7 +30,7 @@ type Program struct {
 	Body     string
 	Cut      uint64   // decides the cut of the body into fragments; 0: no cut
 	Features []string // the features of the program; a mistake begins with bad
-	Texts    bool     // string functions make texts that the generator cannot type
+	Texts    bool     // string functions make texts that the generator does not know
 	Lease    bool     // the duration arguments become leases
 	Trusting bool     // a run has shown: the reply has the declared type only if the stored data has it
 }

@@ -31,7 +31,7 @@ type server struct {
 	engine  string
 	addr    string
 	admin   rueidis.Client
-	limited rueidis.Client // the user whom the audit describes
+	limited rueidis.Client // a client of the user whom the audit describes
 }
 
 func start(tb testing.TB, e env.Engine) *server {
@@ -198,7 +198,7 @@ var excluded = regexp.MustCompile(
 	`Unknown Redis command|Wrong number of args|nonexistent global|readonly table|` +
 		`Please specify at least one argument|not allowed from script|Write commands are not allowed`)
 
-// spread is an expression that gives a command an unknown number of words, so perhaps too few.
+// spread matches what gives a command an unknown number of words, so perhaps too few.
 var spread = regexp.MustCompile(`unpack\(|\.\.\.|table\.remove\(`)
 
 // lacking are the server's errors for a command with too few words.
@@ -463,7 +463,7 @@ func rights(user string, p *Program, r rule, calls []call) ([]string, error) {
 }
 
 // digest is a sum of all data and its leases. Before the sum, the server removes expired keys. Else
-// a command would remove them, and the program would seem to change data.
+// a command of the program might remove them, and the program would seem to change data.
 func (s *server) digest(ctx context.Context) (string, error) {
 	replies := s.admin.DoMulti(ctx, s.admin.B().Scan().Cursor(0).Count(1000).Build(),
 		s.admin.B().Arbitrary("DEBUG", "DIGEST").Build())

@@ -10,7 +10,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// there marks a driver on a cluster of three, which is compared with itself on one server.
+// there marks a driver on a cluster of three. The run compares it with the same driver on one
+// server.
 const there = ", on a cluster"
 
 // places starts one server and one cluster for each driver in turn. Each meter reads all nodes of
@@ -151,7 +152,7 @@ func (r *results) clusterGoals() (list []*goal) {
 }
 
 // aloneThere are the floors and rlock, to show what a cluster costs their callers. Each node's
-// share of the calls makes writes and reads of its own.
+// share of the calls needs writes and reads of its own.
 func aloneThere() []driver {
 	return slices.DeleteFunc(drivers(), func(d driver) bool {
 		return !slices.Contains([]string{floorName, floorInScripts, rlockPlain}, d.name)

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// provenance says which commit the results measure, and how long the run took.
+// provenance says when, on what and at which commit the run measured the results. It also says how
+// long the run took.
 func (r *results) provenance() string {
 	return fmt.Sprintf("%s The run took %v, at %s.", r.circumstances(), time.Since(r.began).Round(time.Second),
 		commit())

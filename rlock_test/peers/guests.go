@@ -24,7 +24,7 @@ type guest struct {
 	ask  func(ctx context.Context, l locker) (holding, error)
 }
 
-// nobody is the name of the round in which the processes have no guest.
+// nobody is the name of the processes without a guest.
 const nobody = "nobody"
 
 // setGuests are a guest that wants a set of four keys of rlock, and nobody.
@@ -141,8 +141,8 @@ func (r *results) guestGoals() []*goal {
 		r.atLeast(0.8).of(set, "rate of the processes ≥ 0.8 × without the set", workSetGuest,
 			rate(rlockPlain, nobody)),
 	}
-	// Each setting counts. The fastest setting would be the one whose guest the processes hardly
-	// notice.
+	// Each setting has goals of its own. The fastest setting would be one whose guest the processes
+	// hardly notice.
 	for _, d := range peerDrivers() {
 		list = append(list, r.atMost(1).of(d.name+" "+poller, "longest wait ≤ 1 s", workPoller,
 			medianOf(d.name, longest)),

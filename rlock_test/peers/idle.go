@@ -86,8 +86,8 @@ func hold(t *testing.T, e env.Engine, dr driver, locks int, d time.Duration) idl
 	return c
 }
 
-// acquireMany acquires that many free locks. It acquires fewer if the library hangs. rueidislock
-// with NOLOOP sometimes hangs here.
+// acquireMany acquires locks of free keys, as many as locks says. It acquires fewer if the library
+// hangs. rueidislock with NOLOOP sometimes hangs here.
 func acquireMany(ctx context.Context, l locker, locks int) ([]holding, error) {
 	held := make([]holding, 0, locks)
 	for i := range locks {

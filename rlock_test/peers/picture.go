@@ -48,7 +48,7 @@ func (s sheet) picture() string {
 `, width, y+6, body.String())
 }
 
-// bar draws one bar and returns where the next one begins.
+// bar draws one bar and returns where the next bar begins.
 func bar(b *strings.Builder, y int, r row, most float64) int {
 	class, name, rate := "theirs", r[colSetting], r.number(colPerSecond)
 	switch name {

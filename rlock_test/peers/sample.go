@@ -122,7 +122,7 @@ func clientCPU(tb testing.TB) time.Duration {
 // operation's acquisition.
 type work func(ctx context.Context, worker int, latency *latencies) error
 
-// run has workers work for a while.
+// run makes workers work for a while.
 func (m meter) run(d time.Duration, workers int, do work) *sample {
 	s := new(sample)
 	each := make([]struct {

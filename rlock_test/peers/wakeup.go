@@ -21,7 +21,7 @@ var idleBefore = []int{1, 5}
 // pair is a library on two clients, for a lock that passes from one client to the other.
 type pair struct{ holder, waiter locker }
 
-// compareWakeUps measures how soon a waiter gets a lock after a release in another client. The time
+// compareWakeUps measures how soon a waiter gets a lock after a release on another client. The time
 // runs from the call of the release until the acquisition returns. The holder wakes the floor's
 // waiter directly, without a message. So the floor costs two round trips, a release and then an
 // acquisition. No library that asks a server can be faster. Before the release, nobody uses the
