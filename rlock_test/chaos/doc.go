@@ -13,7 +13,7 @@
 // again.
 //
 // A round starts servers of one engine in one topology, and three processes. Each process
-// is another run of this test binary and has two Lockers of different kinds:
+// is another run of this test binary. It has two Lockers, of two of these kinds:
 //
 //   - a Locker that the server tells of changes
 //   - a Locker that polls
@@ -43,7 +43,7 @@
 // all promises of rlock must hold:
 //
 //   - The server is killed and restarted, stopped, or paused.
-//   - The server loses its scripts or its clients.
+//   - The server loses its scripts, its queues or its clients, or withdraws a right.
 //   - The network of a process is cut, slow or silent, drops replies, or holds requests
 //     back.
 //
@@ -51,7 +51,8 @@
 // move stands still for a while before or after its keys have gone. Moves keep the data.
 //
 // A primary with sentinels, and a cluster. A primary is killed after its replica has
-// missed the last writes. In the cluster, slots move too. The death of the primary loses locks.
+// missed the last writes. The death of the primary loses locks. In the cluster, slots move
+// too.
 //
 // A server that forgets. It is flushed and restarted without its data, or its clock is
 // stepped. These faults lose locks.
@@ -67,7 +68,8 @@
 //
 //   - The fences of a key increase in the order of its grants. No two are equal.
 //   - Every Locker soon gets every key again.
-//   - No key stays. No lease is longer than its caller asked for.
+//   - No key stays except one fence counter for each slot.
+//   - No lease is longer than its caller asked for.
 //   - No goroutine and no connection is left.
 //   - The race detector has reported nothing in any process, even in a killed one.
 //

@@ -65,14 +65,14 @@
 // the server remove all expired keys. Three faults may still come from time: changed data,
 // two answers to the same data, and a lease that is too long. The oracle repeats a run with
 // one of these faults on the same data, up to three times. The fault is a hole if it comes
-// again. Else the report shows the fault as seen once. Nothing else depends on time: an accepted
-// script must be right whatever has expired.
+// again. Else the report shows the fault as seen once. Nothing else depends on time: an
+// accepted script must be right whatever has expired.
 //
 // # The test of the oracle
 //
 // The oracle runs the generator as a program, as users do, so the oracle depends on nothing
 // inside the generator. TestPlanted builds generators with a flaw in them. The oracle must
-// find each flaw. To finish within minutes, each search begins with a program that is known
-// to show the flaw. The generator without the flaw has no hole in this program. If the
-// program shows nothing, the search starts again from the first program.
+// find each flaw. To finish within minutes, the search for nearly every flaw begins with a
+// program that is known to show the flaw. The generator without the flaw has no hole in
+// this program. If the program shows nothing, the search starts at the first program.
 package oracle
