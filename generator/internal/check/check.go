@@ -158,7 +158,8 @@ func (c *checker) table(name string, declared []script.Param, used analyze.Uses)
 		for _, pos := range used.Computed {
 			c.ask(ruleEntries)
 			c.once(name, pos,
-				`%s is used with an index that is not known here, but the header fixes its length; write the index as a number, walk through it with ipairs(%[1]s), or declare the rest with "-- %[1]s[%d..] name %s  text"`,
+				`%s is used with an index that is not known here, but the header fixes its length; write the index as a `+
+					`number, walk through it with ipairs(%[1]s), or declare the rest with "-- %[1]s[%d..] name %s  text"`,
 				name, len(declared)+1, typeHint(name))
 		}
 	}

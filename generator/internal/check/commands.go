@@ -50,7 +50,8 @@ func (c *checker) dynamic(call *analyze.Call) {
 		why = " (" + reason + ")"
 	}
 	c.once(fmt.Sprint("dynamic ", call.Pos), call.Pos,
-		`the command is not a literal%s, so nothing can be proved about it; write it out, declare its choices as an argument of type enum(a|b), or take responsibility with "-- allow: dynamic-command reason"`, why)
+		`the command is not a literal%s, so nothing can be proved about it; write it out, declare its choices as `+
+			`an argument of type enum(a|b), or take responsibility with "-- allow: dynamic-command reason"`, why)
 }
 
 func (c *checker) count(call *analyze.Call, name string) {
@@ -72,7 +73,8 @@ func (c *checker) command(name string, call *analyze.Call) {
 		}
 		if !c.waived("unknown-command") {
 			c.findf(call.Pos,
-				`%q is not a command of Redis 7.0; mend its spelling or, if a newer server or a module has it, take responsibility with "-- allow: unknown-command reason"`, name)
+				`%q is not a command of Redis 7.0; mend its spelling or, if a newer server or a module has it, take `+
+					`responsibility with "-- allow: unknown-command reason"`, name)
 		}
 		return
 	}
@@ -110,7 +112,8 @@ func (c *checker) command(name string, call *analyze.Call) {
 	}
 	if w := endsEarly(known, call.Words); w != nil {
 		c.findf(w.Pos,
-			`a word of %q has a NUL, and the servers read an option only up to a NUL, so this may be another option than it looks; write the option without it, or pass what is data in ARGV`, shown)
+			`a word of %q has a NUL, and the servers read an option only up to a NUL, so this may be another option `+
+				`than it looks; write the option without it, or pass what is data in ARGV`, shown)
 		return
 	}
 	if !c.script.Mode.Write {
@@ -229,7 +232,9 @@ func (c *checker) channel(shown string, call *analyze.Call) {
 		}
 		if !c.waived("undeclared-channel") {
 			c.findf(w.Pos,
-				`the channel of %q is not declared, so an ACL may refuse it; pass it in ARGV or KEYS with the type channel, or pass its prefix in KEYS with the type channels, or take responsibility with "-- allow: undeclared-channel reason"`, shown)
+				`the channel of %q is not declared, so an ACL may refuse it; pass it in ARGV or KEYS with the type `+
+					`channel, or pass its prefix in KEYS with the type channels, or take responsibility with `+
+					`"-- allow: undeclared-channel reason"`, shown)
 		}
 		return
 	}
@@ -253,7 +258,8 @@ func (c *checker) reaches(known command.Command, shown string, call *analyze.Cal
 		c.report.Undeclared = true
 		if !c.waived("undeclared-key") {
 			c.findf(call.Pos,
-				`%q reaches another database, in which no key is declared; copy within this one, or take responsibility with "-- allow: undeclared-key reason"`, shown)
+				`%q reaches another database, in which no key is declared; copy within this one, or take responsibility `+
+					`with "-- allow: undeclared-key reason"`, shown)
 		}
 		return
 	}
@@ -283,11 +289,13 @@ func (c *checker) reaches(known command.Command, shown string, call *analyze.Cal
 	}
 	if known.Name == "select" {
 		c.findf(call.Pos,
-			`"SELECT" goes to another database, in which no key is declared; give it a client of its own, or take responsibility with "-- allow: undeclared-key reason"`)
+			`"SELECT" goes to another database, in which no key is declared; give it a client of its own, or take `+
+				`responsibility with "-- allow: undeclared-key reason"`)
 		return
 	}
 	c.findf(call.Pos,
-		`%q reaches keys that are not in KEYS; name them, or take responsibility with "-- allow: undeclared-key reason"`, shown)
+		`%q reaches keys that are not in KEYS; name them, or take responsibility with `+
+			`"-- allow: undeclared-key reason"`, shown)
 }
 
 // cached refuses answers that change without a write of the key, because a cache would freeze them. The order
@@ -333,7 +341,8 @@ func (c *checker) keysOf(known command.Command, shown string, call *analyze.Call
 			if !c.waived("undeclared-key") {
 				told = false
 				c.findf(unknown.Pos,
-					`it is not known which words of %q are keys; write %s, or take responsibility with "-- allow: undeclared-key reason"`, shown, mend(spec))
+					`it is not known which words of %q are keys; write %s, or take responsibility with `+
+						`"-- allow: undeclared-key reason"`, shown, mend(spec))
 			}
 		}
 	}
@@ -381,7 +390,8 @@ func (c *checker) key(shown string, access command.Access, w analyze.Word) {
 			"else, because nothing tells the cache of other changes", shown, why)
 	} else if !c.waived("undeclared-key") {
 		c.findf(w.Pos,
-			`a key of %q does not come from KEYS%s, so a cluster may not have it, and an ACL may refuse it; pass it in KEYS, or take responsibility with "-- allow: undeclared-key reason"`, shown, why)
+			`a key of %q does not come from KEYS%s, so a cluster may not have it, and an ACL may refuse it; pass it `+
+				`in KEYS, or take responsibility with "-- allow: undeclared-key reason"`, shown, why)
 	}
 }
 

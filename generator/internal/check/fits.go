@@ -300,7 +300,8 @@ func (f fitter) nilFits(k analyze.Kind, t script.Type) *misfit {
 	isBool := t.Kind == script.Scalar && t.Base == "bool"
 	if t.Optional && !isBool && f.keptFalse(k) {
 		return &misfit{what: "false may be returned after redis.setresp(3), and a client that speaks " +
-			"version 2 gets 0 for it", want: t.String(), mend: "call redis.setresp(2) before the return, or return nil"}
+			"version 2 gets 0 for it", want: t.String(),
+			mend: "call redis.setresp(2) before the return, or return nil"}
 	}
 	if t.Optional || isBool {
 		return nil
@@ -400,7 +401,8 @@ func (f fitter) numberFits(k analyze.Kind, t script.Type, class analyze.Class, u
 		}
 		return f.wrong(k, t, "it may be other than 0 and 1; return … > 0, or declare int")
 	case "float":
-		return f.wrong(k, t, "Redis cuts the fraction off a returned number; return a string, such as that of tostring")
+		return f.wrong(k, t, "Redis cuts the fraction off a returned number; return a string, such as that of "+
+			"tostring")
 	case "json":
 		return f.wrong(k, t, "return cjson.encode(…)")
 	}
@@ -427,7 +429,8 @@ func (f fitter) textFits(k analyze.Kind, t script.Type, class analyze.Class, uni
 	anyText := slices.Contains([]string{"string", "bytes", script.KeyType, script.ChannelType, script.EnumType},
 		base)
 	if (text.Class == analyze.Built || text.Class == analyze.Digits) && t.Base != "string" && t.Base != "bytes" {
-		mend := map[string]string{"json": "return cjson.encode(…)", "bool": "return true or false, such as … == '1'",
+		mend := map[string]string{"json": "return cjson.encode(…)",
+			"bool":  "return true or false, such as … == '1'",
 			"float": "return tostring(tonumber(…) or 0)"}[t.Base]
 		if mend == "" {
 			mend = "return tonumber(…) or 0"

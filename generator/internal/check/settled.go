@@ -160,7 +160,8 @@ func (c *checker) equality(t analyze.Test) string {
 			"it with one that it may be", analyze.DescribeValue(right))
 	}
 	return fmt.Sprintf("%s and %s are compared, and the outcome is always the same; compare with a "+
-		"possible value, or leave the comparison out", analyze.DescribeValue(t.Left), analyze.DescribeValue(t.Right))
+		"possible value, or leave the comparison out", analyze.DescribeValue(t.Left),
+		analyze.DescribeValue(t.Right))
 }
 
 // there drops nil and missing values. If nothing else is left, it returns the whole value.

@@ -271,7 +271,8 @@ func single(f *jen.File, s *script.Script, o Options) {
 
 func batch(f *jen.File, s *script.Script, o Options) {
 	f.Line()
-	f.Commentf("%sBatch calls [Scripts.%s] once for each of params, in one pipeline. The batch is", s.Name, s.Name)
+	f.Commentf("%sBatch calls [Scripts.%s] once for each of params, in one pipeline. The batch is", s.Name,
+		s.Name)
 	f.Comment("not atomic. Each call has its own Reply. If one call fails, the others still run.")
 	recv, ctx, client := receiverAndClient(o)
 	f.Func().Params(recv).Id(s.Name+"Batch").

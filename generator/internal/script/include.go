@@ -99,7 +99,8 @@ func (s *source) check(name string, text []byte) {
 	}
 	if at := bytes.IndexByte(text, '\r'); at >= 0 {
 		s.findf(name, 1+bytes.Count(text[:at], []byte("\n")),
-			`the line has a carriage return; save the file with LF line ends, and keep them with ".gitattributes: *.lua text eol=lf"`)
+			`the line has a carriage return; save the file with LF line ends, and keep them with `+
+				`".gitattributes: *.lua text eol=lf"`)
 	}
 	if at := bytes.IndexByte(text, 0); at >= 0 {
 		s.findf(name, 1+bytes.Count(text[:at], []byte("\n")), `the line has a NUL byte; in a string write \0`)
