@@ -137,9 +137,8 @@ func DecodeFloat(m Message) (float64, error) {
 	return 0, mismatch(m, "a number")
 }
 
-// DecodeDuration reads milliseconds. It keeps a negative number, because that has a meaning, such as the -1 of
-// PTTL. If the reply is too long for Go, it returns the longest duration of
-// the same sign.
+// DecodeDuration reads milliseconds. It keeps a negative number, because that has a meaning, such as the -1
+// of PTTL. If the reply is too long for Go, it returns the longest duration of the same sign.
 func DecodeDuration(m Message) (time.Duration, error) {
 	const longest = int64(math.MaxInt64 / time.Millisecond)
 	n, err := DecodeInt(m)

@@ -196,8 +196,8 @@ func (c *call) Key(param string, keys ...string) {
 	}
 }
 
-// Channels appends prefixes of channels. It refuses a prefix without a hash tag, because all channels with the
-// prefix must be in one slot.
+// Channels appends prefixes of channels. It refuses a prefix without a hash tag, because all channels with
+// the prefix must be in one slot.
 func (c *call) Channels(param string, starts ...string) {
 	for _, start := range starts {
 		if _, behind, opened := strings.Cut(start, "{"); !opened || strings.IndexByte(behind, '}') < 1 {
@@ -496,9 +496,8 @@ func decodeFloat(m message) (float64, error) {
 	return 0, mismatch(m, "a number")
 }
 
-// decodeDuration reads milliseconds. It keeps a negative number, because that has a meaning, such as the -1 of
-// PTTL. If the reply is too long for Go, it returns the longest duration of
-// the same sign.
+// decodeDuration reads milliseconds. It keeps a negative number, because that has a meaning, such as the -1
+// of PTTL. If the reply is too long for Go, it returns the longest duration of the same sign.
 func decodeDuration(m message) (time.Duration, error) {
 	const longest = int64(math.MaxInt64 / time.Millisecond)
 	n, err := decodeInt(m)

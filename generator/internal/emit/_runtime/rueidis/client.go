@@ -107,8 +107,8 @@ func (s *Lua) Cached(ctx context.Context, c Client, call *Call, ttl time.Duratio
 	return c.DoCache(ctx, command.Cache(), ttl)
 }
 
-// CachedGet does the work of Cached for a script that is only GET of its key. It sends GET, which has the same
-// answer. The cache then need not compare a script's text.
+// CachedGet does the work of Cached for a script that is only GET of its key. It sends GET, which has the
+// same answer. The cache then need not compare a script's text.
 func (s *Lua) CachedGet(ctx context.Context, c Client, call *Call, ttl time.Duration) Result {
 	if err := s.uncacheable(c, call, ttl); err != nil {
 		return rueidis.NewErrorResult(err)

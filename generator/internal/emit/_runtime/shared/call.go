@@ -72,8 +72,8 @@ func (c *Call) Key(param string, keys ...string) {
 	}
 }
 
-// Channels appends prefixes of channels. It refuses a prefix without a hash tag, because all channels with the
-// prefix must be in one slot.
+// Channels appends prefixes of channels. It refuses a prefix without a hash tag, because all channels with
+// the prefix must be in one slot.
 func (c *Call) Channels(param string, starts ...string) {
 	for _, start := range starts {
 		if _, behind, opened := strings.Cut(start, "{"); !opened || strings.IndexByte(behind, '}') < 1 {
