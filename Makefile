@@ -1,8 +1,8 @@
 # make run       regenerates the bindings and shows locks at work, in some ten seconds; with V=1, the audit too
 # make setup     once, before the tests: unpacks the servers, installs a C compiler if there is none
-# make quick     after each edit: the tests that tell most, in a minute or two; the last lines say what is left out
+# make quick     after each edit: the tests that tell most, in a minute or two; its end says what is left out
 # make test      the tests, in eight minutes on two cores, with one server that they start themselves
-# make ci        beside make test, what a change must pass: race detector, other libraries and modules, some faults
+# make ci        beside make test, what a change must pass: race detector, other modules, some faults
 # make test-all  all of them: three servers, race detector, budgets, faults, fuzzing, other libraries
 # make lint      formatting, vet, staticcheck, tidiness
 # make check     generated code is what the scripts say
